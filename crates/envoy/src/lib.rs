@@ -54,7 +54,7 @@ pub use self::generated::envoy::service::ratelimit::v3::rate_limit_service_serve
 };
 pub use self::generated::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 pub use self::generated::envoy::r#type::v3::RateLimitUnit;
-pub use self::services::{Answer, Services};
+pub use self::services::{ResponseFuture, Services};
 
 /// The encoded `google.protobuf.FileDescriptorSet` of the protocol, which reflection serves.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/envoy.bin"));

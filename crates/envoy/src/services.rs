@@ -23,13 +23,13 @@ use crate::{FILE_DESCRIPTOR_SET, RateLimitService, RateLimitServiceServer};
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// The future of a response. It never fails: errors are gRPC statuses.
-pub type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 /// The rate limit service, `grpc.health.v1`, and both versions of reflection. All other requests
 /// get the status `UNIMPLEMENTED`.
 ///
 /// This is a [`tower_service::Service`] for requests with any body, including
-/// `hyper::body::Incoming`. [`answer`](Self::answer) does the same as a method, for example for
+/// `hyper::body::Incoming`. [`handle`](Self::handle) does the same as a method, for example for
 /// hyper's `service_fn`. Cloning is cheap.
 pub struct Services<R> {
     rate_limit: RateLimitServiceServer<R>,
@@ -50,7 +50,7 @@ struct Reflection {
 struct BoxedService {
     /// The full name of the service, which is the first segment of the request path.
     name: &'static str,
-    call: Arc<dyn Fn(Request<Body>) -> Answer + Send + Sync>,
+    call: Arc<dyn Fn(Request<Body>) -> ResponseFuture + Send + Sync>,
 }
 
 impl<R: RateLimitService> Services<R> {
@@ -71,7 +71,7 @@ impl<R: RateLimitService> Services<R> {
     }
 
     /// Handles a request.
-    pub fn answer<B>(&self, request: Request<B>) -> Answer
+    pub fn handle<B>(&self, request: Request<B>) -> ResponseFuture
     where
         B: HttpBody<Data = prost::bytes::Bytes> + Send + 'static,
         B::Error: Into<StdError> + Send + 'static,
@@ -115,8 +115,12 @@ impl Reflection {
 impl BoxedService {
     fn new<S>(service: S) -> Self
     where
-        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = Answer>
-            + NamedService
+        S: Service<
+                Request<Body>,
+                Response = Response<Body>,
+                Error = Infallible,
+                Future = ResponseFuture,
+            > + NamedService
             + Clone
             + Send
             + Sync
@@ -155,14 +159,14 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Answer;
+    type Future = ResponseFuture;
 
     fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<B>) -> Answer {
-        self.answer(request)
+    fn call(&mut self, request: Request<B>) -> ResponseFuture {
+        self.handle(request)
     }
 }
 

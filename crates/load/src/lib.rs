@@ -6,7 +6,7 @@
 //! Latencies are measured from the time a request was due. Admitted requests are compared with
 //! what the limits allow ([`BoundSource`]). The result is a [`LoadReport`].
 //!
-//! This crate contains the HTTP/1.1 client and the bookkeeping. What limits promise comes from
+//! This crate contains the HTTP/1.1 client and the bookkeeping. What limits allow comes from
 //! `tollgate-audit`, and which counter a request is charged to comes from `tollgate-rules`. The
 //! crate does not depend on command line parsing, terminals or the service itself.
 //!

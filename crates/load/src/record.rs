@@ -93,7 +93,7 @@ impl LoadRecord {
             let url = replica.to_string();
             ReplicaReport {
                 url,
-                answered: 0,
+                decided: 0,
                 allowed: 0,
                 errors: 0,
             }
@@ -147,7 +147,7 @@ impl LoadRecord {
         decision: &ResponseDecision<'_>,
     ) {
         let received_us = span.to.get();
-        self.requests.answered += 1;
+        self.requests.decided += 1;
         self.requests.degraded += u64::from(decision.is_degraded);
         self.record_latency(received_us, received_us.saturating_sub(request.due_us));
 
@@ -165,7 +165,7 @@ impl LoadRecord {
         }
 
         if let Some(replica) = self.replicas.get_mut(request.replica) {
-            replica.answered += 1;
+            replica.decided += 1;
             replica.allowed += u64::from(decision.is_allowed);
         }
     }
@@ -182,7 +182,7 @@ impl LoadRecord {
         let count = match failure {
             RequestFailure::Timeout => &mut self.errors.timeout,
             RequestFailure::Connection => &mut self.errors.connection,
-            RequestFailure::Response => &mut self.errors.answer,
+            RequestFailure::Response => &mut self.errors.response,
         };
         *count += 1;
         if self.errors.first.is_none() {
@@ -229,7 +229,7 @@ impl LoadRecord {
             duration_s: duration.as_secs_f64(),
             ended_early,
             requests,
-            answered_per_s: per_second(requests.answered, total),
+            decided_per_s: per_second(requests.decided, total),
             latency_us: self.latency_summary(),
             errors: self.errors.clone(),
             generator: GeneratorReport {
@@ -238,7 +238,7 @@ impl LoadRecord {
             },
             replicas: self.replicas.clone(),
             limits: self.judge.limit_reports(),
-            not_followed: self.judge.untracked_admissions(),
+            untracked: self.judge.untracked_admissions(),
             retry_after,
             timeline: self.timeline.timeline(duration),
         }

@@ -42,6 +42,19 @@ pub(crate) struct LoadContext {
     pub(crate) record: RefCell<LoadRecord>,
 }
 
+impl LoadContext {
+    /// Starts the clock of a load.
+    pub(crate) fn start(plan: Rc<LoadPlan>) -> Self {
+        let record = RefCell::new(LoadRecord::new(&plan));
+        Self {
+            plan,
+            timer: PreciseTimer::new(),
+            clock: LoadClock::start(),
+            record,
+        }
+    }
+}
+
 impl ReplicaQueue {
     /// An empty queue. The number of replicas determines its share of the capacity.
     pub(crate) fn new(replica: Replica, addresses: Vec<SocketAddr>, replicas: usize) -> Self {
@@ -157,8 +170,8 @@ impl ConnectionWorker {
                 record
                     .borrow_mut()
                     .record_decision(request, span(sent_us, received_us), &decision);
-                if let Some(permit_id) = decision.permit.map(Cow::into_owned) {
-                    self.release(&permit_id, buffer).await;
+                if let Some(permit_token) = decision.permit.map(Cow::into_owned) {
+                    self.release(&permit_token, buffer).await;
                 }
                 return;
             }
@@ -176,9 +189,9 @@ impl ConnectionWorker {
     }
 
     /// Releases a permit right after it was acquired: virtual clients do no work.
-    async fn release(&mut self, permit_id: &str, buffer: &mut Vec<u8>) {
+    async fn release(&mut self, permit_token: &str, buffer: &mut Vec<u8>) {
         let LoadContext { plan, clock, .. } = &*self.context;
-        self.queue.writer(plan).write_release(permit_id, buffer);
+        self.queue.writer(plan).write_release(permit_token, buffer);
         let response = exchange(&mut self.connection, &self.queue.addresses, buffer, clock);
         if !matches!(timeout(plan.timeout, response).await, Ok(Ok(_))) {
             self.connection = None;

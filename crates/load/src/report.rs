@@ -12,7 +12,7 @@ pub struct LoadReport {
     /// Request counts.
     pub requests: RequestCounts,
     /// Decisions per second, from the start of the load to the last response.
-    pub answered_per_s: f64,
+    pub decided_per_s: f64,
     /// Latencies in microseconds, from the time a request was due to its response. Requests
     /// without a response in time count with the time waited. `None` without responses.
     pub latency_us: Option<LatencySummary>,
@@ -25,7 +25,7 @@ pub struct LoadReport {
     /// The limits that admitted requests, in the order they were first seen.
     pub limits: Vec<LoadLimitReport>,
     /// Admissions that were not judged, because more counters appeared than can be tracked.
-    pub not_followed: u64,
+    pub untracked: u64,
     /// Whether retry times were right.
     pub retry_after: RetryReport,
     /// Counts and latencies over time.
@@ -39,7 +39,7 @@ impl LoadReport {
     }
 }
 
-/// Numbers of requests. `due` is `sent` plus `unsent`. `sent` is `answered` plus `errors`, plus
+/// Numbers of requests. `due` is `sent` plus `unsent`. `sent` is `decided` plus `errors`, plus
 /// those still in flight when the load was stopped.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct RequestCounts {
@@ -51,12 +51,12 @@ pub struct RequestCounts {
     /// were waiting for one.
     pub unsent: u64,
     /// Requests that got a decision.
-    pub answered: u64,
-    /// Of `answered`: allowed.
+    pub decided: u64,
+    /// Of `decided`: allowed.
     pub allowed: u64,
-    /// Of `answered`: denied.
+    /// Of `decided`: denied.
     pub denied: u64,
-    /// Of `answered`: decided by a failure policy.
+    /// Of `decided`: decided by a failure policy.
     pub degraded: u64,
     /// Requests that were sent but got no decision.
     pub errors: u64,
@@ -87,7 +87,7 @@ pub struct ErrorCounts {
     /// The connection failed.
     pub connection: u64,
     /// The response was not a decision.
-    pub answer: u64,
+    pub response: u64,
     /// Message of the first error.
     pub first: Option<String>,
 }
@@ -113,7 +113,7 @@ pub struct ReplicaReport {
     /// URL of the replica.
     pub url: String,
     /// Decisions it made.
-    pub answered: u64,
+    pub decided: u64,
     /// Requests it allowed.
     pub allowed: u64,
     /// Requests without a decision.
@@ -133,7 +133,7 @@ pub struct LoadLimitReport {
     pub keys: usize,
     /// What the limit allows, as text. `None` if not known.
     pub allowed: Option<String>,
-    /// Where `allowed` is known from: `configuration`, `answers`, or `allow` for the command line
+    /// Where `allowed` is known from: `configuration`, `responses`, or `allow` for the command line
     /// option.
     pub judged_by: Option<&'static str>,
     /// Whether the limit certainly admitted more than it allows.
@@ -165,7 +165,7 @@ pub struct RetryReport {
     /// Retry times that were tested.
     pub tried: u64,
     /// Of `tried`: allowed at the retry time.
-    pub kept: u64,
+    pub on_time: u64,
     /// Of `tried`: denied at the retry time, so that was too early.
     pub early: u64,
     /// Of `tried`: would have been allowed after nine tenths of the time, so that was too long.

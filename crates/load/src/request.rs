@@ -31,10 +31,10 @@ impl RequestWriter<'_> {
     }
 
     /// Replaces the buffer's contents by the release of a permit.
-    pub(crate) fn write_release(self, permit_id: &str, to: &mut Vec<u8>) {
+    pub(crate) fn write_release(self, permit_token: &str, to: &mut Vec<u8>) {
         to.clear();
         let mut body = b"{\"permit\":".to_vec();
-        write_json_string(permit_id, &mut body);
+        write_json_string(permit_token, &mut body);
         body.push(b'}');
         self.write_post(RELEASE, &body, to);
     }

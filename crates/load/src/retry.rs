@@ -112,7 +112,7 @@ impl RetryProbe<'_> {
         self.wait_until(retry_us).await;
         let retried = self.send(CHECK).await?;
         report.tried += 1;
-        report.kept += u64::from(retried.is_allowed);
+        report.on_time += u64::from(retried.is_allowed);
         report.early += u64::from(!retried.is_allowed);
         report.long += u64::from(is_too_long);
         Some(())

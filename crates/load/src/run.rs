@@ -1,6 +1,5 @@
 //! Runs a load: connects to the replicas, sends each request when it is due, and reports.
 
-use std::cell::RefCell;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,14 +11,13 @@ use crate::clock::{LoadClock, since_epoch};
 use crate::error::LoadError;
 use crate::http::{HttpConnection, HttpResponse};
 use crate::plan::{LoadPlan, Replica, RequestKind};
-use crate::record::{LoadDurations, LoadProgress, LoadRecord, ScheduledRequest};
+use crate::record::{LoadDurations, LoadProgress, ScheduledRequest};
 use crate::replica::{
     ConnectionWorker, LoadContext, ReplicaQueue, exchange, parse_response, resolve,
 };
 use crate::report::{LoadReport, RetryReport};
 use crate::request::PEEK;
 use crate::retry;
-use crate::timer::PreciseTimer;
 
 /// Interval between progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -49,29 +47,12 @@ async fn load(
     mut stop: Pin<&mut impl Future<Output = ()>>,
     mut on_progress: impl FnMut(&LoadProgress),
 ) -> Result<LoadReport, LoadError> {
-    let mut queues = Vec::with_capacity(plan.replicas.len());
-    for replica in &plan.replicas {
-        queues.push(Rc::new(probe_replica(&plan, replica).await?));
-    }
+    let queues = probe_replicas(&plan).await?;
 
     // Open the connections before the clock starts.
     let connections = open_connections(&plan, &queues).await;
-    let record = RefCell::new(LoadRecord::new(&plan));
-    let context = Rc::new(LoadContext {
-        plan,
-        timer: PreciseTimer::new(),
-        clock: LoadClock::start(),
-        record,
-    });
-    let mut workers = JoinSet::new();
-    for (queue, connection) in connections {
-        let worker = ConnectionWorker {
-            context: Rc::clone(&context),
-            queue,
-            connection,
-        };
-        workers.spawn_local(worker.run());
-    }
+    let context = Rc::new(LoadContext::start(plan));
+    let mut workers = spawn_workers(&context, connections);
 
     // Send requests until the schedule ends or the load is stopped.
     let mut report_progress = || {
@@ -84,18 +65,8 @@ async fn load(
     let ended_early = tokio::select! { () = sending => false, () = &mut stop => true };
     let sent_for = Duration::from_micros(context.clock.now_us());
 
-    // Wait for outstanding responses, but not forever.
-    queues
-        .iter()
-        .for_each(|queue| queue.close(ended_early, &context));
-    let grace = if ended_early {
-        STOP_GRACE
-    } else {
-        context.plan.timeout + STOP_GRACE
-    };
-    let responses = async { while workers.join_next().await.is_some() {} };
-    let _timed_out = timeout(grace, with_progress(responses, &mut report_progress)).await;
-    queues.iter().for_each(|queue| queue.close(true, &context));
+    let responses = await_responses(&context, &queues, &mut workers, ended_early);
+    with_progress(responses, &mut report_progress).await;
     let total = Duration::from_micros(context.clock.now_us());
 
     let mut retry_after = RetryReport::default();
@@ -107,18 +78,59 @@ async fn load(
         }
     }
 
-    let sending = if ended_early {
-        sent_for
-    } else {
-        context.plan.schedule.duration
-    };
     let durations = LoadDurations {
-        sending,
+        sending: if ended_early {
+            sent_for
+        } else {
+            context.plan.schedule.duration
+        },
         total,
         ended_early,
     };
     let report = context.record.borrow().report(durations, retry_after);
     require_decision(report)
+}
+
+/// Spawns a worker for each connection.
+fn spawn_workers(
+    context: &Rc<LoadContext>,
+    connections: Vec<(Rc<ReplicaQueue>, Option<HttpConnection>)>,
+) -> JoinSet<()> {
+    let mut workers = JoinSet::new();
+
+    for (queue, connection) in connections {
+        let worker = ConnectionWorker {
+            context: Rc::clone(context),
+            queue,
+            connection,
+        };
+        workers.spawn_local(worker.run());
+    }
+    workers
+}
+
+/// Closes the queues and waits for outstanding responses, but not forever.
+async fn await_responses(
+    context: &LoadContext,
+    queues: &[Rc<ReplicaQueue>],
+    workers: &mut JoinSet<()>,
+    ended_early: bool,
+) {
+    let close = |discard: bool| {
+        queues
+            .iter()
+            .for_each(|queue| queue.close(discard, context));
+    };
+    let grace = if ended_early {
+        STOP_GRACE
+    } else {
+        context.plan.timeout + STOP_GRACE
+    };
+
+    close(ended_early);
+    let responses = async { while workers.join_next().await.is_some() {} };
+    let _timed_out = timeout(grace, responses).await;
+    close(true);
 }
 
 /// Runs `work` and reports progress in the meantime.
@@ -163,6 +175,15 @@ async fn send_scheduled(context: &LoadContext, queues: &[Rc<ReplicaQueue>]) {
             record.record_unsent(now_us);
         }
     }
+}
+
+/// Probes all replicas, one after the other.
+async fn probe_replicas(plan: &LoadPlan) -> Result<Vec<Rc<ReplicaQueue>>, LoadError> {
+    let mut queues = Vec::with_capacity(plan.replicas.len());
+    for replica in &plan.replicas {
+        queues.push(Rc::new(probe_replica(plan, replica).await?));
+    }
+    Ok(queues)
 }
 
 /// Resolves a replica, connects to it, and sends one peek, so that mistakes are reported before
@@ -262,7 +283,7 @@ async fn open_connections(
 /// Turns a report without any decision into an error.
 fn require_decision(report: LoadReport) -> Result<LoadReport, LoadError> {
     let sent = report.requests.sent;
-    if report.requests.answered > 0 {
+    if report.requests.decided > 0 {
         return Ok(report);
     }
 

@@ -21,10 +21,10 @@ const LOG: &str = r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "POST /login H
 fn main() -> Result<(), Box<dyn Error>> {
     let report = simulate()?;
     for limit in &report.configuration.limits {
-        let (denied, all) = (limit.refused, limit.requests);
+        let (denied, all) = (limit.denied, limit.requests);
         println!("{}: {denied} of {all} denied", limit.name);
         for key in &limit.top_keys {
-            println!("  {}: {}, first at {}", key.key, key.refused, key.first);
+            println!("  {}: {}, first at {}", key.key, key.denied, key.first);
         }
     }
     Ok(())
@@ -54,6 +54,6 @@ fn simulate() -> Result<SimulationReport, Box<dyn Error>> {
 
 #[test]
 fn the_third_login_is_denied() -> Result<(), Box<dyn Error>> {
-    assert_eq!(simulate()?.configuration.limits[0].refused, 1);
+    assert_eq!(simulate()?.configuration.limits[0].denied, 1);
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use tollgate::Micros;
 
+use crate::counts::LineCounts;
 use crate::input::{LineChunk, LogLine};
 use crate::log::{LineError, LineErrorKind, LogParser, LogRecord, to_utf8_lossy};
-use crate::tally::LineTally;
 
 /// The size of a batch. Large enough to overlap the memory accesses of its requests, small enough
 /// for all of them to stay in the cache.
@@ -25,7 +25,7 @@ pub struct ReplayRequest<R> {
 pub(crate) fn for_each_batch(
     parser: &LogParser,
     chunk: LineChunk<'_>,
-    lines: &mut LineTally,
+    lines: &mut LineCounts,
     mut replay: impl FnMut(&[ReplayRequest<LogRecord<'_>>]),
 ) {
     let mut batch = Vec::with_capacity(BATCH_SIZE);
@@ -65,7 +65,7 @@ pub(crate) fn for_each_batch(
 fn replay_repaired(
     parser: &LogParser,
     line: &[u8],
-    lines: &mut LineTally,
+    lines: &mut LineCounts,
     replay: &mut impl FnMut(&[ReplayRequest<LogRecord<'_>>]),
 ) {
     match parser.parse(to_utf8_lossy(line).as_bytes()) {
@@ -76,7 +76,7 @@ fn replay_repaired(
 }
 
 #[inline]
-fn to_request<'l>(record: LogRecord<'l>, lines: &mut LineTally) -> ReplayRequest<LogRecord<'l>> {
+fn to_request<'l>(record: LogRecord<'l>, lines: &mut LineCounts) -> ReplayRequest<LogRecord<'l>> {
     lines.read += 1;
     ReplayRequest {
         at: lines.replay_time(record.time()),

@@ -4,8 +4,8 @@ use smallvec::SmallVec;
 use tollgate::Micros;
 
 use crate::config_run::ComparedDecision;
+use crate::counts::KeyTable;
 use crate::replay::ConfigReplay;
-use crate::tally::KeyTable;
 
 /// The maximum number of keys to remember for each limit and configuration.
 const KEYS_MAX: usize = 2_000;
@@ -56,8 +56,8 @@ impl Comparison {
         let mut positions = [Vec::new(), Vec::new()];
 
         for (side, replay) in [first, second].into_iter().enumerate() {
-            for (index, rule) in replay.rules().enumerate() {
-                let name = rule.limit.name();
+            for (index, limit) in replay.limits().enumerate() {
+                let name = limit.limit.name();
                 let position = limits
                     .iter()
                     .position(|limit| limit.name == name)

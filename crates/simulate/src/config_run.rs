@@ -7,8 +7,8 @@ use tollgate::{EncodedKey, Micros, Verdict};
 use tollgate_rules::{Attributes, SelectError};
 
 use crate::batch::ReplayRequest;
+use crate::counts::{SimulatedLimitCounts, SimulationTimeline};
 use crate::replay::{ConfigReplay, ReplayDecision, ReplayError};
-use crate::tally::{LimitTally, SimulationTimeline};
 
 /// The maximum number of denied keys to remember, over all limits.
 const KEYS_MAX: usize = 100_000;
@@ -19,24 +19,24 @@ const KEYS_PER_LIMIT_MIN: usize = 500;
 #[derive(Debug)]
 pub(crate) struct ConfigRun {
     pub(crate) replay: ConfigReplay,
-    pub(crate) tally: ConfigTally,
+    pub(crate) counts: ConfigCounts,
 }
 
 /// The counters of one configuration.
 #[derive(Debug)]
-pub(crate) struct ConfigTally {
-    pub(crate) limits: Vec<LimitTally>,
+pub(crate) struct ConfigCounts {
+    pub(crate) limits: Vec<SimulatedLimitCounts>,
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
     /// Requests without a decision, by limit and kind of error.
-    pub(crate) errors: BTreeMap<(String, &'static str), ErrorTally>,
+    pub(crate) errors: BTreeMap<(String, &'static str), ReplayErrorCounts>,
     /// Index of its first series in the timeline: all requests, then one series for each limit.
     pub(crate) first_series: usize,
 }
 
 /// Requests that the service would reject with the same kind of error.
 #[derive(Clone, Debug)]
-pub(crate) struct ErrorTally {
+pub(crate) struct ReplayErrorCounts {
     pub(crate) count: u64,
     /// Line number of the first one.
     pub(crate) line: u64,
@@ -55,22 +55,22 @@ pub(crate) struct ComparedDecision {
 
 impl ConfigRun {
     pub(crate) fn new(replay: ConfigReplay, first_series: usize) -> Self {
-        let count = replay.rules().len();
+        let count = replay.limits().len();
         let keys_max = (KEYS_MAX / count.max(1)).max(KEYS_PER_LIMIT_MIN);
 
-        let tally = ConfigTally {
-            limits: vec![LimitTally::new(keys_max); count],
+        let counts = ConfigCounts {
+            limits: vec![SimulatedLimitCounts::new(keys_max); count],
             allowed: 0,
             denied: 0,
             errors: BTreeMap::new(),
             first_series,
         };
-        Self { replay, tally }
+        Self { replay, counts }
     }
 
     /// The number of its series in the timeline.
     pub(crate) const fn series_count(&self) -> usize {
-        1 + self.tally.limits.len()
+        1 + self.counts.limits.len()
     }
 
     /// Replays requests and counts the decisions. If `decisions` is given, they are appended to it.
@@ -80,16 +80,16 @@ impl ConfigRun {
         timeline: &mut SimulationTimeline,
         mut decisions: Option<&mut Vec<ComparedDecision>>,
     ) {
-        let Self { replay, tally } = self;
+        let Self { replay, counts } = self;
 
         replay.decide(requests, |request, result| {
             let mut compared = ComparedDecision::default();
             match result {
                 Ok(decision) => {
                     let compared = decisions.is_some().then_some(&mut compared);
-                    tally.count(request, &decision, timeline, compared);
+                    counts.count(request, &decision, timeline, compared);
                 }
-                Err(error) => count_error(&mut tally.errors, error, request.line),
+                Err(error) => count_error(&mut counts.errors, error, request.line),
             }
 
             if let Some(decisions) = &mut decisions {
@@ -99,7 +99,7 @@ impl ConfigRun {
     }
 }
 
-impl ConfigTally {
+impl ConfigCounts {
     #[inline]
     fn count(
         &mut self,
@@ -120,11 +120,11 @@ impl ConfigTally {
             self.limits[*index].unkeyed += 1;
         }
         for (selected, outcome) in limits.iter().zip(outcomes) {
-            let tally = &mut self.limits[selected.index];
-            let is_allowed = count_verdict(tally, outcome.verdict, request.at);
+            let counts = &mut self.limits[selected.index];
+            let is_allowed = count_verdict(counts, outcome.verdict, request.at);
             timeline.count(self.first_series + 1 + selected.index, step, is_allowed);
             if !is_allowed {
-                tally.keys.record(&selected.key, request.at);
+                counts.keys.record(&selected.key, request.at);
                 if let Some(compared) = &mut compared {
                     compared
                         .denials
@@ -147,7 +147,7 @@ impl ConfigTally {
 
 /// Counts the verdict of a limit. Returns whether it allows the request.
 #[inline]
-fn count_verdict(limit: &mut LimitTally, verdict: Verdict, at: Micros) -> bool {
+fn count_verdict(limit: &mut SimulatedLimitCounts, verdict: Verdict, at: Micros) -> bool {
     limit.requests += 1;
 
     match verdict {
@@ -166,7 +166,7 @@ fn count_verdict(limit: &mut LimitTally, verdict: Verdict, at: Micros) -> bool {
 /// Counts a request without a decision. The map stays small, as each limit has few kinds of errors.
 #[cold]
 fn count_error(
-    errors: &mut BTreeMap<(String, &'static str), ErrorTally>,
+    errors: &mut BTreeMap<(String, &'static str), ReplayErrorCounts>,
     error: &ReplayError,
     line: u64,
 ) {
@@ -181,7 +181,7 @@ fn count_error(
         ReplayError::TooMany(_) => ("", "too_many"),
     };
 
-    let new = || ErrorTally {
+    let new = || ReplayErrorCounts {
         count: 0,
         line,
         message: error.to_string(),

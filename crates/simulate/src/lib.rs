@@ -11,13 +11,13 @@
 mod batch;
 mod compare;
 mod config_run;
+mod counts;
 mod input;
 mod log;
 mod replay;
 mod report;
 mod simulation;
 mod suggest;
-mod tally;
 pub mod text;
 
 pub use batch::ReplayRequest;

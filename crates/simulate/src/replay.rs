@@ -137,11 +137,11 @@ impl ConfigReplay {
             .iter()
             .map(|selected| demand(rules, selected))
             .collect();
-        let places: Vec<_> = demands
+        let counter_ids: Vec<_> = demands
             .iter()
             .map(|demand| ledger.counter_id(&demand.key))
             .collect();
-        ledger.prefetch(&places);
+        ledger.prefetch(&counter_ids);
 
         let mut outcomes = Vec::new();
         for (request, selection) in requests.iter().zip(&batch.requests) {
@@ -155,24 +155,21 @@ impl ConfigReplay {
 
             let demands = &demands[limits.clone()];
             outcomes.clear();
-            ledger.spend(demands, &places[limits.clone()], request.at, &mut outcomes);
-            let is_allowed = demands
-                .iter()
-                .zip(&outcomes)
-                .all(|(demand, outcome)| demand.shadow || outcome.verdict.is_allowed());
+            let counter_ids = &counter_ids[limits.clone()];
+            ledger.spend(demands, counter_ids, request.at, &mut outcomes);
 
             let decision = ReplayDecision {
                 limits: &batch.limits[limits],
                 outcomes: &outcomes,
                 unkeyed: &batch.unkeyed[unkeyed],
-                is_allowed,
+                is_allowed: is_allowed(demands, &outcomes),
             };
             on_decision(request, Ok(decision));
         }
     }
 
     /// The replayed limits, in the order of the configuration.
-    pub fn rules(&self) -> impl ExactSizeIterator<Item = &LimitConfig> {
+    pub fn limits(&self) -> impl ExactSizeIterator<Item = &LimitConfig> {
         self.selector.limits()
     }
 
@@ -252,6 +249,15 @@ fn demand<'a>(rules: &'a [Rule], selected: &'a SelectedLimit<'_>) -> Demand<'a> 
         selected.quota.unwrap_or(rule.quota()),
         selected.cost,
     )
+}
+
+/// Whether a request is allowed: no limit denies it, except shadow limits.
+#[inline]
+fn is_allowed(demands: &[Demand<'_>], outcomes: &[Outcome]) -> bool {
+    demands
+        .iter()
+        .zip(outcomes)
+        .all(|(demand, outcome)| demand.shadow || outcome.verdict.is_allowed())
 }
 
 fn is_concurrency(limit: &LimitConfig) -> bool {

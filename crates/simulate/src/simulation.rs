@@ -8,11 +8,11 @@ use tollgate_rules::{Attribute, Config, LimitConfig};
 use crate::batch::{ReplayRequest, for_each_batch};
 use crate::compare::Comparison;
 use crate::config_run::ConfigRun;
+use crate::counts::{LineCounts, SimulationTimeline};
 use crate::input::LogInput;
 use crate::log::{AccessLogFormat, FieldError, LogFields, LogParser, LogRecord};
 use crate::replay::ConfigReplay;
 use crate::suggest::{SuggestionTrials, UsagePeaks};
-use crate::tally::{LineTally, SimulationTimeline};
 
 /// What to replay, and how.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub struct SimulationProgress {
 #[derive(Debug)]
 pub struct Simulation {
     parser: LogParser,
-    pub(crate) lines: LineTally,
+    pub(crate) lines: LineCounts,
     pub(crate) state: SimulationState,
 }
 
@@ -77,7 +77,7 @@ impl Simulation {
 
         Ok(Self {
             parser: LogParser::new(plan.format, fields),
-            lines: LineTally::default(),
+            lines: LineCounts::default(),
             state: SimulationState {
                 timeline: SimulationTimeline::new(series),
                 first,
@@ -150,12 +150,16 @@ impl SimulationState {
 }
 
 /// All attributes that a limit uses.
-fn attributes(rule: &LimitConfig) -> impl Iterator<Item = &Attribute> {
-    let conditions = rule.conditions.iter().map(|condition| &condition.attribute);
-    let tier = rule.tiers.iter().map(|tiers| &tiers.by);
-    let cost = rule.cost.iter().filter_map(|cost| cost.attribute.as_ref());
+fn attributes(limit: &LimitConfig) -> impl Iterator<Item = &Attribute> {
+    let conditions = limit
+        .conditions
+        .iter()
+        .map(|condition| &condition.attribute);
+    let tier = limit.tiers.iter().map(|tiers| &tiers.by);
+    let cost = limit.cost.iter().filter_map(|cost| cost.attribute.as_ref());
 
-    rule.key
+    limit
+        .key
         .parts
         .iter()
         .flatten()

@@ -91,54 +91,51 @@ fn counts_match_a_count_by_hand() {
         HashMap::<&str, u64>::new(),
         HashMap::<(&str, &str), u64>::new(),
     );
-    let (mut refused, mut refused_keys) = ([0, 0], HashMap::<&str, u64>::new());
+    let (mut denied, mut denied_keys) = ([0, 0], HashMap::<&str, u64>::new());
     for line in log.lines() {
         let client = line.split(' ').next().expect("an address");
         let minute = &line[line.find("13:").expect("a time")..][..5];
         let is_met = line.contains("\"GET /a ");
         let used = clients.entry((client, minute)).or_default();
-        let is_refused = is_met && *used >= 5;
-        *used += u64::from(is_met && !is_refused);
-        refused[1] += u64::from(is_refused);
-        *refused_keys.entry(client).or_default() += u64::from(is_refused);
+        let is_denied = is_met && *used >= 5;
+        *used += u64::from(is_met && !is_denied);
+        denied[1] += u64::from(is_denied);
+        *denied_keys.entry(client).or_default() += u64::from(is_denied);
         // A request that another limit denies is not charged here, but still has an outcome.
         let used = all.entry(minute).or_default();
         let is_over = *used >= 60;
-        refused[0] += u64::from(is_over);
-        *used += u64::from(!is_refused && !is_over);
+        denied[0] += u64::from(is_over);
+        *used += u64::from(!is_denied && !is_over);
     }
     let ConfigReport {
         allowed,
-        refused: requests,
+        denied: requests,
         limits,
         ..
     } = &report.configuration;
-    assert_eq!(
-        (limits[0].refused, limits[1].refused),
-        (refused[0], refused[1])
-    );
+    assert_eq!((limits[0].denied, limits[1].denied), (denied[0], denied[1]));
     assert!(
-        refused[0] > 0 && refused[1] > 0,
-        "{refused:?}: nothing to compare"
+        denied[0] > 0 && denied[1] > 0,
+        "{denied:?}: nothing to compare"
     );
-    assert_eq!((*allowed, *requests), (600 - refused[1], refused[1]));
-    refused_keys.retain(|_, refused| *refused > 0);
-    assert_eq!(limits[1].keys_refused, refused_keys.len() as u64);
-    let most = refused_keys
+    assert_eq!((*allowed, *requests), (600 - denied[1], denied[1]));
+    denied_keys.retain(|_, denied| *denied > 0);
+    assert_eq!(limits[1].keys_denied, denied_keys.len() as u64);
+    let most = denied_keys
         .iter()
-        .max_by_key(|(_, refused)| **refused)
-        .expect("somebody was refused");
+        .max_by_key(|(_, denied)| **denied)
+        .expect("a denied key");
     assert_eq!(
-        (&limits[1].top_keys[0].key, limits[1].top_keys[0].refused),
+        (&limits[1].top_keys[0].key, limits[1].top_keys[0].denied),
         (&format!("client_ip={}", most.0), *most.1)
     );
     for series in &report.timeline.series {
         let of_limit = series
             .limit
             .as_ref()
-            .map_or(refused[1], |name| refused[usize::from(name == "client")]);
+            .map_or(denied[1], |name| denied[usize::from(name == "client")]);
         assert_eq!(
-            series.refused.iter().sum::<u64>(),
+            series.denied.iter().sum::<u64>(),
             of_limit,
             "{:?}",
             series.limit
@@ -159,7 +156,7 @@ fn a_comparison_matches_two_replays() {
     let comparison = simulated(log.as_bytes(), &first, Some(&second), false)
         .comparison
         .expect("two were given");
-    let refused = |config: &Config| {
+    let denied = |config: &Config| {
         let parser = LogParser::new(
             AccessLogFormat::Auto,
             LogFields::new([], &[]).expect("no fields are given"),
@@ -186,7 +183,7 @@ fn a_comparison_matches_two_replays() {
         }
         all
     };
-    let (one, other) = (refused(&first), refused(&second));
+    let (one, other) = (denied(&first), denied(&second));
     let count =
         |is_so: &dyn Fn(usize) -> bool| (0..one.len()).filter(|at| is_so(*at)).count() as u64;
     assert_eq!(
@@ -260,20 +257,20 @@ fn suggestions_match_a_replay_with_that_limit() {
         for candidate in &suggestion.candidates {
             let real = simulated(log.as_bytes(), &with(candidate.limit), None, false);
             let limit = &real.configuration.limits[0];
-            let told = (candidate.refused, candidate.keys_refused);
+            let told = (candidate.denied, candidate.keys_denied);
             assert_eq!(
                 told,
-                (Some(limit.refused), limit.keys_refused),
+                (Some(limit.denied), limit.keys_denied),
                 "{numbers}: {candidate:?}"
             );
         }
-        let refused = |place: usize| suggestion.candidates[place].refused;
+        let denied = |place: usize| suggestion.candidates[place].denied;
         assert!(
-            refused(0) > Some(0),
+            denied(0) > Some(0),
             "{numbers}: half of the keys use more than the median"
         );
         assert!(
-            numbers.contains("sliding_log") || refused(4) == Some(0),
+            numbers.contains("sliding_log") || denied(4) == Some(0),
             "{numbers}: nobody uses more than the most"
         );
     }
@@ -290,16 +287,14 @@ fn missing_and_invalid_attributes_are_reported() {
     let log = format!("{line} 3 0\n{line} oops 0\n\n{line} 9 0\n");
     let report = simulated(log.as_bytes(), &config, None, false).configuration;
     assert_eq!(
-        (report.allowed, report.refused, report.unanswered_count()),
+        (report.allowed, report.denied, report.error_count()),
         (1, 1, 1)
     );
-    assert_eq!(report.unanswered[0].line, 2);
+    assert_eq!(report.errors[0].line, 2);
     assert!(
-        report.unanswered[0]
-            .message
-            .contains("must be a whole number"),
+        report.errors[0].message.contains("must be a whole number"),
         "{:?}",
-        report.unanswered
+        report.errors
     );
     assert_eq!(
         (report.limits[0].requests, report.limits[0].unkeyed),

@@ -26,7 +26,7 @@ use crate::response::{LimitStatus, ResponseDecision};
 
 pub(crate) use bounds::JudgeError;
 pub use bounds::{Allowance, BoundSource};
-use resolve::{AdmissionResolver, CounterUpdate, PromiseOrigin};
+use resolve::{AdmissionResolver, BoundOrigin, CounterUpdate};
 use track::CounterTrack;
 
 /// The maximum number of tracked counters. They take at most 100 MB, if all of them are sliding
@@ -54,7 +54,7 @@ struct LimitRecord {
     /// Of `admitted`: by a failure policy. These are not judged.
     by_policy: u64,
     /// What the limit allows, as text, and where that is known from.
-    promise: Option<(String, PromiseOrigin)>,
+    bounds: Option<(String, BoundOrigin)>,
     /// Why some admissions were not judged.
     error: Option<JudgeError>,
     is_exceeded: bool,
@@ -125,7 +125,7 @@ impl LimitJudge {
             name: name.to_owned(),
             admitted: 0,
             by_policy: 0,
-            promise: None,
+            bounds: None,
             error: None,
             is_exceeded: false,
         });
@@ -143,7 +143,7 @@ impl LimitJudge {
         let CounterUpdate {
             counter_id,
             cost,
-            promise,
+            bounds,
             origin,
         } = update;
         if cost == 0 {
@@ -151,15 +151,15 @@ impl LimitJudge {
         }
 
         let limit = &mut self.limits[index];
-        if limit.promise.is_none() {
-            limit.promise = Some((promise.to_string(), origin));
+        if limit.bounds.is_none() {
+            limit.bounds = Some((bounds.to_string(), origin));
         }
 
         let has_room = self.counters.len() < COUNTERS_MAX;
         let counter = match self.counters.get_mut(&counter_id[..]) {
             Some(counter) => counter,
             None if has_room => {
-                let new = CounterTrack::new(index, params, status.limit, promise);
+                let new = CounterTrack::new(index, params, status.limit, bounds);
                 self.counters
                     .entry(counter_id.into_boxed_slice())
                     .or_insert(new)

@@ -15,7 +15,7 @@ use crate::response::LimitStatus;
 
 /// What a counter allows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LimitPromise {
+pub(super) struct LimitBounds {
     /// In any interval.
     pub(super) any_interval: Bound,
     /// A second bound for long intervals.
@@ -29,13 +29,13 @@ pub(super) struct LimitPromise {
 pub(super) struct CounterUpdate {
     pub(super) counter_id: Vec<u8>,
     pub(super) cost: u64,
-    pub(super) promise: LimitPromise,
-    pub(super) origin: PromiseOrigin,
+    pub(super) bounds: LimitBounds,
+    pub(super) origin: BoundOrigin,
 }
 
-/// Where the promise of a limit is known from.
+/// Where the bounds of a limit are known from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PromiseOrigin {
+pub(super) enum BoundOrigin {
     AllowOption,
     Responses,
     Config,
@@ -79,23 +79,21 @@ impl AdmissionResolver {
         params: RequestParams,
         selection: Option<&[SelectedLimit<'_>]>,
     ) -> Result<CounterUpdate, JudgeError> {
-        let mut counter_id = vec![u8::try_from(index).unwrap_or(u8::MAX)];
+        let limit_id = u8::try_from(index).unwrap_or(u8::MAX);
         let allowance = self.allowance(&status.name);
 
         match &self.plan.bounds {
             BoundSource::Responses => {
-                counter_id.extend_from_slice(&params.key.to_le_bytes());
-                counter_id.extend_from_slice(&params.address.to_le_bytes());
-                let origin = if allowance.is_some() {
-                    PromiseOrigin::AllowOption
-                } else {
-                    PromiseOrigin::Responses
+                let (bound, origin) = match allowance {
+                    Some(bound) => (bound, BoundOrigin::AllowOption),
+                    None => (loosest_bound(status)?, BoundOrigin::Responses),
                 };
-                let bound = allowance.map_or_else(|| loosest_bound(status), Ok)?;
+
+                let (key, address) = (params.key.to_le_bytes(), params.address.to_le_bytes());
                 Ok(CounterUpdate {
-                    counter_id,
+                    counter_id: [&[limit_id][..], &key, &address].concat(),
                     cost: params.cost.unwrap_or(1),
-                    promise: LimitPromise::from_bound(bound),
+                    bounds: LimitBounds::from_bound(bound),
                     origin,
                 })
             }
@@ -105,18 +103,19 @@ impl AdmissionResolver {
                     .iter()
                     .find(|selected| selected.config.limit.name() == status.name)
                     .ok_or(JudgeError::NotConfigured)?;
-                counter_id.extend_from_slice(selected.key.as_bytes());
-                let (promise, origin) = match allowance {
-                    Some(bound) => (LimitPromise::from_bound(bound), PromiseOrigin::AllowOption),
-                    None => (
-                        config.promise(selected, status, self.plan.replicas.len())?,
-                        PromiseOrigin::Config,
-                    ),
+
+                let replicas = self.plan.replicas.len();
+                let (bounds, origin) = if let Some(bound) = allowance {
+                    (LimitBounds::from_bound(bound), BoundOrigin::AllowOption)
+                } else {
+                    let bounds = config.limit_bounds(selected, status, replicas)?;
+                    (bounds, BoundOrigin::Config)
                 };
+
                 Ok(CounterUpdate {
-                    counter_id,
+                    counter_id: [&[limit_id], selected.key.as_bytes()].concat(),
                     cost: selected.cost,
-                    promise,
+                    bounds,
                     origin,
                 })
             }
@@ -138,14 +137,14 @@ impl AdmissionResolver {
 }
 
 impl ConfigBounds {
-    /// What a limit promises. An eventual limit may exceed its quota by its documented allowance. A
+    /// The bounds of a limit. An eventual limit may exceed its quota by its documented allowance. A
     /// local limit is judged as if it were shared, to show what its replicas admit together.
-    fn promise(
+    fn limit_bounds(
         &self,
         selected: &SelectedLimit<'_>,
         status: &LimitStatus<'_>,
         replicas: usize,
-    ) -> Result<LimitPromise, JudgeError> {
+    ) -> Result<LimitBounds, JudgeError> {
         let rule = selected
             .config
             .limit
@@ -160,17 +159,8 @@ impl ConfigBounds {
             });
         }
 
-        // What replicas may admit from their leases without the store knowing.
         let unreported = match rule.consistency() {
-            Consistency::Eventual => {
-                let expected = self.expected_replicas.get();
-                let replicas = u64::try_from(replicas)
-                    .unwrap_or(u64::MAX)
-                    .max(u64::from(expected));
-                tollgate::lease::quantum(configured, expected)
-                    .min(configured)
-                    .saturating_mul(replicas)
-            }
+            Consistency::Eventual => self.unreported_units(configured, replicas),
             _ => 0,
         };
         let any_interval = Bound::for_quota(&quota)
@@ -179,7 +169,7 @@ impl ConfigBounds {
         let long_run =
             Bound::long_run_for_quota(&quota).map(|bound| bound.with_extra_units(unreported));
 
-        // Only decisions made by the counter itself tell when its window ends.
+        // Only decisions made by the counter itself show when its window ends.
         let is_exact = matches!(rule.consistency(), Consistency::Strict | Consistency::Local);
         let per_window = match (any_interval, quota) {
             (Bound::PerWindow { window, .. }, Quota::FixedWindow(_)) if is_exact => {
@@ -187,16 +177,29 @@ impl ConfigBounds {
             }
             _ => None,
         };
-        Ok(LimitPromise {
+
+        Ok(LimitBounds {
             any_interval,
             long_run,
             per_window,
         })
     }
+
+    /// What replicas may admit from their leases without the store knowing.
+    fn unreported_units(&self, limit: u64, replicas: usize) -> u64 {
+        let expected = self.expected_replicas.get();
+        let replicas = u64::try_from(replicas)
+            .unwrap_or(u64::MAX)
+            .max(u64::from(expected));
+
+        tollgate::lease::quantum(limit, expected)
+            .min(limit)
+            .saturating_mul(replicas)
+    }
 }
 
-/// What any algorithm with this quota promises. The fixed window promises least, as it admits twice
-/// its limit across an edge. The window may be up to a second shorter than reported.
+/// The loosest bound of all algorithms with this quota: that of the fixed window, which admits
+/// twice its limit across an edge. The window may be up to a second shorter than reported.
 fn loosest_bound(status: &LimitStatus<'_>) -> Result<Bound, JudgeError> {
     match status.window_s {
         None => Err(JudgeError::WindowMissing),
@@ -209,18 +212,18 @@ fn loosest_bound(status: &LimitStatus<'_>) -> Result<Bound, JudgeError> {
     }
 }
 
-impl PromiseOrigin {
+impl BoundOrigin {
     /// The value of `judged_by` in reports.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::AllowOption => "allow",
-            Self::Responses => "answers",
+            Self::Responses => "responses",
             Self::Config => "configuration",
         }
     }
 }
 
-impl LimitPromise {
+impl LimitBounds {
     const fn from_bound(any_interval: Bound) -> Self {
         Self {
             any_interval,
@@ -231,7 +234,7 @@ impl LimitPromise {
 }
 
 /// For example `3 in each window of 1s, 6 in any 1s`.
-impl fmt::Display for LimitPromise {
+impl fmt::Display for LimitBounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((limit, window)) = self.per_window {
             write!(f, "{limit} in each window of {window}, ")?;

@@ -3,7 +3,7 @@
 use tollgate::Micros;
 use tollgate_audit::{AdmissionTrack, AuditInterval, Bound, TimeSpan};
 
-use super::resolve::LimitPromise;
+use super::resolve::LimitBounds;
 use crate::generator::RequestParams;
 
 /// The maximum number of admissions that a track remembers.
@@ -42,19 +42,18 @@ impl CounterTrack {
         limit_index: usize,
         params: RequestParams,
         reported_limit: u64,
-        promise: LimitPromise,
+        bounds: LimitBounds,
     ) -> Self {
         let new_track = |bound: Bound, drift_ppm| {
             AdmissionTrack::with_events_max(bound.with_clock_drift(drift_ppm), EVENTS_MAX)
         };
 
-        let bounds = [Some(promise.any_interval), promise.long_run];
-        let tracks = bounds
+        let tracks = [Some(bounds.any_interval), bounds.long_run]
             .into_iter()
             .flatten()
             .map(|bound| new_track(bound, CLOCK_DRIFT_PPM))
             .collect();
-        let window_ends = promise.per_window.map(|(limit, window)| {
+        let window_ends = bounds.per_window.map(|(limit, window)| {
             // An end is a duration by the service's clock added to a time by this one's, and the
             // distance of two ends has this error twice.
             WindowEndTrack {

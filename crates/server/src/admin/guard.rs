@@ -159,7 +159,7 @@ mod tests {
     fn status(guard: &AdminGuard, method: &str, headers: &[(&str, &str)]) -> u16 {
         guard
             .authorize(&request(method, headers))
-            .map_or_else(|fault| fault.status.as_u16(), |()| 200)
+            .map_or_else(|error| error.status.as_u16(), |()| 200)
     }
 
     #[test]

@@ -116,7 +116,7 @@ fn look_up<'r, B>(
     let explained = active
         .selector
         .explain_named(&query.limit, &query.attributes);
-    let (rule, explanation) = explained.map_err(DecideError::from)?;
+    let (limit, explanation) = explained.map_err(DecideError::from)?;
 
     match explanation {
         Explanation::Applies {
@@ -141,8 +141,8 @@ fn look_up<'r, B>(
             let detail = format!(
                 "missing attribute: the key of limit {:?} is {}; the limit is optional, so it \
                  ignores requests without that key",
-                rule.limit.name(),
-                super::limits::key_recipe(&rule.key).join(" and ")
+                limit.limit.name(),
+                super::limits::key_recipe(&limit.key).join(" and ")
             );
             Err(ApiError::unprocessable("missing-attribute", detail))
         }

@@ -52,7 +52,7 @@ fn write_store(active: &ActiveConfig, page: &mut MetricsPage) {
 }
 
 fn write_config(service: &Service, active: &ActiveConfig, page: &mut MetricsPage) {
-    let reloads = service.reloader.reloads();
+    let reloads = service.reloader.status();
 
     page.gauge(
         "config_reload_failed",
@@ -61,10 +61,10 @@ fn write_config(service: &Service, active: &ActiveConfig, page: &mut MetricsPage
     .sample(&[], flag(reloads.last_error.is_some()));
     page.counter(
         "config_reloads_total",
-        "Configuration reloads by result: applied or refused (invalid)",
+        "Configuration reloads by result: applied or failed",
     )
     .sample(&[("result", "applied")], to_f64(reloads.applied))
-    .sample(&[("result", "refused")], to_f64(reloads.rejected));
+    .sample(&[("result", "failed")], to_f64(reloads.failed));
     page.gauge(
         "config_last_reload_timestamp_seconds",
         "When the active configuration was loaded, in seconds since the UNIX epoch",
@@ -91,12 +91,9 @@ fn write_load(service: &Service, active: &ActiveConfig, page: &mut MetricsPage) 
 
 fn write_alerts(service: &Service, page: &mut MetricsPage) {
     page.gauge("alert_firing", "1 while a configured alert is firing");
-    for standing in service.alerts.states() {
-        let labels = [
-            ("alert", standing.alert.as_str()),
-            ("limit", &*standing.limit),
-        ];
-        page.sample(&labels, flag(standing.since.is_some()));
+    for state in service.alerts.states() {
+        let labels = [("alert", state.alert.as_str()), ("limit", &*state.limit)];
+        page.sample(&labels, flag(state.since.is_some()));
     }
 }
 
@@ -107,7 +104,7 @@ fn write_process(service: &Service, page: &mut MetricsPage) {
         "start_time_seconds",
         "When this process started, in seconds since the UNIX epoch",
     )
-    .sample(&[], seconds(service.since));
+    .sample(&[], seconds(service.started_at));
 }
 
 const fn flag(is_set: bool) -> f64 {

@@ -1,8 +1,8 @@
 //! The admin port: the dashboard, the admin API and the metrics page.
 //!
 //! Every request is authorised (`guard`), routed and answered. The port keeps no state besides the
-//! dashboard's: responses are built from the service at the time of the request. Errors are a
-//! [`ApiError`], as on the HTTP port.
+//! dashboard's: responses are built from the service at the time of the request. Errors are
+//! [`ApiError`]s, as on the HTTP port.
 
 mod dashboard;
 mod guard;
@@ -42,8 +42,8 @@ pub(crate) struct AdminFront {
 
 /// The admin port's own connection and request limits, so that operators get in when clients have
 /// used up those of the service.
-pub(crate) fn load(of_clients: &ServerLoad) -> Arc<ServerLoad> {
-    of_clients.with_limits(CONNECTIONS_MAX, IN_FLIGHT_MAX)
+pub(crate) fn admin_load(service_load: &ServerLoad) -> Arc<ServerLoad> {
+    service_load.with_limits(CONNECTIONS_MAX, IN_FLIGHT_MAX)
 }
 
 impl AdminFront {
@@ -62,7 +62,7 @@ impl AdminFront {
         // Health probes need neither a token nor a known host name.
         match path {
             "/healthz" => return get(request).map(|()| alive()),
-            "/readyz" => return get(request).map(|()| service.readiness.answer(&service.gate)),
+            "/readyz" => return get(request).map(|()| service.readiness.response(&service.gate)),
             _ => {}
         }
 
@@ -101,7 +101,7 @@ impl AdminFront {
 impl Front for AdminFront {
     type Body = AdminBody;
 
-    async fn answer(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<AdminBody> {
+    async fn handle(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<AdminBody> {
         let result = match request.uri().path() {
             "/admin/events" => self.events(&request),
             _ => self
@@ -109,7 +109,7 @@ impl Front for AdminFront {
                 .await
                 .map(|response| response.map(AdminBody::from)),
         };
-        let mut response = result.unwrap_or_else(|fault| problem(&fault).map(AdminBody::from));
+        let mut response = result.unwrap_or_else(|error| problem(&error).map(AdminBody::from));
 
         let is_unauthorized = response.status() == StatusCode::UNAUTHORIZED;
         let headers = response.headers_mut();
@@ -122,7 +122,7 @@ impl Front for AdminFront {
         response
     }
 
-    fn shed(&self) -> Response<AdminBody> {
+    fn overloaded_response(&self) -> Response<AdminBody> {
         problem(&ApiError::overloaded()).map(AdminBody::from)
     }
 }

@@ -73,7 +73,7 @@ mod tests {
     type ParsedQuery = (String, Vec<(String, String)>);
 
     fn parse(query: &str) -> Result<ParsedQuery, &'static str> {
-        let KeyQuery { limit, attributes } = KeyQuery::parse(query).map_err(|fault| fault.code)?;
+        let KeyQuery { limit, attributes } = KeyQuery::parse(query).map_err(|error| error.code)?;
         let owned =
             |(name, value): (Cow<'_, str>, Cow<'_, str>)| (name.into_owned(), value.into_owned());
         Ok((

@@ -25,7 +25,7 @@ struct ReloadResponse<'a> {
 #[derive(Debug, Serialize)]
 struct ConfigProblem<'a> {
     #[serde(flatten)]
-    fault: ApiError,
+    error: ApiError,
     #[serde(rename = "faults")]
     diagnostics: Vec<DiagnosticView<'a>>,
     /// How many further diagnostics were left out.
@@ -51,7 +51,7 @@ const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// `ReloadStatus` the configuration and reports the result.
+/// Reloads the configuration and reports the result.
 pub(super) async fn respond(service: &Service) -> Result<Response<Body>, ApiError> {
     match service.reloader.reload().await {
         Ok(()) => {
@@ -66,7 +66,7 @@ pub(super) async fn respond(service: &Service) -> Result<Response<Body>, ApiErro
         Err(error @ ConfigReloadError::NoFile) => {
             Err(ApiError::conflict("no-file", error.to_string()))
         }
-        Err(ConfigReloadError::ConfigError(error)) => Ok(config_problem(&error)),
+        Err(ConfigReloadError::Config(error)) => Ok(config_problem(&error)),
         Err(ConfigReloadError::Store(error)) => {
             Err(ApiError::unprocessable("bad-store", error.to_string()))
         }
@@ -83,7 +83,7 @@ fn config_problem(error: &ConfigError) -> Response<Body> {
         message: &diagnostic.message,
     });
     let body = ConfigProblem {
-        fault: ApiError::unprocessable("bad-config", detail),
+        error: ApiError::unprocessable("bad-config", detail),
         diagnostics: diagnostics.collect(),
         more: error.more(),
     };

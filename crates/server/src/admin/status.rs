@@ -53,7 +53,8 @@ struct ConfigStatus {
     /// When the active configuration was loaded.
     loaded_at_ms: u64,
     reloads: u64,
-    refused: u64,
+    /// How many reloads failed.
+    failed: u64,
     /// Why the last reload failed; `None` if it succeeded.
     error: Option<ReloadErrorView>,
 }
@@ -75,7 +76,7 @@ struct AlertStatus {
     since_ms: u64,
     value: f64,
     /// The threshold from which the alert fires.
-    bound: f64,
+    threshold: f64,
 }
 
 pub(super) fn respond(service: &Service) -> Response<Body> {
@@ -94,7 +95,7 @@ impl ServiceStatus {
 
         Self {
             version: env!("CARGO_PKG_VERSION"),
-            uptime_ms: millis(service.gate.now().since(service.since)),
+            uptime_ms: millis(service.gate.now().since(service.started_at)),
             ready: service.readiness.is_ready(),
             store: StoreStatus::new(&active),
             config: ConfigStatus::new(service, &active),
@@ -133,9 +134,9 @@ impl ConfigStatus {
         let ReloadStatus {
             active_since,
             applied,
-            rejected,
+            failed,
             last_error,
-        } = service.reloader.reloads();
+        } = service.reloader.status();
         let file = service.reloader.file();
 
         Self {
@@ -143,7 +144,7 @@ impl ConfigStatus {
             limits: active.config.limits.len(),
             loaded_at_ms: millis(active_since),
             reloads: applied,
-            refused: rejected,
+            failed,
             error: last_error.map(|(at, message)| ReloadErrorView {
                 at_ms: millis(at),
                 message,
@@ -154,21 +155,21 @@ impl ConfigStatus {
 
 impl AlertStatus {
     /// `None` if the alert is not firing.
-    fn from_firing(standing: &AlertState) -> Option<Self> {
+    fn from_firing(state: &AlertState) -> Option<Self> {
         let AlertState {
             alert,
             limit,
             value,
-            bound,
+            threshold,
             since,
-        } = standing;
+        } = state;
 
         Some(Self {
             alert: alert.as_str(),
             limit: Some(limit.to_string()).filter(|limit| !limit.is_empty()),
             since_ms: millis((*since)?),
             value: (*value)?,
-            bound: *bound,
+            threshold: *threshold,
         })
     }
 }

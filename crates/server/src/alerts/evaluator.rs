@@ -17,9 +17,9 @@ const REQUESTS_MIN: u64 = 20;
 /// With fewer decisions, the 99th percentile is not evaluated.
 const DECISIONS_MIN: u64 = 100;
 
-/// The configured bounds; none where an alert is not configured.
+/// The configured thresholds; none where an alert is not configured.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct AlertBounds {
+pub(super) struct AlertThresholds {
     pub(super) deny_ratio: Option<f64>,
     pub(super) latency_p99: Option<Duration>,
 }
@@ -50,11 +50,11 @@ impl AlertKind {
         }
     }
 
-    /// A deny ratio fires when it reaches its bound, a latency when it exceeds it.
-    fn is_exceeded(self, value: f64, bound: f64) -> bool {
+    /// A deny ratio fires when it reaches its threshold, a latency when it exceeds it.
+    fn is_exceeded(self, value: f64, threshold: f64) -> bool {
         match self {
-            Self::DenyRatio => value >= bound,
-            Self::LatencyP99 => value > bound,
+            Self::DenyRatio => value >= threshold,
+            Self::LatencyP99 => value > threshold,
         }
     }
 }
@@ -67,7 +67,7 @@ pub(crate) struct AlertState {
     pub(crate) limit: Arc<str>,
     /// The measured value; none when there were too few decisions.
     pub(crate) value: Option<f64>,
-    pub(crate) bound: f64,
+    pub(crate) threshold: f64,
     /// When it started to fire; none when it does not fire.
     pub(crate) since: Option<Micros>,
 }
@@ -96,19 +96,19 @@ impl AlertEvaluator {
     pub(super) fn evaluate(
         &mut self,
         sample: AlertSample,
-        bounds: AlertBounds,
+        thresholds: AlertThresholds,
     ) -> Vec<AlertChange> {
         let now = sample.at;
         self.add_sample(sample);
 
         let mut before = std::mem::take(&mut self.states);
         let mut changes = Vec::new();
-        for mut state in self.measure(bounds) {
+        for mut state in self.measure(thresholds) {
             let id = (state.alert, state.limit.clone());
             let fired_since = before.remove(&id).and_then(|before| before.since);
             let is_firing = state
                 .value
-                .is_some_and(|value| state.alert.is_exceeded(value, state.bound));
+                .is_some_and(|value| state.alert.is_exceeded(value, state.threshold));
             state.since = is_firing.then(|| fired_since.unwrap_or(now));
 
             match (fired_since, is_firing) {
@@ -141,14 +141,14 @@ impl AlertEvaluator {
         }
     }
 
-    /// The current value of every configured alert, not yet compared with its bound.
-    fn measure(&self, bounds: AlertBounds) -> Vec<AlertState> {
+    /// The current value of every configured alert, not yet compared with its threshold.
+    fn measure(&self, thresholds: AlertThresholds) -> Vec<AlertState> {
         let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
             return Vec::new();
         };
         let mut states = Vec::new();
 
-        if let Some(bound) = bounds.deny_ratio {
+        if let Some(threshold) = thresholds.deny_ratio {
             // A limit without any decision has no state.
             let used = last
                 .outcomes
@@ -162,20 +162,20 @@ impl AlertEvaluator {
                     alert: AlertKind::DenyRatio,
                     limit: limit.clone(),
                     value: is_enough.then(|| to_f64(outcomes.denied) / to_f64(outcomes.total())),
-                    bound,
+                    threshold,
                     since: None,
                 }
             }));
         }
 
-        if let Some(bound) = bounds.latency_p99 {
+        if let Some(threshold) = thresholds.latency_p99 {
             let durations = last.durations.since(&first.durations);
             let is_enough = durations.total() >= DECISIONS_MIN;
             states.push(AlertState {
                 alert: AlertKind::LatencyP99,
                 limit: Arc::from(""),
                 value: is_enough.then(|| durations.p99_seconds()),
-                bound: bound.as_secs_f64(),
+                threshold: threshold.as_secs_f64(),
                 since: None,
             });
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use self::evaluator::{AlertBounds, AlertChange, AlertEvaluator, AlertSample};
+use self::evaluator::{AlertChange, AlertEvaluator, AlertSample, AlertThresholds};
 pub(crate) use self::evaluator::{AlertKind, AlertState};
 use crate::gate::Gate;
 use crate::listen::{ShutdownPhase, ShutdownSignal};
@@ -33,7 +33,7 @@ impl Alerts {
     fn evaluate(&self, gate: &Gate) {
         let active = gate.active();
         let monitoring = &active.config.monitoring;
-        let bounds = AlertBounds {
+        let thresholds = AlertThresholds {
             deny_ratio: monitoring.deny_ratio,
             latency_p99: monitoring.latency_p99,
         };
@@ -45,7 +45,7 @@ impl Alerts {
             durations: metrics.durations(),
         };
 
-        let changes = self.evaluator.lock().evaluate(sample, bounds);
+        let changes = self.evaluator.lock().evaluate(sample, thresholds);
         changes.iter().for_each(log_change);
     }
 }
@@ -68,7 +68,7 @@ fn log_change(change: &AlertChange) {
         alert,
         limit,
         value,
-        bound,
+        threshold,
         ..
     } = state;
     let (alert, limit, value) = (alert.as_str(), &**limit, value.unwrap_or_default());
@@ -79,7 +79,7 @@ fn log_change(change: &AlertChange) {
                 alert,
                 limit,
                 value,
-                bound,
+                threshold,
                 "alert firing: deny ratio too high"
             );
         }
@@ -87,12 +87,12 @@ fn log_change(change: &AlertChange) {
             tracing::warn!(
                 alert,
                 value,
-                bound,
+                threshold,
                 "alert firing: p99 of decision times too high, in seconds"
             );
         }
         (AlertChange::Resolved(_), _) => {
-            tracing::info!(alert, limit, value, bound, "alert resolved");
+            tracing::info!(alert, limit, value, threshold, "alert resolved");
         }
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::attributes::{AttributeArgs, RequestAttributes};
 use super::client::{ClientArgs, ServiceRequest, ServiceResponse, ServiceUrl};
 use super::terminal::Paint;
-use super::{CommandError, CommandResult, Exit, end};
+use super::{CommandError, CommandResult, Exit, finish};
 
 /// Arguments of `tollgate check`.
 #[derive(Clone, Debug, clap::Args)]
@@ -39,7 +39,7 @@ pub struct CheckArgs {
 }
 
 pub(crate) fn run(args: &CheckArgs) -> ExitCode {
-    end(check(args), args.client.json)
+    finish(check(args), args.client.json)
 }
 
 fn check(args: &CheckArgs) -> CommandResult {

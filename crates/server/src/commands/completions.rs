@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 
-use super::{Exit, end};
+use super::{Exit, finish};
 
 /// The JSON schema of the configuration.
 const SCHEMA: &str = include_str!("../../../../docs/tollgate.schema.json");
@@ -23,9 +23,9 @@ pub(crate) fn completions(args: &CompletionsArgs) -> ExitCode {
     clap_complete::generate(args.shell, &mut command, "tollgate", &mut script);
 
     let script = String::from_utf8_lossy(&script).into_owned();
-    end(Ok((script, Exit::Done)), false)
+    finish(Ok((script, Exit::Done)), false)
 }
 
 pub(crate) fn schema() -> ExitCode {
-    end(Ok((SCHEMA.to_owned(), Exit::Done)), false)
+    finish(Ok((SCHEMA.to_owned(), Exit::Done)), false)
 }

@@ -99,7 +99,7 @@ fn store_diagnostics(config: &Config) -> Vec<Diagnostic> {
         return diagnostics;
     }
 
-    let together = OpenStore::check(&config.store).err();
+    let together = OpenStore::validate(&config.store).err();
     together
         .map(|error| config.source_map.diagnostic("store", error))
         .into_iter()

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::attributes::{AttributeArgs, RequestAttributes};
 use super::client::{ClientArgs, ServiceRequest, ServiceResponse, ServiceUrl};
 use super::terminal::{Paint, Tone, plain};
-use super::{CommandError, CommandResult, Exit, end, numbers};
+use super::{CommandError, CommandResult, Exit, finish, numbers};
 
 /// The variable with the token; the service reads its token from the same one.
 const TOKEN_VARIABLE: &str = "TOLLGATE_ADMIN_TOKEN";
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &KeysArgs) -> ExitCode {
         KeysCommand::Get(args) => (Method::GET, args),
         KeysCommand::Reset(args) => (Method::DELETE, args),
     };
-    end(send(method, args), args.client.json)
+    finish(send(method, args), args.client.json)
 }
 
 fn send(method: Method, args: &KeyArgs) -> CommandResult {

@@ -102,7 +102,7 @@ type CommandResult = Result<(String, Exit), CommandError>;
 
 /// Prints the result of a command and returns its exit code. With `json`, an error is also printed
 /// as an object on standard output.
-fn end(result: CommandResult, json: bool) -> ExitCode {
+fn finish(result: CommandResult, json: bool) -> ExitCode {
     let (text, exit) = match result {
         Ok(success) => success,
         Err(CommandError {
@@ -110,7 +110,7 @@ fn end(result: CommandResult, json: bool) -> ExitCode {
             reason,
             response,
         }) => {
-            terminal::complain(&format!("error: {reason}"));
+            terminal::print_error(&format!("error: {reason}"));
             let text = if json {
                 let object = response.unwrap_or_else(|| serde_json::json!({ "error": reason }));
                 format!("{object}\n")
@@ -124,7 +124,7 @@ fn end(result: CommandResult, json: bool) -> ExitCode {
     match terminal::print(&text) {
         Ok(()) => exit.into(),
         Err(error) => {
-            terminal::complain(&format!("error: cannot write the output: {error}"));
+            terminal::print_error(&format!("error: cannot write the output: {error}"));
             Exit::NoResponse.into()
         }
     }

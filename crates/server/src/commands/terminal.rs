@@ -18,7 +18,7 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 }
 
 /// Writes a line to standard error. A failure to write is ignored: it could not be reported.
-pub(crate) fn complain(line: &str) {
+pub(crate) fn print_error(line: &str) {
     drop(
         io::stderr()
             .lock()
@@ -47,9 +47,9 @@ pub(super) enum Tone {
     /// Failure or denial.
     Bad,
     /// A warning.
-    Careful,
+    Warning,
     /// Secondary information.
-    Aside,
+    Dim,
     /// The name of a limit.
     Name,
 }
@@ -59,8 +59,8 @@ impl Tone {
         match self {
             Self::Good => "32",
             Self::Bad => "31",
-            Self::Careful => "33",
-            Self::Aside => "2",
+            Self::Warning => "33",
+            Self::Dim => "2",
             Self::Name => "1",
         }
     }

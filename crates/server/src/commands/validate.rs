@@ -10,7 +10,7 @@ use tollgate_rules::config::Diagnostic;
 
 use super::configuration::{self, InvalidConfigError};
 use super::terminal::{self, Paint, Tone, plain};
-use super::{Exit, end};
+use super::{Exit, finish};
 
 /// Arguments of `tollgate validate`.
 #[derive(Clone, Debug, clap::Args)]
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &ValidateArgs) -> ExitCode {
         format!("{}\n", object(&files))
     } else {
         for error in files.iter().filter_map(|file| file.result.as_ref().err()) {
-            terminal::complain(&error.to_string());
+            terminal::print_error(&error.to_string());
         }
         let paint = Paint::for_stdout();
         files
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &ValidateArgs) -> ExitCode {
     } else {
         Exit::Invalid
     };
-    end(Ok((text, exit)), args.json)
+    finish(Ok((text, exit)), args.json)
 }
 
 /// A line about a valid file, and one for each note.
@@ -74,7 +74,7 @@ fn summary(name: &str, config: &Config, paint: Paint) -> String {
         plain(&store)
     );
     for note in &config.notes {
-        let label = paint.tone(Tone::Careful, "note:");
+        let label = paint.tone(Tone::Warning, "note:");
         let _infallible = writeln!(text, "{label} {}", plain(note));
     }
     text
@@ -110,7 +110,11 @@ fn file_object(file: &ValidatedFile) -> Value {
     match &file.result {
         Err(_) => json!({ "file": file.name, "valid": false }),
         Ok(config) => {
-            let limits: Vec<&str> = config.limits.iter().map(|rule| rule.limit.name()).collect();
+            let limits: Vec<&str> = config
+                .limits
+                .iter()
+                .map(|limit| limit.limit.name())
+                .collect();
             let store = configuration::store_type(config);
             json!({ "file": file.name, "valid": true, "limits": limits, "store": store })
         }

@@ -90,14 +90,14 @@ impl<'r> From<SelectedLimit<'r>> for GateDemand<'r> {
     fn from(selected: SelectedLimit<'r>) -> Self {
         let SelectedLimit {
             index,
-            config: rule,
+            config: limit,
             key,
             cost,
             quota,
         } = selected;
 
         Self {
-            limit: rule.limit.name(),
+            limit: limit.limit.name(),
             index,
             key,
             cost,

@@ -30,7 +30,7 @@ impl OpenStore {
     }
 
     /// Validates the settings of a store without connecting to it.
-    pub(crate) fn check(config: &StoreConfig) -> Result<(), RedisConfigError> {
+    pub(crate) fn validate(config: &StoreConfig) -> Result<(), RedisConfigError> {
         match config {
             StoreConfig::Memory { .. } => Ok(()),
             StoreConfig::Redis(redis) => redis_builder(redis).validate(),
@@ -50,8 +50,8 @@ impl OpenStore {
         matches!(self, Self::Memory(_))
     }
 
-    /// Waits until the store answers. Returns false if it did not within `timeout`.
-    pub(crate) async fn ready(&self, timeout: Duration) -> bool {
+    /// Waits until the store is available. Returns false if it is not within `timeout`.
+    pub(crate) async fn wait_until_ready(&self, timeout: Duration) -> bool {
         match self {
             Self::Memory(_) => true,
             Self::Redis(store) => store.ready(timeout).await,

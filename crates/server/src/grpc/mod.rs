@@ -21,7 +21,7 @@ use hyper::body::Incoming;
 use hyper::{Request, Response};
 use tokio::net::TcpListener;
 use tollgate_envoy::tonic::{Status, body::Body};
-use tollgate_envoy::{Answer, Services};
+use tollgate_envoy::{ResponseFuture, Services};
 
 use self::health::GrpcHealth;
 use self::rate_limit::EnvoyRateLimiter;
@@ -49,7 +49,7 @@ pub(crate) async fn run(
     tokio::join!(serving, health.follow(shutdown));
 }
 
-/// Answers the requests of the gRPC port.
+/// Handles the requests of the gRPC port.
 #[derive(Debug)]
 struct GrpcFront {
     gate: Arc<Gate>,
@@ -63,9 +63,9 @@ impl GrpcFront {
     }
 
     /// Waits for the response, which takes as long as the request's message takes to arrive.
-    async fn answer_in_time(&self, answer: Answer) -> Response<Body> {
+    async fn wait_for_response(&self, response: ResponseFuture) -> Response<Body> {
         let timeout = self.gate.active().config.server.header_timeout;
-        match Box::pin(tokio::time::timeout(timeout, answer)).await {
+        match Box::pin(tokio::time::timeout(timeout, response)).await {
             Ok(Ok(response)) => response,
             Err(_) => {
                 Status::deadline_exceeded(format!("the message did not arrive within {timeout:?}"))
@@ -78,27 +78,28 @@ impl GrpcFront {
 impl Front for GrpcFront {
     type Body = Body;
 
-    fn answer(
+    fn handle(
         &self,
         request: Request<Incoming>,
         _peer: SocketAddr,
     ) -> impl Future<Output = Response<Body>> + Send {
         // Called outside the async block, so that its future does not hold the request as well.
-        let mut answer = self.services.answer(request);
+        let mut response = self.services.handle(request);
         async move {
             // Most messages arrive with their head and are decided at the first poll, so they need
             // no timer.
-            match std::future::poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await {
+            match std::future::poll_fn(|context| Poll::Ready(response.as_mut().poll(context))).await
+            {
                 Poll::Ready(Ok(response)) => response,
-                Poll::Pending => self.answer_in_time(answer).await,
+                Poll::Pending => self.wait_for_response(response).await,
             }
         }
     }
 
-    /// Answers `UNAVAILABLE`, which Envoy's outlier detection counts like a 503, so that it turns
+    /// The status `UNAVAILABLE`, which Envoy's outlier detection counts like a 503, so that it turns
     /// to other replicas. `RESOURCE_EXHAUSTED` would count as a success there. For the request
     /// itself both have the same effect: `failure_mode_deny` decides.
-    fn shed(&self) -> Response<Body> {
+    fn overloaded_response(&self) -> Response<Body> {
         Status::unavailable(
             "too many requests in flight; try another replica, or retry in a second",
         )

@@ -27,9 +27,9 @@ impl RateLimitService for EnvoyRateLimiter {
         let request = request.into_inner();
         let active = self.gate.active();
         if active.store.is_in_process() {
-            return self.answer_now(&active, &request);
+            return self.handle_now(&active, &request);
         }
-        Box::pin(self.answer(&active, &request)).await
+        Box::pin(self.handle(&active, &request)).await
     }
 }
 
@@ -38,17 +38,17 @@ impl EnvoyRateLimiter {
         Self { gate }
     }
 
-    /// Answers with a single poll, for a store in this process. The future of a decision has a few
+    /// Handles a request with a single poll, for a store in this process. The future of a decision has a few
     /// thousand bytes; not moving it to the heap saves a good part of a decision's time.
-    fn answer_now(&self, active: &ActiveConfig, request: &RateLimitRequest) -> RateLimitResult {
-        let answer = pin!(self.answer(active, request));
-        match answer.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(answer) => answer,
-            Poll::Pending => Err(Status::internal("the in-process store did not answer")),
+    fn handle_now(&self, active: &ActiveConfig, request: &RateLimitRequest) -> RateLimitResult {
+        let result = pin!(self.handle(active, request));
+        match result.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => result,
+            Poll::Pending => Err(Status::internal("the in-process store did not reply")),
         }
     }
 
-    async fn answer(&self, active: &ActiveConfig, request: &RateLimitRequest) -> RateLimitResult {
+    async fn handle(&self, active: &ActiveConfig, request: &RateLimitRequest) -> RateLimitResult {
         match self.decide(active, request).await {
             Ok(response) => Ok(Response::new(response)),
             Err(GrpcError::Denied(reason)) => {

@@ -20,10 +20,10 @@ use self::original_request::OriginalRequest;
 use self::parameters::ForwardAuthParameters;
 use super::error::ApiError;
 use super::respond::{self, Body, json};
-use crate::gate::{ActiveConfig, CheckOptions, Gate};
+use crate::gate::{ActiveConfig, CheckOptions, Gate, GateDecision};
 
-/// Answers a proxy.
-pub(super) async fn answer(
+/// Decides the request that a proxy describes, and responds to the proxy.
+pub(super) async fn handle(
     gate: &Gate,
     request: &Request<Incoming>,
     peer: SocketAddr,
@@ -44,9 +44,9 @@ pub(super) async fn answer(
         cost: None,
         intent: Intent::Spend,
     };
-    let decision = gate.decide(&active, &original, options).await?;
+    let GateDecision { decision, permit } = gate.decide(&active, &original, options).await?;
 
-    let mut response = match Problem::denied(&decision.decision) {
+    let mut response = match Problem::denied(&decision) {
         None => {
             let mut response = json(StatusCode::OK, "");
             response.headers_mut().remove(CONTENT_TYPE);
@@ -56,11 +56,11 @@ pub(super) async fn answer(
     };
     respond::add_fields(
         response.headers_mut(),
-        &decision.decision,
+        &decision,
         active.config.headers,
         gate.now(),
     );
-    if let Some(permit) = &decision.permit
+    if let Some(permit) = permit
         && let Ok(permit) = permit.to_text().parse()
     {
         response.headers_mut().insert("x-ratelimit-permit", permit);

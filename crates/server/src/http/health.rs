@@ -25,7 +25,7 @@ impl Readiness {
     }
 
     /// The response to `/readyz`.
-    pub(crate) fn answer(&self, gate: &Gate) -> Response<Body> {
+    pub(crate) fn response(&self, gate: &Gate) -> Response<Body> {
         let degraded = gate.active().limiter.health().degraded;
         let ready = self.is_ready();
         let status = if ready {

@@ -31,7 +31,7 @@ use crate::traces;
 /// The description of this port, in the `OpenAPI` format.
 pub(crate) const OPENAPI: &str = include_str!("openapi.json");
 
-/// Answers the requests of the HTTP port.
+/// Handles the requests of the HTTP port.
 #[derive(Debug)]
 pub(crate) struct HttpFront {
     gate: Arc<Gate>,
@@ -62,7 +62,7 @@ impl HttpFront {
             HttpRoute::Refund => Box::pin(api::refund(&self.gate, post(request)?)).await,
             HttpRoute::Release => Box::pin(api::release(&self.gate, post(request)?)).await,
             HttpRoute::Alive => get(request).map(|()| alive()),
-            HttpRoute::Ready => get(request).map(|()| self.readiness.answer(&self.gate)),
+            HttpRoute::Ready => get(request).map(|()| self.readiness.response(&self.gate)),
             HttpRoute::OpenApi => get(request).map(|()| {
                 json(
                     hyper::StatusCode::OK,
@@ -70,7 +70,7 @@ impl HttpFront {
                 )
             }),
             HttpRoute::ForwardAuth => {
-                Box::pin(forward_auth::answer(
+                Box::pin(forward_auth::handle(
                     &self.gate,
                     request,
                     peer,
@@ -85,7 +85,7 @@ impl HttpFront {
 impl Front for HttpFront {
     type Body = Body;
 
-    async fn answer(&self, mut request: Request<Incoming>, peer: SocketAddr) -> Response<Body> {
+    async fn handle(&self, mut request: Request<Incoming>, peer: SocketAddr) -> Response<Body> {
         let route = HttpRoute::from_path(request.uri().path());
         // Spans are named after the route, so that the number of names is bounded.
         let span = traces::span(route.map_or("unknown", HttpRoute::path), request.headers());
@@ -106,7 +106,7 @@ impl Front for HttpFront {
         response
     }
 
-    fn shed(&self) -> Response<Body> {
+    fn overloaded_response(&self) -> Response<Body> {
         problem(&ApiError::overloaded())
     }
 }

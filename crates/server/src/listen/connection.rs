@@ -115,7 +115,7 @@ async fn serve_http2<F: Front>(
         .await;
 }
 
-/// Answers the requests of a connection.
+/// Handles the requests of a connection.
 struct RequestHandler<F> {
     front: Arc<F>,
     peer: SocketAddr,
@@ -127,7 +127,7 @@ struct RequestHandler<F> {
 impl<F: Front> RequestHandler<F> {
     async fn http1(&self, request: Request<Incoming>) -> Result<Response<F::Body>, Infallible> {
         self.progress.start_request();
-        let mut response = self.answer(request).await;
+        let mut response = self.handle(request).await;
         self.progress.end_request();
 
         if self.shutdown.phase() > ShutdownPhase::Serving {
@@ -139,7 +139,7 @@ impl<F: Front> RequestHandler<F> {
         Ok(response)
     }
 
-    /// Does not call `answer`: the future of every HTTP/2 request is moved, and each nested future
+    /// Does not call `handle`: the future of every HTTP/2 request is moved, and each nested future
     /// would hold the request once more.
     async fn http2(
         self: Arc<Self>,
@@ -148,18 +148,18 @@ impl<F: Front> RequestHandler<F> {
         self.progress.start_request();
 
         let response = match self.load.try_request() {
-            Some(_slot) => self.front.answer(request, self.peer).await,
-            None => self.front.shed(),
+            Some(_slot) => self.front.handle(request, self.peer).await,
+            None => self.front.overloaded_response(),
         };
 
         self.progress.end_request();
         Ok(response)
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<F::Body> {
+    async fn handle(&self, request: Request<Incoming>) -> Response<F::Body> {
         match self.load.try_request() {
-            Some(_slot) => self.front.answer(request, self.peer).await,
-            None => self.front.shed(),
+            Some(_slot) => self.front.handle(request, self.peer).await,
+            None => self.front.overloaded_response(),
         }
     }
 }

@@ -22,22 +22,22 @@ use hyper::{Request, Response};
 pub(crate) use accept::run;
 pub(crate) use shutdown::{ShutdownHandle, ShutdownPhase, ShutdownSignal};
 
-/// Answers the requests of a port.
+/// Handles the requests of a port.
 pub(crate) trait Front: Send + Sync + 'static {
     /// The body of responses.
     type Body: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
         + Send
         + 'static;
 
-    /// Answers a request that came from `peer`.
-    fn answer(
+    /// Handles a request that came from `peer`.
+    fn handle(
         &self,
         request: Request<Incoming>,
         peer: SocketAddr,
     ) -> impl Future<Output = Response<Self::Body>> + Send;
 
     /// The response when there are too many requests in flight.
-    fn shed(&self) -> Response<Self::Body>;
+    fn overloaded_response(&self) -> Response<Self::Body>;
 }
 
 /// The protocol of a port.

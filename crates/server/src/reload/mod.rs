@@ -37,7 +37,7 @@ pub(crate) struct ReloadStatus {
     /// How many reloads activated a new configuration.
     pub(crate) applied: u64,
     /// How many reloads failed.
-    pub(crate) rejected: u64,
+    pub(crate) failed: u64,
     /// When and why the last reload failed; none if it succeeded.
     pub(crate) last_error: Option<(Micros, String)>,
 }
@@ -48,7 +48,7 @@ pub(crate) enum ConfigReloadError {
     #[error("nothing to reload: the service was started without a configuration file")]
     NoFile,
     #[error("{0}")]
-    ConfigError(ConfigError),
+    Config(ConfigError),
     #[error(transparent)]
     Store(#[from] StoreOpenError),
 }
@@ -58,7 +58,7 @@ impl Reloader {
         let status = ReloadStatus {
             active_since: gate.now(),
             applied: 0,
-            rejected: 0,
+            failed: 0,
             last_error: None,
         };
 
@@ -77,7 +77,7 @@ impl Reloader {
         self.file.as_ref()
     }
 
-    pub(crate) fn reloads(&self) -> ReloadStatus {
+    pub(crate) fn status(&self) -> ReloadStatus {
         self.status.lock().clone()
     }
 
@@ -92,7 +92,7 @@ impl Reloader {
             .await
             .expect("reading a configuration does not panic");
         let result = config
-            .map_err(ConfigReloadError::ConfigError)
+            .map_err(ConfigReloadError::Config)
             .and_then(|config| {
                 log_notes(&config);
                 self.gate.replace(config).map_err(ConfigReloadError::from)
@@ -115,7 +115,7 @@ impl Reloader {
                 tracing::info!(limits, "configuration reloaded");
             }
             Err(error) => {
-                status.rejected += 1;
+                status.failed += 1;
                 status.last_error = Some((now, error.to_string()));
                 tracing::error!(%error, "reload failed: the old configuration stays active");
             }

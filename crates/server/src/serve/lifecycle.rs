@@ -1,4 +1,4 @@
-//! The life of the service: start, signals, and a shutdown that breaks no connection.
+//! The life of the service: start, signals, and a graceful shutdown.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -37,9 +37,15 @@ pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<ExitC
     let mut signals =
         Signals::new().map_err(|error| format!("cannot install signal handlers: {error}"))?;
 
-    if !service.gate.active().store.ready(STORE_START_TIMEOUT).await {
+    if !service
+        .gate
+        .active()
+        .store
+        .wait_until_ready(STORE_START_TIMEOUT)
+        .await
+    {
         tracing::warn!(
-            "the store is unavailable: limits decide by their failure policy until it answers"
+            "the store is unavailable: limits decide by their failure policy until it is available"
         );
     }
     print_banner(&service, &listeners);
@@ -116,7 +122,7 @@ fn start_fronts(
         listeners.admin,
         ListenProtocol::Http1,
         Arc::new(admin),
-        admin::load(&service.load),
+        admin::admin_load(&service.load),
         shutdown.clone(),
     ));
 }

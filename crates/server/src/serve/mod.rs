@@ -32,13 +32,13 @@ pub(crate) struct Service {
     pub(crate) alerts: Arc<Alerts>,
     pub(crate) dashboard: Dashboard,
     /// When the service started, by the gate's clock.
-    pub(crate) since: tollgate::Micros,
+    pub(crate) started_at: tollgate::Micros,
 }
 
 /// Runs the service until a signal stops it.
 pub(crate) fn run(args: &ServeArgs) -> ExitCode {
     try_run(args).unwrap_or_else(|reason| {
-        crate::commands::terminal::complain(&format!("error: {reason}"));
+        crate::commands::terminal::print_error(&format!("error: {reason}"));
         ExitCode::from(EXIT_USAGE)
     })
 }
@@ -94,7 +94,7 @@ impl Service {
             Gate::open(config, Arc::new(Metrics::new())).map_err(|error| error.to_string())?;
         let gate = Arc::new(gate);
         let reloader = Arc::new(Reloader::new(gate.clone(), args.config.clone()));
-        let since = gate.now();
+        let started_at = gate.now();
 
         Ok(Self {
             gate,
@@ -103,7 +103,7 @@ impl Service {
             readiness: Arc::default(),
             alerts: Arc::default(),
             dashboard: Dashboard::default(),
-            since,
+            started_at,
         })
     }
 }

@@ -118,7 +118,7 @@ fn files_gzip_and_stdin_give_the_same_report() {
         // What cannot be read twice is measured and not tried.
         let candidate = &piped["suggestions"][0]["candidates"][0];
         assert!(
-            candidate["limit"].is_u64() && candidate.get("refused").is_none(),
+            candidate["limit"].is_u64() && candidate.get("denied").is_none(),
             "{candidate}"
         );
     }
@@ -242,7 +242,7 @@ fn fields_of_json_can_be_named() {
     let found = object(&process.wait_with_output().expect("it ends"));
     let limits = &found["configuration"]["limits"];
     assert_eq!(
-        (&limits[0]["name"], &limits[0]["refused"]),
+        (&limits[0]["name"], &limits[0]["denied"]),
         (&"per-address".into(), &7.into())
     );
     assert_eq!(

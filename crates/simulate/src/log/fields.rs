@@ -123,14 +123,14 @@ pub enum FieldError {
 }
 
 impl LogFields {
-    /// The mapping for these attributes. `given` has pairs of attribute and field name, such as
+    /// The mapping for these attributes. `custom` has pairs of attribute and field name, such as
     /// `("time", "ts")`, which take precedence over the built-in names.
     pub fn new<'a>(
         attributes: impl IntoIterator<Item = &'a Attribute>,
-        given: &[(String, String)],
+        custom: &[(String, String)],
     ) -> Result<Self, FieldError> {
         let mut fields = Self::default();
-        for (name, field) in given {
+        for (name, field) in custom {
             if field.is_empty() {
                 return Err(FieldError::NoField { name: name.clone() });
             }

@@ -24,13 +24,13 @@ const NAMES: [&str; 12] = [
     "labels.tenant",
 ];
 
-fn parser(format: AccessLogFormat, given: &[(&str, &str)]) -> LogParser {
+fn parser(format: AccessLogFormat, custom: &[(&str, &str)]) -> LogParser {
     let attributes: Vec<Attribute> = NAMES.iter().map(|name| name.parse().unwrap()).collect();
-    let given: Vec<_> = given
+    let custom: Vec<_> = custom
         .iter()
         .map(|(name, field)| (name.to_string(), field.to_string()))
         .collect();
-    LogParser::new(format, LogFields::new(&attributes, &given).unwrap())
+    LogParser::new(format, LogFields::new(&attributes, &custom).unwrap())
 }
 
 /// The attributes of a line by name, without those it lacks.

@@ -9,12 +9,14 @@ use super::{
     SimulationReport, TimelineReport, TimelineSeries, WorstMinute,
 };
 use crate::compare::{Comparison, LimitDifference};
-use crate::config_run::{ConfigRun, ErrorTally};
+use crate::config_run::{ConfigRun, ReplayErrorCounts};
+use crate::counts::{
+    KeyDenials, KeyTable, LineCounts, SimulatedLimitCounts, SimulationTimeline, StepCounts,
+};
 use crate::log::LineErrorKind;
 use crate::replay::ConfigReplay;
 use crate::simulation::{Simulation, SimulationState};
 use crate::suggest::{LimitPeaks, PERCENTILES, SuggestionTrials};
-use crate::tally::{KeyDenials, KeyTable, LimitTally, LineTally, SimulationTimeline, StepCounts};
 use crate::text::utc;
 
 /// Names and settings for the report.
@@ -68,14 +70,14 @@ impl Simulation {
     }
 }
 
-fn log_report(lines: &LineTally, files: Vec<String>) -> LogReport {
+fn log_report(lines: &LineCounts, files: Vec<String>) -> LogReport {
     let kind = |kind: &LineErrorKind| {
         let count = lines.bad_count(*kind);
         (count > 0).then(|| BadLineReport {
             kind: *kind,
             count,
             found: kind.found(),
-            right: kind.expected(),
+            expected: kind.expected(),
         })
     };
     let examples = lines.samples.iter().map(|sample| BadLineExample {
@@ -99,21 +101,21 @@ fn log_report(lines: &LineTally, files: Vec<String>) -> LogReport {
 }
 
 fn config_report(run: &ConfigRun, file: &str, labels: &ReportLabels) -> ConfigReport {
-    let ConfigRun { replay, tally } = run;
-    let error = |errors: &ErrorTally| ErrorReport {
+    let ConfigRun { replay, counts } = run;
+    let error = |errors: &ReplayErrorCounts| ErrorReport {
         count: errors.count,
         line: errors.line,
         message: errors.message.clone(),
     };
-    let limits = tally.limits.iter().zip(replay.rules()).enumerate();
+    let limits = counts.limits.iter().zip(replay.limits()).enumerate();
 
     ConfigReport {
         file: file.to_owned(),
-        allowed: tally.allowed,
-        refused: tally.denied,
-        unanswered: tally.errors.values().map(error).collect(),
+        allowed: counts.allowed,
+        denied: counts.denied,
+        errors: counts.errors.values().map(error).collect(),
         limits: limits
-            .map(|(index, (tally, limit))| limit_report(index, tally, limit, replay, labels))
+            .map(|(index, (counts, limit))| limit_report(index, counts, limit, replay, labels))
             .collect(),
         notes: notes(run),
     }
@@ -130,13 +132,13 @@ fn notes(run: &ConfigRun) -> Vec<String> {
 
     let unkeyed = run
         .replay
-        .rules()
-        .zip(&run.tally.limits)
-        .filter(|(_, tally)| tally.unkeyed > 0);
-    let unkeyed = unkeyed.map(|(rule, tally)| {
-        let name = rule.limit.name();
-        let count = crate::text::grouped(tally.unkeyed);
-        let key = key_attributes(rule).join(", ");
+        .limits()
+        .zip(&run.counts.limits)
+        .filter(|(_, counts)| counts.unkeyed > 0);
+    let unkeyed = unkeyed.map(|(limit, counts)| {
+        let name = limit.limit.name();
+        let count = crate::text::grouped(counts.unkeyed);
+        let key = key_attributes(limit).join(", ");
         format!("{name} was skipped for {count} matching requests without its key ({key})")
     });
 
@@ -146,47 +148,47 @@ fn notes(run: &ConfigRun) -> Vec<String> {
     concurrency.chain(unkeyed).chain(full).collect()
 }
 
-fn key_attributes(rule: &LimitConfig) -> Vec<String> {
+fn key_attributes(limit: &LimitConfig) -> Vec<String> {
     let part = |part: &Vec<Attribute>| {
         part.iter()
             .map(Attribute::name)
             .collect::<Vec<_>>()
             .join(" | ")
     };
-    rule.key.parts.iter().map(part).collect()
+    limit.key.parts.iter().map(part).collect()
 }
 
 fn limit_report(
     index: usize,
-    tally: &LimitTally,
+    counts: &SimulatedLimitCounts,
     limit: &LimitConfig,
     replay: &ConfigReplay,
     labels: &ReportLabels,
 ) -> SimulatedLimitReport {
     let rule = limit.limit.rule().ok();
-    let worst_minute = tally.worst_minute().map(|(at, denied)| WorstMinute {
+    let worst_minute = counts.worst_minute().map(|(at, denied)| WorstMinute {
         at: utc(at),
-        refused: denied,
+        denied,
     });
 
     SimulatedLimitReport {
         name: limit.limit.name().to_owned(),
-        numbers: rule
+        quota: rule
             .map(|rule| (labels.format_quota)(rule.quota()))
             .unwrap_or_default(),
         shadow: rule.is_some_and(|rule| rule.is_shadow()),
         key: key_attributes(limit),
-        requests: tally.requests,
-        refused: tally.denied,
-        unkeyed: tally.unkeyed,
-        held: tally.queued,
-        hold_max_ms: millis(tally.wait_max),
-        first_refusal: tally.first.map(utc),
-        last_refusal: tally.last.map(utc),
+        requests: counts.requests,
+        denied: counts.denied,
+        unkeyed: counts.unkeyed,
+        queued: counts.queued,
+        wait_max_ms: millis(counts.wait_max),
+        first_denial: counts.first.map(utc),
+        last_denial: counts.last.map(utc),
         worst_minute,
-        keys_refused: tally.keys.len() as u64,
-        keys_error_max: tally.keys.error_max(),
-        top_keys: top_keys(&tally.keys, labels.top, |key| {
+        keys_denied: counts.keys.len() as u64,
+        keys_error_max: counts.keys.error_max(),
+        top_keys: top_keys(&counts.keys, labels.top, |key| {
             replay.display_key(index, key)
         }),
     }
@@ -199,7 +201,7 @@ fn top_keys(
 ) -> Vec<KeyReport> {
     let report = |(key, denials): (&EncodedKey, KeyDenials)| KeyReport {
         key: display(key),
-        refused: denials.count,
+        denied: denials.count,
         first: utc(denials.first),
         last: utc(denials.last),
     };
@@ -258,8 +260,8 @@ fn suggestion(
         Some(LimitCandidate {
             percentile,
             limit,
-            refused: denials.map(|denials| denials.requests),
-            keys_refused: keys_denied,
+            denied: denials.map(|denials| denials.requests),
+            keys_denied,
             suggested: index == suggested,
         })
     };
@@ -272,7 +274,7 @@ fn suggestion(
     LimitSuggestion {
         name: peaks.name.clone(),
         limit_now: peaks.quota.limit(),
-        numbers: format_quota(&peaks.quota),
+        quota: format_quota(&peaks.quota),
         requests: peaks.requests,
         keys: peaks.keys(),
         tiers: peaks.has_tiers,
@@ -296,17 +298,17 @@ fn timeline_report(
             limit,
             against,
             allowed: values(|counts| counts.allowed),
-            refused: values(|counts| counts.denied),
+            denied: values(|counts| counts.denied),
         }
     };
     let all_series = |run: &ConfigRun, against: bool| -> Vec<TimelineSeries> {
         let limits = run
             .replay
-            .rules()
-            .map(|rule| Some(rule.limit.name().to_owned()));
+            .limits()
+            .map(|limit| Some(limit.limit.name().to_owned()));
         std::iter::once(None)
             .chain(limits)
-            .zip(run.tally.first_series..)
+            .zip(run.counts.first_series..)
             .map(|(limit, index)| new_series(limit, against, index))
             .collect()
     };
@@ -315,7 +317,7 @@ fn timeline_report(
     series.extend(second.into_iter().flat_map(|run| all_series(run, true)));
     TimelineReport {
         from: utc(timeline.start()),
-        stretch_seconds: timeline.step_length().get() / 1_000_000,
+        step_seconds: timeline.step_length().get() / 1_000_000,
         series,
     }
 }

@@ -64,7 +64,7 @@ impl SimulationReport {
             ..
         } = &self.log;
         let config = &self.configuration;
-        let errors = config.unanswered_count();
+        let errors = config.error_count();
 
         writeln!(
             page,
@@ -78,8 +78,8 @@ impl SimulationReport {
             ("requests", grouped(*requests), String::new()),
             (
                 "denied",
-                grouped(config.refused),
-                share(config.refused, *requests),
+                grouped(config.denied),
+                share(config.denied, *requests),
             ),
             ("errors", grouped(errors), share(errors, *requests)),
             (
@@ -131,7 +131,7 @@ impl SimulationReport {
         writeln!(
             page,
             "<p class=\"note\">All plots count requests per {} s.</p>",
-            grouped(self.timeline.stretch_seconds)
+            grouped(self.timeline.step_seconds)
         )
     }
 
@@ -144,7 +144,7 @@ impl SimulationReport {
 
     fn plot<'r>(&'r self, title: &str, series: &'r TimelineSeries) -> TimelinePlot<'r> {
         let (from, to) = self.time_range();
-        let layers = vec![("allowed", &*series.allowed), ("denied", &*series.refused)];
+        let layers = vec![("allowed", &*series.allowed), ("denied", &*series.denied)];
         TimelinePlot {
             title: title.to_owned(),
             from,
@@ -159,63 +159,74 @@ impl SimulationReport {
         let second = self.against.as_ref().map_or("", |config| &config.file);
         writeln!(page, "<h2>Compared with {}</h2>", HtmlText(second))?;
 
-        if let (Some(one), Some(other)) = (self.series(None, false), self.series(None, true)) {
-            write_legend(page, &[("first", first), ("second", second)])?;
-            let (from, to) = self.time_range();
-            let plot = TimelinePlot {
-                title: "requests denied over time by each configuration".to_owned(),
-                from,
-                to,
-                layers: vec![("first", &*one.refused), ("second", &*other.refused)],
-                is_stacked: false,
-            };
-            write!(page, "{plot}")?;
-        }
-
+        self.write_comparison_plot(page, first, second)?;
+        write_comparison_table(page, comparison, first, second)?;
         writeln!(
             page,
-            "<div class=\"wide\"><table><thead><tr><th>denied by</th>\
-             <th class=\"n\">only {}</th><th class=\"n\">only {}</th>\
-             <th class=\"n\">both</th></tr></thead><tbody>",
-            HtmlText(first),
-            HtmlText(second)
-        )?;
-        let ComparisonReport {
-            only_configuration,
-            only_against,
-            both,
-            limits,
-        } = comparison;
-        let row = |page: &mut String, name: &str, counts: [u64; 3]| {
-            let [one, other, both] = counts.map(grouped);
-            let (name, n) = (HtmlText(name), "<td class=\"n\">");
-            writeln!(
-                page,
-                "<tr><th>{name}</th>{n}{one}</td>{n}{other}</td>{n}{both}</td></tr>"
-            )
-        };
-        row(
-            page,
-            "all requests",
-            [*only_configuration, *only_against, *both],
-        )?;
-        for limit in limits {
-            row(
-                page,
-                &limit.name,
-                [limit.only_configuration, limit.only_against, limit.both],
-            )?;
-        }
-        writeln!(
-            page,
-            "</tbody></table></div>\n<p class=\"note\">{}</p>",
+            "<p class=\"note\">{}</p>",
             ComparisonReport::INTERACTION_NOTE
         )?;
 
-        limits
+        comparison
+            .limits
             .iter()
             .try_for_each(|limit| write_differing_keys(page, limit, first, second))
     }
+
+    fn write_comparison_plot(&self, page: &mut String, first: &str, second: &str) -> fmt::Result {
+        let (Some(one), Some(other)) = (self.series(None, false), self.series(None, true)) else {
+            return Ok(());
+        };
+
+        write_legend(page, &[("first", first), ("second", second)])?;
+        let (from, to) = self.time_range();
+        let plot = TimelinePlot {
+            title: "requests denied over time by each configuration".to_owned(),
+            from,
+            to,
+            layers: vec![("first", &*one.denied), ("second", &*other.denied)],
+            is_stacked: false,
+        };
+        write!(page, "{plot}")
+    }
+}
+
+fn write_comparison_table(
+    page: &mut String,
+    comparison: &ComparisonReport,
+    first: &str,
+    second: &str,
+) -> fmt::Result {
+    let ComparisonReport {
+        only_configuration,
+        only_against,
+        both,
+        limits,
+    } = comparison;
+    let row = |page: &mut String, name: &str, counts: [u64; 3]| {
+        let [one, other, both] = counts.map(grouped);
+        let (name, n) = (HtmlText(name), "<td class=\"n\">");
+        writeln!(
+            page,
+            "<tr><th>{name}</th>{n}{one}</td>{n}{other}</td>{n}{both}</td></tr>"
+        )
+    };
+
+    writeln!(
+        page,
+        "<div class=\"wide\"><table><thead><tr><th>denied by</th>\
+         <th class=\"n\">only {}</th><th class=\"n\">only {}</th>\
+         <th class=\"n\">both</th></tr></thead><tbody>",
+        HtmlText(first),
+        HtmlText(second)
+    )?;
+    let all = [*only_configuration, *only_against, *both];
+    row(page, "all requests", all)?;
+    for limit in limits {
+        let counts = [limit.only_configuration, limit.only_against, limit.both];
+        row(page, &limit.name, counts)?;
+    }
+    page.write_str("</tbody></table></div>\n")
 }
 
 fn late_lines(log: &LogReport) -> String {
@@ -258,7 +269,7 @@ fn write_config(
         .try_for_each(|limit| write_limit_row(page, limit))?;
     page.push_str("</tbody></table></div>\n");
 
-    let errors = config.unanswered.iter().map(|errors| {
+    let errors = config.errors.iter().map(|errors| {
         format!(
             "{} requests get an error, the first on line {}: {}",
             grouped(errors.count),
@@ -273,9 +284,9 @@ fn write_config(
     let mut denying: Vec<&SimulatedLimitReport> = config
         .limits
         .iter()
-        .filter(|limit| limit.refused > 0)
+        .filter(|limit| limit.denied > 0)
         .collect();
-    denying.sort_by_key(|limit| std::cmp::Reverse(limit.refused));
+    denying.sort_by_key(|limit| std::cmp::Reverse(limit.denied));
     denying
         .iter()
         .take(PLOTS_MAX)
@@ -292,7 +303,7 @@ fn write_limit_row(page: &mut String, limit: &SimulatedLimitReport) -> fmt::Resu
     let time = |time: &Option<String>| time.clone().unwrap_or_else(|| "–".to_owned());
     let worst = limit.worst_minute.as_ref().map_or_else(
         || "–".to_owned(),
-        |worst| format!("{} ({})", worst.at, grouped(worst.refused)),
+        |worst| format!("{} ({})", worst.at, grouped(worst.denied)),
     );
 
     writeln!(
@@ -301,13 +312,13 @@ fn write_limit_row(page: &mut String, limit: &SimulatedLimitReport) -> fmt::Resu
          <td class=\"n\">{}</td><td class=\"n\">{}{more}</td><td class=\"t\">{}</td>\
          <td class=\"t\">{}</td><td class=\"t\">{worst}</td></tr>",
         HtmlText(&limit.name),
-        HtmlText(&limit.numbers),
+        HtmlText(&limit.quota),
         grouped(limit.requests),
-        grouped(limit.refused),
-        share(limit.refused, limit.requests),
-        grouped(limit.keys_refused),
-        time(&limit.first_refusal),
-        time(&limit.last_refusal),
+        grouped(limit.denied),
+        share(limit.denied, limit.requests),
+        grouped(limit.keys_denied),
+        time(&limit.first_denial),
+        time(&limit.last_denial),
     )
 }
 
@@ -337,7 +348,7 @@ fn write_limit_section(
 }
 
 fn write_keys(page: &mut String, title: &str, keys: &[KeyReport]) -> fmt::Result {
-    let Some(most) = keys.first().map(|key| key.refused.max(1)) else {
+    let Some(most) = keys.first().map(|key| key.denied.max(1)) else {
         return Ok(());
     };
 
@@ -348,14 +359,14 @@ fn write_keys(page: &mut String, title: &str, keys: &[KeyReport]) -> fmt::Result
         HtmlText(title)
     )?;
     for key in keys {
-        let width = (key.refused * 100).div_ceil(most).min(100);
+        let width = (key.denied * 100).div_ceil(most).min(100);
         writeln!(
             page,
             "<tr><td><code>{}</code></td><td class=\"n\">{}</td>\
              <td class=\"bar\"><i style=\"width:{width}%\"></i></td>\
              <td class=\"t\">{}</td><td class=\"t\">{}</td></tr>",
             HtmlText(&key.key),
-            grouped(key.refused),
+            grouped(key.denied),
             key.first,
             key.last
         )?;
@@ -395,7 +406,7 @@ fn write_bad_lines(page: &mut String, log: &LogReport) -> fmt::Result {
             "<tr><th>{}</th><td class=\"n\">{}</td><td>{}</td><td><code>{}</code></td></tr>",
             kind.found,
             grouped(kind.count),
-            HtmlText(kind.right),
+            HtmlText(kind.expected),
             HtmlText(&first)
         )?;
     }

@@ -1,6 +1,6 @@
 //! The report of a simulation. It serializes to JSON and has an HTML form
 //! ([`SimulationReport::html`]), and the command line prints it as tables. Field names are the
-//! member names of the JSON form and must not change; `refused` means denied there.
+//! member names of the JSON form.
 
 mod build;
 mod escape;
@@ -68,7 +68,7 @@ pub struct BadLineReport {
     /// What was found.
     pub found: &'static str,
     /// What was expected.
-    pub right: &'static str,
+    pub expected: &'static str,
 }
 
 /// An invalid line.
@@ -90,9 +90,9 @@ pub struct ConfigReport {
     /// Allowed requests.
     pub allowed: u64,
     /// Denied requests.
-    pub refused: u64,
+    pub denied: u64,
     /// Requests that the service would reject with an error.
-    pub unanswered: Vec<ErrorReport>,
+    pub errors: Vec<ErrorReport>,
     /// The limits, in the order of the file.
     pub limits: Vec<SimulatedLimitReport>,
     /// Remarks on the replay.
@@ -116,7 +116,7 @@ pub struct SimulatedLimitReport {
     /// Name of the limit.
     pub name: String,
     /// Its quota as text.
-    pub numbers: String,
+    pub quota: String,
     /// Whether it is a shadow limit, which counts but never denies.
     pub shadow: bool,
     /// Its key attributes.
@@ -124,21 +124,21 @@ pub struct SimulatedLimitReport {
     /// Requests that it applied to.
     pub requests: u64,
     /// Requests that it denied.
-    pub refused: u64,
+    pub denied: u64,
     /// Requests that match but lack the key attributes, so that the limit was skipped.
     pub unkeyed: u64,
     /// Requests that waited in the queue.
-    pub held: u64,
+    pub queued: u64,
     /// The longest wait in the queue, in milliseconds.
-    pub hold_max_ms: u64,
+    pub wait_max_ms: u64,
     /// Time of the first denial, in UTC.
-    pub first_refusal: Option<String>,
+    pub first_denial: Option<String>,
     /// Time of the last denial, in UTC.
-    pub last_refusal: Option<String>,
+    pub last_denial: Option<String>,
     /// The minute with the most denials.
     pub worst_minute: Option<WorstMinute>,
     /// Number of keys denied at least once. A lower bound if counts are not exact.
-    pub keys_refused: u64,
+    pub keys_denied: u64,
     /// By how much the counts of keys may be too low. 0 if they are exact.
     pub keys_error_max: u64,
     /// The keys with the most denials.
@@ -151,7 +151,7 @@ pub struct WorstMinute {
     /// Its start, in UTC.
     pub at: String,
     /// The number of denials in it.
-    pub refused: u64,
+    pub denied: u64,
 }
 
 /// The denials of one key.
@@ -160,7 +160,7 @@ pub struct KeyReport {
     /// The key as text. Hashed parts stay hashed.
     pub key: String,
     /// The number of denials.
-    pub refused: u64,
+    pub denied: u64,
     /// Time of the first one, in UTC.
     pub first: String,
     /// Time of the last one, in UTC.
@@ -209,7 +209,7 @@ pub struct LimitSuggestion {
     /// Its configured value.
     pub limit_now: u64,
     /// Its configured quota as text.
-    pub numbers: String,
+    pub quota: String,
     /// Requests that it applied to.
     pub requests: u64,
     /// The number of different keys.
@@ -232,9 +232,9 @@ pub struct LimitCandidate {
     pub limit: u64,
     /// Requests that it would deny. `None` if the log could not be read a second time.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub refused: Option<u64>,
+    pub denied: Option<u64>,
     /// Keys that it would deny at least once.
-    pub keys_refused: u64,
+    pub keys_denied: u64,
     /// Whether this is the suggested value.
     pub suggested: bool,
 }
@@ -245,7 +245,7 @@ pub struct TimelineReport {
     /// The start of the first step, in UTC.
     pub from: String,
     /// The length of a step in seconds.
-    pub stretch_seconds: u64,
+    pub step_seconds: u64,
     /// The series: all requests, and one for each limit, of each configuration.
     pub series: Vec<TimelineSeries>,
 }
@@ -260,7 +260,7 @@ pub struct TimelineSeries {
     /// Allowed requests in each step.
     pub allowed: Vec<u64>,
     /// Denied requests in each step.
-    pub refused: Vec<u64>,
+    pub denied: Vec<u64>,
 }
 
 impl ComparisonReport {
@@ -272,7 +272,7 @@ impl ComparisonReport {
 
 impl ConfigReport {
     /// The number of requests that the service would reject with an error.
-    pub fn unanswered_count(&self) -> u64 {
-        self.unanswered.iter().map(|errors| errors.count).sum()
+    pub fn error_count(&self) -> u64 {
+        self.errors.iter().map(|errors| errors.count).sum()
     }
 }

@@ -9,17 +9,17 @@ use tollgate_rules::Attributes;
 
 use super::{PERCENTILES, UsagePeaks};
 use crate::batch::{ReplayRequest, for_each_batch};
+use crate::counts::LineCounts;
 use crate::input::LogInput;
 use crate::log::LogParser;
 use crate::replay::ConfigReplay;
 use crate::simulation::SimulationProgress;
-use crate::tally::LineTally;
 
 /// The second pass: every percentile tried as a limit.
 #[derive(Debug)]
 pub struct SuggestionTrials {
     parser: LogParser,
-    lines: LineTally,
+    lines: LineCounts,
     trials: [PercentileTrial; PERCENTILES.len()],
 }
 
@@ -27,12 +27,12 @@ pub struct SuggestionTrials {
 #[derive(Debug)]
 struct PercentileTrial {
     replay: ConfigReplay,
-    limits: Vec<DenialTally>,
+    limits: Vec<TrialDenialCounts>,
 }
 
 /// What a limit denied.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DenialTally {
+pub(crate) struct TrialDenialCounts {
     pub(crate) requests: u64,
     /// Hashes of the denied keys.
     pub(crate) keys: HashSet<u64, RandomState>,
@@ -42,13 +42,13 @@ impl SuggestionTrials {
     pub(crate) fn new(peaks: &UsagePeaks, parser: LogParser) -> Self {
         let trial = |(permille, _)| {
             let replay = peaks.replay_at(permille);
-            let limits = vec![DenialTally::default(); replay.rules().len()];
+            let limits = vec![TrialDenialCounts::default(); replay.limits().len()];
             PercentileTrial { replay, limits }
         };
 
         Self {
             parser,
-            lines: LineTally::default(),
+            lines: LineCounts::default(),
             trials: PERCENTILES.map(trial),
         }
     }
@@ -78,12 +78,13 @@ impl SuggestionTrials {
     }
 
     /// What a limit denied at each percentile.
-    pub(crate) fn denials_of(&self, limit: &str) -> [Option<&DenialTally>; PERCENTILES.len()] {
+    pub(crate) fn denials_of(
+        &self,
+        limit: &str,
+    ) -> [Option<&TrialDenialCounts>; PERCENTILES.len()] {
         self.trials.each_ref().map(|trial| {
-            let index = trial
-                .replay
-                .rules()
-                .position(|rule| rule.limit.name() == limit);
+            let mut limits = trial.replay.limits();
+            let index = limits.position(|config| config.limit.name() == limit);
             index.and_then(|index| trial.limits.get(index))
         })
     }

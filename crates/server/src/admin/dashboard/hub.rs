@@ -171,7 +171,7 @@ mod tests {
             .collect();
         let code = |hub: &EventHub| {
             hub.join(Bytes::new(), || ())
-                .map_err(|fault| fault.code)
+                .map_err(|error| error.code)
                 .err()
         };
         assert_eq!(code(&hub), Some("too-many-viewers"));

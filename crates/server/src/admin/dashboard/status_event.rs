@@ -28,13 +28,13 @@ pub(super) struct WatchedState {
 impl WatchedState {
     pub(super) fn new(service: &Service) -> Self {
         let active = service.gate.active();
-        let reloads = service.reloader.reloads();
+        let reloads = service.reloader.status();
 
         Self {
             is_up: active.store.is_up(),
             is_degraded: active.limiter.health().degraded,
             reloads: reloads.applied,
-            failed_reloads: reloads.rejected,
+            failed_reloads: reloads.failed,
         }
     }
 }
@@ -44,14 +44,13 @@ impl WatchedState {
 struct StatusEvent<'a> {
     at_ms: u64,
     status: ServiceStatus,
-    bounds: AlertThresholds,
-    #[serde(rename = "refused")]
+    thresholds: AlertThresholdsView,
     denied_keys: Vec<DeniedKeyView<'a>>,
 }
 
 /// The values from which alerts fire; `None` for an alert that is not configured.
 #[derive(Debug, Serialize)]
-struct AlertThresholds {
+struct AlertThresholdsView {
     deny_ratio: Option<f64>,
     latency_p99_us: Option<u128>,
 }
@@ -77,9 +76,11 @@ pub(super) fn encode(service: &Service) -> Bytes {
     let event = StatusEvent {
         at_ms: millis(service.gate.now()),
         status: ServiceStatus::new(service),
-        bounds: AlertThresholds {
+        thresholds: AlertThresholdsView {
             deny_ratio: monitoring.deny_ratio,
-            latency_p99_us: monitoring.latency_p99.map(|bound| bound.as_micros()),
+            latency_p99_us: monitoring
+                .latency_p99
+                .map(|threshold| threshold.as_micros()),
         },
         denied_keys: denied_keys
             .iter()
@@ -95,7 +96,7 @@ impl<'a> DeniedKeyView<'a> {
         let index = active
             .metrics()
             .iter()
-            .position(|meter| meter.id() == denied.limit)?;
+            .position(|limit| limit.id() == denied.limit)?;
         let parts = active.selector.display_key(index, &denied.key)?;
 
         Some(Self {

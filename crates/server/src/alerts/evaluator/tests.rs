@@ -6,7 +6,7 @@ use super::*;
 #[derive(Default)]
 struct AlertScene {
     evaluator: AlertEvaluator,
-    bounds: AlertBounds,
+    thresholds: AlertThresholds,
     now: u64,
     outcomes: BTreeMap<Arc<str>, OutcomeCounts>,
     durations: Vec<(u64, Duration)>,
@@ -16,7 +16,7 @@ impl AlertScene {
     fn new(deny_ratio: Option<f64>, latency_p99: Option<u64>) -> Self {
         let latency_p99 = latency_p99.map(Duration::from_millis);
         let mut scene = Self {
-            bounds: AlertBounds {
+            thresholds: AlertThresholds {
                 deny_ratio,
                 latency_p99,
             },
@@ -42,7 +42,7 @@ impl AlertScene {
             outcomes: self.outcomes.clone(),
             durations: DurationBuckets::from_durations(&self.durations),
         };
-        let changes = self.evaluator.evaluate(sample, self.bounds);
+        let changes = self.evaluator.evaluate(sample, self.thresholds);
         let shown =
             |sign, state: &AlertState| format!("{sign}{} {}", state.alert.as_str(), state.limit);
         changes
@@ -121,7 +121,7 @@ fn too_few_requests_are_not_evaluated() {
 }
 
 #[test]
-fn a_deny_ratio_fires_when_it_reaches_its_bound() {
+fn a_deny_ratio_fires_when_it_reaches_its_threshold() {
     let mut scene = AlertScene::new(Some(0.8), None);
     scene.count("api", 20, 79, 0);
     assert_eq!(scene.evaluate_after(2), [""; 0]);
@@ -162,11 +162,11 @@ fn an_alert_that_is_no_longer_configured_is_resolved() {
     let mut scene = AlertScene::new(Some(0.5), None);
     scene.count("api", 0, 100, 0);
     assert_eq!(scene.evaluate_after(2), ["+deny_ratio api"]);
-    scene.bounds = AlertBounds::default();
+    scene.thresholds = AlertThresholds::default();
     assert_eq!(scene.evaluate_after(2), ["-deny_ratio api"]);
     assert_eq!(scene.evaluator.states().count(), 0);
 
-    scene.bounds.deny_ratio = Some(0.5);
+    scene.thresholds.deny_ratio = Some(0.5);
     assert_eq!(
         scene.evaluate_after(2),
         ["+deny_ratio api"],

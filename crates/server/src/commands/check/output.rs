@@ -22,7 +22,7 @@ pub(super) fn render(decision: &Value, status: StatusCode, peek: bool, paint: Pa
     }
 
     for line in remarks(decision) {
-        let _infallible = writeln!(text, "{}", paint.tone(Tone::Careful, &line));
+        let _infallible = writeln!(text, "{}", paint.tone(Tone::Warning, &line));
     }
     text
 }

@@ -14,7 +14,7 @@ use tollgate_rules::{Config, Selector};
 use self::output::{ExplainOutput, LimitExplanation};
 use super::attributes::{AttributeArgs, RequestAttributes};
 use super::terminal::Paint;
-use super::{CommandError, CommandResult, Exit, configuration, end};
+use super::{CommandError, CommandResult, Exit, configuration, finish};
 
 /// Arguments of `tollgate explain`.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,7 +33,7 @@ pub struct ExplainArgs {
 }
 
 pub(crate) fn run(args: &ExplainArgs) -> ExitCode {
-    end(run_explain(args), args.json)
+    finish(run_explain(args), args.json)
 }
 
 fn run_explain(args: &ExplainArgs) -> CommandResult {
@@ -62,7 +62,7 @@ fn explain(
 ) -> Result<ExplainOutput, CommandError> {
     let selector = Selector::new(config);
     for name in names {
-        if !selector.limits().any(|rule| rule.limit.name() == name) {
+        if !selector.limits().any(|limit| limit.limit.name() == name) {
             return Err(CommandError::invalid(unknown_limit(&selector, name)));
         }
     }
@@ -75,8 +75,8 @@ fn explain(
     let is_wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
     let limits = explanations
         .iter()
-        .filter(|(rule, _)| is_wanted(rule.limit.name()))
-        .map(|(rule, explanation)| LimitExplanation::new(rule, explanation, hashed));
+        .filter(|(limit, _)| is_wanted(limit.limit.name()))
+        .map(|(limit, explanation)| LimitExplanation::new(limit, explanation, hashed));
 
     Ok(ExplainOutput {
         limits: limits.collect(),

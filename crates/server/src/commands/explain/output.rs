@@ -109,12 +109,7 @@ impl LimitExplanation {
                 (Applicability::DoesNotApply, Some(reason), None)
             }
             Explanation::Skipped => {
-                let parts = limit.key.parts.iter();
-                let key: Vec<String> = parts.map(|part| alternatives(part)).collect();
-                let reason = format!(
-                    "the limit is optional and the request lacks its key: {}",
-                    key.join(", ")
-                );
+                let reason = missing_key(limit);
                 (Applicability::Skipped, Some(reason), None)
             }
             Explanation::Invalid(error) => (Applicability::Error, Some(error.to_string()), None),
@@ -156,6 +151,16 @@ impl DemandExplanation {
             quota: numbers::quota(quota),
         }
     }
+}
+
+/// Why a limit is skipped that is optional.
+fn missing_key(limit: &LimitConfig) -> String {
+    let parts = limit.key.parts.iter();
+    let key: Vec<String> = parts.map(|part| alternatives(part)).collect();
+    format!(
+        "the limit is optional and the request lacks its key: {}",
+        key.join(", ")
+    )
 }
 
 /// A part of a key, written as in the configuration file.

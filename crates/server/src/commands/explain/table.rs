@@ -26,7 +26,7 @@ pub(super) fn render(output: &ExplainOutput, paint: Paint) -> String {
 
         let indent = width + LABEL_WIDTH + 4;
         for line in lines {
-            let line = paint.tone(Tone::Aside, &line);
+            let line = paint.tone(Tone::Dim, &line);
             let _infallible = writeln!(text, "{:indent$}{line}", "");
         }
     }
@@ -36,8 +36,8 @@ pub(super) fn render(output: &ExplainOutput, paint: Paint) -> String {
 const fn label(applicability: Applicability) -> (&'static str, Tone) {
     match applicability {
         Applicability::Applies => ("applies", Tone::Good),
-        Applicability::DoesNotApply => ("no", Tone::Aside),
-        Applicability::Skipped => ("skipped", Tone::Careful),
+        Applicability::DoesNotApply => ("no", Tone::Dim),
+        Applicability::Skipped => ("skipped", Tone::Warning),
         Applicability::Error => ("error", Tone::Bad),
     }
 }
@@ -116,7 +116,7 @@ fn summary(output: &ExplainOutput, paint: Paint) -> String {
             "no limit uses the attribute `{}`{suggestion}",
             plain(&unused.attribute)
         );
-        let _infallible = writeln!(text, "{}", paint.tone(Tone::Careful, &line));
+        let _infallible = writeln!(text, "{}", paint.tone(Tone::Warning, &line));
     }
     text
 }

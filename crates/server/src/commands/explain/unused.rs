@@ -1,6 +1,6 @@
 //! Attributes that no limit uses: usually a misspelt name, which would otherwise go unnoticed.
 
-use tollgate_rules::{Attribute, Config, LimitConfig};
+use tollgate_rules::{Attribute, AttributeKind, Config, LimitConfig};
 
 use super::super::attributes::RequestAttributes;
 use super::output::UnusedAttribute;
@@ -36,6 +36,11 @@ fn used_by(limit: &LimitConfig) -> impl Iterator<Item = &Attribute> {
 }
 
 fn most_similar(name: &Attribute, known: &[&Attribute]) -> Option<String> {
+    // A built-in name is spelt correctly, so a similar custom name is the mistake.
+    if name.kind() != AttributeKind::Custom {
+        return None;
+    }
+
     let similarity =
         |other: &&&Attribute| strsim::normalized_damerau_levenshtein(name.name(), other.name());
     let best = known

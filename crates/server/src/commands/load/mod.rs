@@ -17,7 +17,7 @@ use tollgate_load::{Allowance, Arrivals, CostRange, LoadError};
 
 use super::attributes::AttributeArgs;
 use super::terminal::{Paint, plain};
-use super::{CommandError, CommandResult, Exit, end};
+use super::{CommandError, CommandResult, Exit, finish};
 use progress::LoadProgressLine;
 
 /// What to send, where, and how fast.
@@ -125,7 +125,7 @@ enum LoadShape {
 }
 
 pub(crate) fn run(args: &LoadArgs) -> ExitCode {
-    end(load(args), args.json)
+    finish(load(args), args.json)
 }
 
 fn load(args: &LoadArgs) -> CommandResult {

@@ -121,7 +121,7 @@ fn read_keys(path: &Path) -> Result<String, CommandError> {
 }
 
 fn request_kind(args: &LoadArgs) -> Result<RequestKind, CommandError> {
-    let given = args.request.read()?;
+    let attributes = args.request.read()?;
     let template = |name: &str, text: &str| {
         ValueTemplate::parse(text)
             .map_err(|error| CommandError::invalid(format!("invalid value of `{name}`: {error}")))
@@ -135,34 +135,34 @@ fn request_kind(args: &LoadArgs) -> Result<RequestKind, CommandError> {
         }
         return Ok(RequestKind::Get {
             path: template("--get", path)?,
-            headers: headers(&given, template)?,
+            headers: headers(&attributes, template)?,
         });
     }
 
-    let mut attributes = Vec::new();
-    for (attribute, value) in given.iter() {
-        attributes.push((attribute.clone(), template(attribute.name(), value)?));
+    let mut templates = Vec::new();
+    for (attribute, value) in attributes.iter() {
+        templates.push((attribute.clone(), template(attribute.name(), value)?));
     }
-    if attributes.is_empty() {
+    if templates.is_empty() {
         // The built-in limit counts by client address.
         let client_ip: Attribute = "client_ip"
             .parse()
             .map_err(|error| CommandError::invalid(format!("-a: {error}")))?;
-        attributes.push((client_ip, template("client_ip", "{ip}")?));
+        templates.push((client_ip, template("client_ip", "{ip}")?));
     }
     Ok(RequestKind::Check {
-        attributes,
+        attributes: templates,
         limits: args.limits.clone(),
     })
 }
 
 fn headers(
-    given: &RequestAttributes,
+    attributes: &RequestAttributes,
     template: impl Fn(&str, &str) -> Result<ValueTemplate, CommandError>,
 ) -> Result<Vec<(String, ValueTemplate)>, CommandError> {
     let mut headers = Vec::new();
 
-    for (attribute, value) in given.iter() {
+    for (attribute, value) in attributes.iter() {
         let value = template(attribute.name(), value)?;
         if attribute.kind() != AttributeKind::Header {
             let name = attribute.name();
@@ -189,7 +189,7 @@ fn bound_source(args: &LoadArgs) -> Result<BoundSource, CommandError> {
         return Ok(BoundSource::Responses);
     };
     let config = configuration::read(file)
-        .map_err(|wrong| CommandError::invalid(format!("the configuration is wrong:\n{wrong}")))?;
+        .map_err(|wrong| CommandError::invalid(format!("invalid configuration:\n{wrong}")))?;
 
     let allowed = args
         .allowances
@@ -197,7 +197,7 @@ fn bound_source(args: &LoadArgs) -> Result<BoundSource, CommandError> {
         .filter_map(|allowance| allowance.limit.as_ref());
     let selector = Selector::new(&config);
     for name in args.limits.iter().chain(allowed) {
-        if !selector.limits().any(|rule| rule.limit.name() == name) {
+        if !selector.limits().any(|limit| limit.limit.name() == name) {
             return Err(CommandError::invalid(unknown_limit(&selector, name)));
         }
     }

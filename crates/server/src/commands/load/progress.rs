@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate_load::LoadProgress;
 
-use super::super::terminal::{complain, plain};
+use super::super::terminal::{plain, print_error};
 use super::format::{millis, number};
 
 /// The interval between lines where they cannot be redrawn.
@@ -43,7 +43,7 @@ impl LoadProgressLine {
             draw(&format!("\r\x1b[K{}", text(progress, self.duration)));
         } else if progress.elapsed >= self.next {
             self.next = progress.elapsed + LINE_INTERVAL;
-            complain(&text(progress, self.duration));
+            print_error(&text(progress, self.duration));
         }
     }
 

@@ -15,7 +15,7 @@ pub(super) fn table(report: &LoadReport, paint: Paint) -> String {
     };
 
     row("sent", &sent(report));
-    row("answered", &answered(report));
+    row("decided", &decided(report));
     if let Some(latency) = &report.latency_us {
         let [p50, p90, p99, p999, max] = [
             latency.p50,
@@ -33,12 +33,12 @@ pub(super) fn table(report: &LoadReport, paint: Paint) -> String {
     curves(&report.timeline, &mut row);
     if report.replicas.len() > 1 {
         for replica in &report.replicas {
-            let [answered, allowed, errors] =
-                [replica.answered, replica.allowed, replica.errors].map(number);
+            let [decided, allowed, errors] =
+                [replica.decided, replica.allowed, replica.errors].map(number);
             let url = &replica.url;
             row(
                 "replica",
-                &format!("{url}: {answered} answered, {allowed} allowed, {errors} errors"),
+                &format!("{url}: {decided} decided, {allowed} allowed, {errors} errors"),
             );
         }
     }
@@ -49,7 +49,7 @@ pub(super) fn table(report: &LoadReport, paint: Paint) -> String {
         verdict(limit, paint, &mut text);
     }
     for note in notes(report) {
-        let _infallible = writeln!(text, "{}", paint.tone(Tone::Careful, &note));
+        let _infallible = writeln!(text, "{}", paint.tone(Tone::Warning, &note));
     }
     text
 }
@@ -74,14 +74,14 @@ fn sent(report: &LoadReport) -> String {
     )
 }
 
-fn answered(report: &LoadReport) -> String {
+fn decided(report: &LoadReport) -> String {
     let requests = report.requests;
-    let [answered, allowed, denied] =
-        [requests.answered, requests.allowed, requests.denied].map(number);
+    let [decided, allowed, denied] =
+        [requests.decided, requests.allowed, requests.denied].map(number);
 
     let mut text = format!(
-        "{answered}, {:.0}/s: {allowed} allowed, {denied} denied",
-        report.answered_per_s
+        "{decided}, {:.0}/s: {allowed} allowed, {denied} denied",
+        report.decided_per_s
     );
     for (name, count) in [("degraded", requests.degraded), ("errors", requests.errors)] {
         let _infallible = write!(text, ", {} {name}", number(count));
@@ -119,7 +119,7 @@ fn micros(seconds: f64) -> u64 {
 fn retries(retries: RetryReport) -> String {
     let RetryReport {
         tried,
-        kept,
+        on_time,
         early,
         long,
         skipped,
@@ -135,7 +135,7 @@ fn retries(retries: RetryReport) -> String {
     let mut parts = vec![if tried == 0 {
         "not tested".to_owned()
     } else {
-        format!("{kept} of {tried} allowed after waiting")
+        format!("{on_time} of {tried} allowed after waiting")
     }];
     parts.push(count(early, "denied again (Retry-After too short)"));
     parts.push(count(
@@ -153,14 +153,18 @@ fn retries(retries: RetryReport) -> String {
 /// For example `api  EXCEEDED by 99.5: 200 admitted ..`, followed by lines with details.
 fn verdict(limit: &LoadLimitReport, paint: Paint, text: &mut String) {
     let name = paint.tone(Tone::Name, &plain(&limit.name));
-    let keys = if limit.keys == 1 {
-        "1 key".to_owned()
-    } else {
-        format!("{} keys", number(limit.keys as u64))
-    };
-    let admitted = number(limit.admitted);
+    let line = verdict_line(limit, paint);
+    let _infallible = writeln!(text, "{name}  {line}");
 
-    let line = match &limit.worst {
+    for detail in verdict_details(limit) {
+        let _infallible = writeln!(text, "  {}", paint.tone(Tone::Dim, &detail));
+    }
+}
+
+fn verdict_line(limit: &LoadLimitReport, paint: Paint) -> String {
+    let (admitted, keys) = (number(limit.admitted), key_count(limit));
+
+    match &limit.worst {
         Some(worst) if limit.exceeded => {
             let over = format!("EXCEEDED by {}", units(worst.over));
             format!("{}: {}", paint.tone(Tone::Bad, &over), interval(worst))
@@ -172,24 +176,25 @@ fn verdict(limit: &LoadLimitReport, paint: Paint, text: &mut String) {
             format!("{held}, {admitted} admitted, {keys}; closest with {left} to spare: {interval}")
         }
         None => {
-            let not_judged = paint.tone(Tone::Careful, "not judged");
+            let not_judged = paint.tone(Tone::Warning, "not judged");
             format!("{not_judged}, {admitted} admitted")
         }
-    };
-    let _infallible = writeln!(text, "{name}  {line}");
+    }
+}
 
-    let mut detail = |line: String| {
-        let _infallible = writeln!(text, "  {}", paint.tone(Tone::Aside, &line));
-    };
+fn verdict_details(limit: &LoadLimitReport) -> Vec<String> {
+    let mut details = Vec::new();
+
     if limit.exceeded {
-        detail(format!("{admitted} admitted in total, {keys}"));
+        let (admitted, keys) = (number(limit.admitted), key_count(limit));
+        details.push(format!("{admitted} admitted in total, {keys}"));
     }
     if let Some(allowed) = &limit.allowed {
-        detail(format!("allows {allowed}"));
+        details.push(format!("allows {allowed}"));
     }
     if limit.admitted_by_policy > 0 {
         let count = number(limit.admitted_by_policy);
-        detail(format!(
+        details.push(format!(
             "{count} of them admitted by its failure policy, and not judged"
         ));
     }
@@ -200,7 +205,16 @@ fn verdict(limit: &LoadLimitReport, paint: Paint, text: &mut String) {
         } else {
             "not judged"
         };
-        detail(format!("{what}: {}", plain(reason)));
+        details.push(format!("{what}: {}", plain(reason)));
+    }
+    details
+}
+
+fn key_count(limit: &LoadLimitReport) -> String {
+    if limit.keys == 1 {
+        "1 key".to_owned()
+    } else {
+        format!("{} keys", number(limit.keys as u64))
     }
 }
 
@@ -234,17 +248,17 @@ fn notes(report: &LoadReport) -> Vec<String> {
 
     if let Some(first) = &report.errors.first {
         let errors = &report.errors;
-        let [timeout, connection, answer] =
-            [errors.timeout, errors.connection, errors.answer].map(number);
+        let [timeout, connection, response] =
+            [errors.timeout, errors.connection, errors.response].map(number);
         let first = plain(first);
         notes.push(format!(
             "errors: {timeout} timed out, {connection} connection errors, \
-             {answer} responses without a decision; first: {first}"
+             {response} responses without a decision; first: {first}"
         ));
     }
 
-    if report.not_followed > 0 {
-        let count = number(report.not_followed);
+    if report.untracked > 0 {
+        let count = number(report.untracked);
         notes.push(format!(
             "{count} admissions were not judged: too many different keys to track"
         ));
@@ -254,7 +268,7 @@ fn notes(report: &LoadReport) -> Vec<String> {
         notes.push("no limit applied to the allowed requests".to_owned());
     }
 
-    let is_loose = |limit: &LoadLimitReport| limit.judged_by == Some("answers");
+    let is_loose = |limit: &LoadLimitReport| limit.judged_by == Some("responses");
     if report.limits.iter().any(is_loose) {
         notes.push(
             "judged loosely, by what responses say about the limits; \
@@ -298,7 +312,7 @@ mod tests {
         let requests = RequestCounts {
             due: 2_000,
             sent: 2_000,
-            answered: 2_000,
+            decided: 2_000,
             allowed: 1_200,
             denied: 800,
             ..RequestCounts::default()
@@ -309,7 +323,7 @@ mod tests {
             duration_s: 2.0,
             ended_early: false,
             requests,
-            answered_per_s: 1_000.4,
+            decided_per_s: 1_000.4,
             latency_us: Some(LatencySummary {
                 p50: 120,
                 p90: 200,
@@ -325,12 +339,12 @@ mod tests {
             },
             replicas: vec![ReplicaReport {
                 url: "http://h:1".to_owned(),
-                answered: 2_000,
+                decided: 2_000,
                 allowed: 1_200,
                 errors: 0,
             }],
             limits,
-            not_followed: 0,
+            untracked: 0,
             retry_after: RetryReport::default(),
             timeline: LoadTimeline {
                 step_s: 1.0,
@@ -347,7 +361,7 @@ mod tests {
         let text = table(&report(vec![limit("api", 588.014)]), Paint::off());
         let expected = "\
 sent         2,000 of 2,000 due in 2.0s
-answered     2,000, 1000/s: 1,200 allowed, 800 denied, 0 degraded, 0 errors
+decided      2,000, 1000/s: 1,200 allowed, 800 denied, 0 degraded, 0 errors
 latency      p50 0.12ms  p90 0.20ms  p99 3.77ms  p99.9 7.09ms  max 11.9ms
   p99        |▁█| up to 0.80ms
   allowed    |█▂| up to 1,000 in 1.00s
@@ -381,16 +395,12 @@ api  EXCEEDED by 588.01: 1,200 admitted from 0.000s to 1.199s for tenant=key-0\\
             admitted_by_policy: 7,
             ..limit("api", 0.0)
         };
-        let answers = LoadLimitReport {
-            judged_by: Some("answers"),
+        let loose = LoadLimitReport {
+            judged_by: Some("responses"),
             ..limit("other", -1.0)
         };
-        let mut report = report(vec![unjudged, answers]);
-        (
-            report.not_followed,
-            report.ended_early,
-            report.requests.unsent,
-        ) = (3, true, 9);
+        let mut report = report(vec![unjudged, loose]);
+        (report.untracked, report.ended_early, report.requests.unsent) = (3, true, 9);
         report.generator = GeneratorReport {
             behind: 5,
             behind_max_us: 20_000,
@@ -400,12 +410,12 @@ api  EXCEEDED by 588.01: 1,200 admitted from 0.000s to 1.199s for tenant=key-0\\
         report.errors = ErrorCounts {
             timeout: 1,
             connection: 2,
-            answer: 3,
+            response: 3,
             first: Some("broken".to_owned()),
         };
         report.retry_after = RetryReport {
             tried: 9,
-            kept: 7,
+            on_time: 7,
             early: 2,
             long: 1,
             skipped: 4,
@@ -424,7 +434,7 @@ api  EXCEEDED by 588.01: 1,200 admitted from 0.000s to 1.199s for tenant=key-0\\
             "pass --config FILE to judge exactly",
             "7 of 9 allowed after waiting, 2 denied again (Retry-After too short), 1 could have passed",
             "earlier (Retry-After too long), 4 skipped (Retry-After longer than --retry-for)",
-            "replica      http://h:1: 2,000 answered, 1,200 allowed, 0 errors",
+            "replica      http://h:1: 2,000 decided, 1,200 allowed, 0 errors",
         ] {
             assert!(text.contains(expected), "{expected}: {text}");
         }

@@ -19,7 +19,7 @@ use tollgate_simulate::{
 
 use self::progress::ReplayProgressBar;
 use super::terminal::Paint;
-use super::{CommandError, CommandResult, Exit, configuration, end, numbers};
+use super::{CommandError, CommandResult, Exit, configuration, finish, numbers};
 
 /// Which log to replay, and through which configuration.
 #[derive(Clone, Debug, clap::Args)]
@@ -91,7 +91,7 @@ fn field(text: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) fn run(args: &SimulateArgs) -> ExitCode {
-    end(simulate(args), args.json)
+    finish(simulate(args), args.json)
 }
 
 fn simulate(args: &SimulateArgs) -> CommandResult {
@@ -154,7 +154,7 @@ fn print(args: &SimulateArgs, report: &SimulationReport) -> CommandResult {
 
 fn read_config(file: &Path) -> Result<Config, CommandError> {
     configuration::read(file)
-        .map_err(|wrong| CommandError::invalid(format!("the configuration is wrong:\n{wrong}")))
+        .map_err(|wrong| CommandError::invalid(format!("invalid configuration:\n{wrong}")))
 }
 
 fn labels(args: &SimulateArgs) -> ReportLabels {

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use tollgate_simulate::text::{grouped, share};
 use tollgate_simulate::{
-    ComparisonReport, ConfigReport, KeyReport, LimitCandidate, LimitSuggestion, LogReport,
-    SimulatedLimitReport, SimulationReport,
+    ComparisonReport, ConfigReport, KeyReport, LimitCandidate, LimitComparison, LimitSuggestion,
+    LogReport, SimulatedLimitReport, SimulationReport,
 };
 
 use super::super::numbers::length;
@@ -89,6 +89,35 @@ fn columns(rows: &[Vec<String>], paint: impl Fn(usize, usize, &str) -> String) -
 }
 
 fn config(config: &ConfigReport, requests: u64, paint: Paint) -> String {
+    let mut text = limit_table(config, paint);
+
+    let denied = format!(
+        "{} of {} requests denied",
+        grouped(config.denied),
+        grouped(requests)
+    );
+    let tone = if config.denied > 0 {
+        Tone::Bad
+    } else {
+        Tone::Good
+    };
+    let percentage = share(config.denied, requests);
+    let _infallible = writeln!(text, "\n{} ({percentage})", paint.tone(tone, &denied));
+
+    for line in config_remarks(config) {
+        let _infallible = writeln!(text, "{}", paint.tone(Tone::Warning, &line));
+    }
+
+    config
+        .limits
+        .iter()
+        .filter(|limit| limit.denied > 0)
+        .for_each(|limit| text += &denials(limit, paint));
+    text
+}
+
+/// One line per limit.
+fn limit_table(config: &ConfigReport, paint: Paint) -> String {
     let head = [
         "limit",
         "requests",
@@ -102,49 +131,34 @@ fn config(config: &ConfigReport, requests: u64, paint: Paint) -> String {
     let rows: Vec<Vec<String>> = std::iter::once(head)
         .chain(config.limits.iter().map(limit_row))
         .collect();
-    let mut text = columns(&rows, |row, column, cell| {
-        let has_denials = row > 0 && config.limits[row - 1].refused > 0;
+
+    columns(&rows, |row, column, cell| {
+        let has_denials = row > 0 && config.limits[row - 1].denied > 0;
         match (row, column) {
-            (0, _) => paint.tone(Tone::Aside, cell),
+            (0, _) => paint.tone(Tone::Dim, cell),
             (_, 0) => paint.tone(Tone::Name, cell),
             (_, 2 | 3) if has_denials => paint.tone(Tone::Bad, cell),
             _ => cell.to_owned(),
         }
-    });
+    })
+}
 
-    let denied = format!(
-        "{} of {} requests denied",
-        grouped(config.refused),
-        grouped(requests)
-    );
-    let tone = if config.refused > 0 {
-        Tone::Bad
-    } else {
-        Tone::Good
-    };
-    let percentage = share(config.refused, requests);
-    let _infallible = writeln!(text, "\n{} ({percentage})", paint.tone(tone, &denied));
-
-    for errors in &config.unanswered {
-        let line = format!(
+/// Errors instead of decisions, and notes on the replay.
+fn config_remarks(config: &ConfigReport) -> Vec<String> {
+    let errors = config.errors.iter().map(|errors| {
+        format!(
             "error instead of a decision for {}, first on line {}: {}",
             counted(errors.count, "request"),
             errors.line,
             plain(&errors.message)
-        );
-        let _infallible = writeln!(text, "{}", paint.tone(Tone::Careful, &line));
-    }
-    for note in &config.notes {
-        let line = format!("note: {}", plain(note));
-        let _infallible = writeln!(text, "{}", paint.tone(Tone::Careful, &line));
-    }
-
-    config
-        .limits
+        )
+    });
+    let notes = config
+        .notes
         .iter()
-        .filter(|limit| limit.refused > 0)
-        .for_each(|limit| text += &denials(limit, paint));
-    text
+        .map(|note| format!("note: {}", plain(note)));
+
+    errors.chain(notes).collect()
 }
 
 fn limit_row(limit: &SimulatedLimitReport) -> Vec<String> {
@@ -152,15 +166,15 @@ fn limit_row(limit: &SimulatedLimitReport) -> Vec<String> {
     let more = if limit.keys_error_max > 0 { "+" } else { "" };
     let worst = limit.worst_minute.as_ref().map_or_else(
         || "-".to_owned(),
-        |worst| format!("{} ({})", worst.at, grouped(worst.refused)),
+        |worst| format!("{} ({})", worst.at, grouped(worst.denied)),
     );
 
     vec![
         format!("{}{shadow}", limit.name),
         grouped(limit.requests),
-        grouped(limit.refused),
-        share(limit.refused, limit.requests),
-        format!("{}{more}", grouped(limit.keys_refused)),
+        grouped(limit.denied),
+        share(limit.denied, limit.requests),
+        format!("{}{more}", grouped(limit.keys_denied)),
         worst,
     ]
 }
@@ -168,27 +182,27 @@ fn limit_row(limit: &SimulatedLimitReport) -> Vec<String> {
 /// When a limit denied requests, and of which keys.
 fn denials(limit: &SimulatedLimitReport, paint: Paint) -> String {
     let name = paint.tone(Tone::Name, &limit.name);
-    let first = limit.first_refusal.as_deref().unwrap_or_default();
-    let last = limit.last_refusal.as_deref().unwrap_or_default();
-    let queued = match limit.held {
+    let first = limit.first_denial.as_deref().unwrap_or_default();
+    let last = limit.last_denial.as_deref().unwrap_or_default();
+    let queued = match limit.queued {
         0 => String::new(),
         queued => format!(
             "; {} waited in the queue, at most {}",
             grouped(queued),
-            length(limit.hold_max_ms)
+            length(limit.wait_max_ms)
         ),
     };
 
     let mut text = format!(
         "\n{name}  {}; denied from {first} to {last}{queued}\n",
-        limit.numbers
+        limit.quota
     );
     text += &keys(&limit.top_keys, paint);
     if limit.keys_error_max > 0 {
         let most = grouped(limit.keys_error_max);
         let line =
             format!("  too many keys to count them all: each count may be too low by up to {most}");
-        let _infallible = writeln!(text, "{}", paint.tone(Tone::Careful, &line));
+        let _infallible = writeln!(text, "{}", paint.tone(Tone::Warning, &line));
     }
     text
 }
@@ -197,7 +211,7 @@ fn keys(keys: &[KeyReport], paint: Paint) -> String {
     let cells = |key: &KeyReport| {
         vec![
             format!("  {}", plain(&key.key)),
-            grouped(key.refused),
+            grouped(key.denied),
             format!("{} to {}", key.first, key.last),
         ]
     };
@@ -205,7 +219,7 @@ fn keys(keys: &[KeyReport], paint: Paint) -> String {
 
     columns(&rows, |_, column, cell| {
         if column == 2 {
-            paint.tone(Tone::Aside, cell)
+            paint.tone(Tone::Dim, cell)
         } else {
             cell.to_owned()
         }
@@ -213,46 +227,18 @@ fn keys(keys: &[KeyReport], paint: Paint) -> String {
 }
 
 fn differences(comparison: &ComparisonReport, first: &str, second: &str, paint: Paint) -> String {
-    let ComparisonReport {
-        only_configuration,
-        only_against,
-        both,
-        limits,
-    } = comparison;
-    let row = |name: &str, counts: [u64; 3]| {
-        std::iter::once(name.to_owned())
-            .chain(counts.map(grouped))
-            .collect::<Vec<_>>()
-    };
-
-    let head = ["denied by", "only first", "only second", "both"];
-    let mut rows = vec![
-        head.map(str::to_owned).to_vec(),
-        row("all requests", [*only_configuration, *only_against, *both]),
-    ];
-    rows.extend(limits.iter().map(|limit| {
-        let missing = match (limit.in_configuration, limit.in_against) {
-            (true, false) => " (not in second)",
-            (false, true) => " (not in first)",
-            _ => "",
-        };
-        let name = format!("{}{missing}", limit.name);
-        row(
-            &name,
-            [limit.only_configuration, limit.only_against, limit.both],
-        )
-    }));
-
     let mut text = format!("\nfirst: {}\nsecond: {}\n", plain(first), plain(second));
+
+    let rows = difference_rows(comparison);
     text += &columns(&rows, |row, column, cell| match (row, column) {
-        (0, _) => paint.tone(Tone::Aside, cell),
+        (0, _) => paint.tone(Tone::Dim, cell),
         (_, 0) => paint.tone(Tone::Name, cell),
         _ => cell.to_owned(),
     });
     let note = ComparisonReport::INTERACTION_NOTE;
-    let _infallible = writeln!(text, "{}", paint.tone(Tone::Aside, note));
+    let _infallible = writeln!(text, "{}", paint.tone(Tone::Dim, note));
 
-    for limit in limits {
+    for limit in &comparison.limits {
         for (which, top) in [
             ("first", &limit.top_only_configuration),
             ("second", &limit.top_only_against),
@@ -267,10 +253,40 @@ fn differences(comparison: &ComparisonReport, first: &str, second: &str, paint: 
     text
 }
 
+/// The table of differences: a head, all requests, and one row per limit.
+fn difference_rows(comparison: &ComparisonReport) -> Vec<Vec<String>> {
+    let row = |name: &str, counts: [u64; 3]| {
+        std::iter::once(name.to_owned())
+            .chain(counts.map(grouped))
+            .collect::<Vec<_>>()
+    };
+    let limit_row = |limit: &LimitComparison| {
+        let missing = match (limit.in_configuration, limit.in_against) {
+            (true, false) => " (not in second)",
+            (false, true) => " (not in first)",
+            _ => "",
+        };
+        let counts = [limit.only_configuration, limit.only_against, limit.both];
+        row(&format!("{}{missing}", limit.name), counts)
+    };
+
+    let ComparisonReport {
+        only_configuration,
+        only_against,
+        both,
+        limits,
+    } = comparison;
+    let head = ["denied by", "only first", "only second", "both"];
+    let all = [*only_configuration, *only_against, *both];
+    let mut rows = vec![head.map(str::to_owned).to_vec(), row("all requests", all)];
+    rows.extend(limits.iter().map(limit_row));
+    rows
+}
+
 fn suggested(suggestion: &LimitSuggestion, paint: Paint) -> String {
     let LimitSuggestion {
         name,
-        numbers,
+        quota,
         requests,
         keys,
         candidates,
@@ -280,33 +296,15 @@ fn suggested(suggestion: &LimitSuggestion, paint: Paint) -> String {
         return format!("\nno suggestion for {name}: it applied to no request\n");
     }
 
-    let head = ["percentile", "limit", "denied requests", "denied keys"]
-        .map(str::to_owned)
-        .to_vec();
-    let cells = |candidate: &LimitCandidate| {
-        let with_share =
-            |part: u64, whole: u64| format!("{} ({})", grouped(part), share(part, whole));
-        vec![
-            candidate.percentile.to_owned(),
-            grouped(candidate.limit),
-            candidate
-                .refused
-                .map_or_else(|| "?".to_owned(), |denied| with_share(denied, *requests)),
-            with_share(candidate.keys_refused, *keys),
-        ]
-    };
-    let rows: Vec<Vec<String>> = std::iter::once(head)
-        .chain(candidates.iter().map(cells))
-        .collect();
-
     let mut text = format!(
-        "\nusage of {}: {} of {}; now {numbers}\n",
+        "\nusage of {}: {} of {}; now {quota}\n",
         paint.tone(Tone::Name, name),
         counted(*requests, "request"),
         counted(*keys, "key")
     );
+    let rows = candidate_rows(suggestion);
     text += &columns(&rows, |row, _, cell| match row {
-        0 => paint.tone(Tone::Aside, cell),
+        0 => paint.tone(Tone::Dim, cell),
         _ if candidates[row - 1].suggested => paint.tone(Tone::Good, cell),
         _ => cell.to_owned(),
     });
@@ -317,6 +315,28 @@ fn suggested(suggestion: &LimitSuggestion, paint: Paint) -> String {
         text += "all tiers were measured together, with the quota of the default tier\n";
     }
     text
+}
+
+/// The table of candidates: a head, and one row per candidate.
+fn candidate_rows(suggestion: &LimitSuggestion) -> Vec<Vec<String>> {
+    let with_share = |part: u64, whole: u64| format!("{} ({})", grouped(part), share(part, whole));
+    let cells = |candidate: &LimitCandidate| {
+        let denied = candidate.denied.map_or_else(
+            || "?".to_owned(),
+            |denied| with_share(denied, suggestion.requests),
+        );
+        vec![
+            candidate.percentile.to_owned(),
+            grouped(candidate.limit),
+            denied,
+            with_share(candidate.keys_denied, suggestion.keys),
+        ]
+    };
+
+    let head = ["percentile", "limit", "denied requests", "denied keys"];
+    std::iter::once(head.map(str::to_owned).to_vec())
+        .chain(suggestion.candidates.iter().map(cells))
+        .collect()
 }
 
 /// Why a candidate is suggested.
@@ -337,12 +357,12 @@ fn line_remarks(log: &LogReport, paint: Paint) -> String {
     if log.bad_lines > 0 {
         let (bad, all) = (grouped(log.bad_lines), grouped(log.lines));
         remark(
-            Tone::Careful,
+            Tone::Warning,
             &format!("\n{bad} of {all} lines are invalid:"),
         );
         bad_kinds(log)
             .iter()
-            .for_each(|kind| remark(Tone::Careful, &format!("  {kind}")));
+            .for_each(|kind| remark(Tone::Warning, &format!("  {kind}")));
     }
 
     if log.late_lines > 0 {
@@ -351,10 +371,10 @@ fn line_remarks(log: &LogReport, paint: Paint) -> String {
             "\nout of order: {late} with an earlier time than a line before, by at most {most}; \
              replayed at the later time"
         );
-        remark(Tone::Aside, &line);
+        remark(Tone::Dim, &line);
         if log.late_max_ms > LATE_MS_MAX {
             remark(
-                Tone::Careful,
+                Tone::Warning,
                 "that is more than a single server causes: \
                  sort the log by time, or pass the files oldest first",
             );
@@ -368,7 +388,7 @@ fn bad_kinds(log: &LogReport) -> Vec<String> {
     let mut lines = Vec::new();
     for kind in &log.bad_kinds {
         let count = counted(kind.count, "line");
-        lines.push(format!("{count}: {}; {}", kind.found, kind.right));
+        lines.push(format!("{count}: {}; {}", kind.found, kind.expected));
 
         let examples = log
             .bad_examples

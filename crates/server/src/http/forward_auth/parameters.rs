@@ -125,7 +125,7 @@ fn parse_status(value: &str) -> Result<u16, ApiError> {
 }
 
 fn duplicate_parameter(name: &str) -> ApiError {
-    ApiError::bad_request("repeated-parameter", format!("duplicate parameter {name}"))
+    ApiError::bad_request("duplicate-parameter", format!("duplicate parameter {name}"))
 }
 
 fn unknown_parameter(name: &str) -> ApiError {

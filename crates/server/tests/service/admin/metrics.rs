@@ -129,7 +129,7 @@ limits:
     at_least("tollgate_degraded_seconds_total", 1.0);
     at_least("tollgate_keys", 1.0);
     at_least(r#"tollgate_config_reloads_total{result="applied"}"#, 1.0);
-    at_least(r#"tollgate_config_reloads_total{result="refused"}"#, 1.0);
+    at_least(r#"tollgate_config_reloads_total{result="failed"}"#, 1.0);
     at_least("tollgate_config_last_reload_timestamp_seconds", 1.6e9);
     at_least("tollgate_connections", 0.0);
     at_least("tollgate_in_flight_requests", 0.0);

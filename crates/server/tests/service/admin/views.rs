@@ -111,7 +111,7 @@ fn the_status_describes_the_service() {
     let config = &status["config"];
     assert_eq!(config["file"].as_str(), service.config_path().to_str());
     assert_eq!(
-        (&config["limits"], &config["reloads"], &config["refused"]),
+        (&config["limits"], &config["reloads"], &config["failed"]),
         (&4.into(), &0.into(), &0.into())
     );
     assert!(config["loaded_at_ms"].as_u64() > Some(1_600_000_000_000) && config["error"].is_null());
@@ -172,7 +172,7 @@ limits:
         (&alerts[0]["alert"], &alerts[0]["limit"]),
         (&"deny_ratio".into(), &"narrow".into())
     );
-    assert_eq!(alerts[0]["bound"], 0.5);
+    assert_eq!(alerts[0]["threshold"], 0.5);
     assert!(
         alerts[0]["value"].as_f64() >= Some(0.5) && alerts[0]["since_ms"].is_u64(),
         "{alerts}"

@@ -231,7 +231,7 @@ fn proxies() -> Vec<Row> {
         row("a status of success", auth("/v1/forward-auth?deny_status=200", &[("X-Original-URI", "/")]), 400, "bad-deny-status", "\"200\""),
         row("a status of failure", auth("/v1/forward-auth?deny_status=500", &[("X-Original-URI", "/")]), 400, "bad-deny-status", "\"500\""),
         row("a status with a sign", auth("/v1/forward-auth?deny_status=+403", &[("X-Original-URI", "/")]), 400, "bad-deny-status", "\"+403\""),
-        row("a status twice", auth("/v1/forward-auth?deny_status=403&deny_status=429", &[("X-Original-URI", "/")]), 400, "repeated-parameter", "duplicate parameter deny_status"),
+        row("a status twice", auth("/v1/forward-auth?deny_status=403&deny_status=429", &[("X-Original-URI", "/")]), 400, "duplicate-parameter", "duplicate parameter deny_status"),
         row("a parameter there is not", auth("/v1/forward-auth?limit=login", &[("X-Original-URI", "/")]), 400, "unknown-parameter", "\"limit\"; expected proxy or deny_status"),
         row("a parameter without a name", auth("/v1/forward-auth?=403", &[("X-Original-URI", "/")]), 400, "unknown-parameter", "proxy or deny_status"),
         row("a request without its key", auth("/v1/forward-auth?proxy=nginx", &[("X-Original-URI", "/secret")]), 422, "missing-attribute", "`header:x-api-key`"),

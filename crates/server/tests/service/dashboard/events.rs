@@ -76,7 +76,7 @@ fn the_most_denied_keys_are_recorded_while_a_viewer_is_connected() {
     let mut viewer = Viewer::open(&service);
     let before = viewer.until_now("the end of the history", |_| true);
     assert_eq!(
-        before["refused"],
+        before["denied_keys"],
         serde_json::json!([]),
         "no viewer was connected"
     );
@@ -84,29 +84,25 @@ fn the_most_denied_keys_are_recorded_while_a_viewer_is_connected() {
     check(&service, "/secret", 3);
     check(&service, "/seen", 2);
     let now = viewer.until_now("three keys", |now| {
-        now["refused"].as_array().map(Vec::len) == Some(3)
+        now["denied_keys"].as_array().map(Vec::len) == Some(3)
     });
     let plain = serde_json::json!([
         {"attribute": "client_ip", "value": "203.0.113.7", "hashed": false},
         {"attribute": "email", "value": "ann@example.com", "hashed": false},
     ]);
-    let refused = &now["refused"];
+    let denied = &now["denied_keys"];
     assert_eq!(
-        (&refused[0]["key"], &refused[0]["count"]),
+        (&denied[0]["key"], &denied[0]["count"]),
         (&plain, &4.into())
     );
-    let hashed = &refused[1]["key"][0];
+    let hashed = &denied[1]["key"][0];
     assert_eq!(
-        (
-            &hashed["attribute"],
-            &hashed["hashed"],
-            &refused[1]["count"]
-        ),
+        (&hashed["attribute"], &hashed["hashed"], &denied[1]["count"]),
         (&"header:x-api-key".into(), &true.into(), &2.into())
     );
     let shown = serde_json::json!([{"attribute": "tenant", "value": "acme", "hashed": false}]);
     assert_eq!(
-        (&refused[2]["key"], &refused[2]["count"]),
+        (&denied[2]["key"], &denied[2]["count"]),
         (&shown, &1.into()),
         "denied by a shadow limit"
     );
@@ -134,7 +130,7 @@ fn the_most_denied_keys_are_recorded_while_a_viewer_is_connected() {
     drop(viewer);
     let is_forgotten = || {
         let mut viewer = Viewer::open(&service);
-        viewer.until_now("the end of the history", |_| true)["refused"] == serde_json::json!([])
+        viewer.until_now("the end of the history", |_| true)["denied_keys"] == serde_json::json!([])
     };
     wait::until_true(PATIENCE, "the keys to be forgotten", is_forgotten);
 }
@@ -190,10 +186,10 @@ fn reload_errors_and_new_limits_are_sent() {
     let mut viewer = Viewer::open(&service);
     viewer.until_now("the end of the history", |_| true);
     service.rewrite_config("limits: wrong");
-    let refused = viewer.until_now("the refusal", |now| {
+    let failed = viewer.until_now("the failed reload", |now| {
         !now["status"]["config"]["error"].is_null()
     });
-    let message = refused["status"]["config"]["error"]["message"]
+    let message = failed["status"]["config"]["error"]["message"]
         .as_str()
         .expect("a text");
     assert!(message.contains("tollgate.yaml:1:9"), "{message}");

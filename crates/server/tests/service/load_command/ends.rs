@@ -187,7 +187,7 @@ fn an_interrupted_load_prints_its_report() {
         "{report}"
     );
     assert!(
-        report["requests"]["answered"].as_u64() > Some(100),
+        report["requests"]["decided"].as_u64() > Some(100),
         "{report}"
     );
     assert!(report["duration_s"].as_f64() < Some(3_600.0), "{report}");

@@ -82,7 +82,7 @@ fn limits_are_judged_by_responses_or_allowances() {
     let limit = &report["limits"][0];
     assert_eq!(
         (code, &limit["judged_by"], &limit["exceeded"]),
-        (1, &"answers".into(), &true.into()),
+        (1, &"responses".into(), &true.into()),
         "{report}"
     );
     let (code, report) = ask(&[
@@ -281,7 +281,7 @@ fn retry_times_are_tested() {
     let told = &report["retry_after"];
     assert!(told["tried"].as_u64() >= Some(2), "{report}");
     assert_eq!(
-        (&told["kept"], &told["early"], &told["long"]),
+        (&told["on_time"], &told["early"], &told["long"]),
         (&told["tried"], &0.into(), &0.into()),
         "{told}"
     );

@@ -30,7 +30,7 @@ pub(super) fn suggestions(
              <th>percentile</th><th class=\"n\">limit</th><th class=\"n\">denied requests</th>\
              <th class=\"n\">denied keys</th></tr></thead><tbody>",
             HtmlText(&suggestion.name),
-            HtmlText(&suggestion.numbers),
+            HtmlText(&suggestion.quota),
             grouped(suggestion.requests),
             grouped(suggestion.keys)
         )?;
@@ -58,11 +58,11 @@ fn candidate_row(
 
     let percentile = candidate.percentile;
     let limit = grouped(candidate.limit);
-    let requests = candidate.refused.map_or_else(
+    let requests = candidate.denied.map_or_else(
         || "–".to_owned(),
         |denied| with_share(denied, suggestion.requests),
     );
-    let keys = with_share(candidate.keys_refused, suggestion.keys);
+    let keys = with_share(candidate.keys_denied, suggestion.keys);
     writeln!(
         page,
         "<tr{class}><th>{percentile}</th><td class=\"n\">{limit}{mark}</td>\

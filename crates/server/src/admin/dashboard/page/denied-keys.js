@@ -9,7 +9,7 @@ const rows = new Map();
 const ROWS_MAX = 40;
 
 export function showDeniedKeys(model, look_up) {
-  const entries = model.now.refused.filter(({ limit }) => model.limits.has(limit));
+  const entries = model.now.denied_keys.filter(({ limit }) => model.limits.has(limit));
   const body = byId('denied-keys').tBodies[0];
   const is_in_use = body.matches(':hover') || body.contains(document.activeElement);
 

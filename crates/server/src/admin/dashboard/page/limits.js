@@ -176,7 +176,7 @@ function showCard(parts, item, model, span_s) {
   showTotals(parts, limit);
   parts.shadow_box.hidden = !rule?.shadow && !limit.totals[SHADOW];
 
-  const threshold = model.now?.bounds.deny_ratio;
+  const threshold = model.now?.thresholds.deny_ratio;
   const alert = threshold ? `, alert at ${percent(threshold)} %` : '';
   setAttr(parts.meter, 'aria-label', `${percent(deny_ratio)} % denied in the last minute${alert}`);
   setText(parts.deny_ratio, `${percent(deny_ratio)} % denied${alert}`);
@@ -198,7 +198,7 @@ function showRow(parts, item, model) {
   setText(parts.rate, rate(decisionRate(model, limit)));
   showTotals(parts, limit);
 
-  const threshold = model.now?.bounds.deny_ratio;
+  const threshold = model.now?.thresholds.deny_ratio;
   setText(parts.deny_ratio, `${percent(deny_ratio)} %${threshold ? ` / ${percent(threshold)} %` : ''}`);
   const sources = model.sources
     .map((name, index) => [SOURCE_NAMES[name], sums[FIRST_SOURCE + index]])

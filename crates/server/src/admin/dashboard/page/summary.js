@@ -18,7 +18,7 @@ export function showConnection(is_live, reason = '') {
 
 /** Shows the last `now` event. */
 export function showStatus(model) {
-  const { status, bounds } = model.now;
+  const { status, thresholds } = model.now;
   const { store, config, alerts } = status;
   const is_unavailable = store.degraded || !store.up;
 
@@ -30,7 +30,7 @@ export function showStatus(model) {
     config.error && ['config', 'bad', 'The last reload failed.', `${config.error.message.split('\n')[0]} The previous configuration stays active.`],
     ...alerts.map(alertNotice),
   ]);
-  setText(byId('p99-bound'), bounds.latency_p99_us ? latency(bounds.latency_p99_us) : 'none');
+  setText(byId('p99-threshold'), thresholds.latency_p99_us ? latency(thresholds.latency_p99_us) : 'none');
   setText(byId('version'), `Tollgate ${status.version}, up ${duration(status.uptime_ms)}`);
   showConfig(config);
 }
@@ -40,10 +40,10 @@ function storeNotice({ degraded_since_ms: since_ms }) {
   return ['store', 'bad', 'The store is unavailable.', `Limits use their failure policies${since}.`];
 }
 
-function alertNotice({ alert, limit, value, bound, since_ms }) {
+function alertNotice({ alert, limit, value, threshold, since_ms }) {
   const [title, text] = alert === 'deny_ratio'
-    ? [`${limit} denies too many requests.`, `${percent(value)} % of its requests in the last minute; the alert fires at ${percent(bound)} %.`]
-    : ['Decisions are slow.', `p99 is ${latency(value * 1e6)}; the alert fires above ${latency(bound * 1e6)}.`];
+    ? [`${limit} denies too many requests.`, `${percent(value)} % of its requests in the last minute; the alert fires at ${percent(threshold)} %.`]
+    : ['Decisions are slow.', `p99 is ${latency(value * 1e6)}; the alert fires above ${latency(threshold * 1e6)}.`];
   return [`${alert} ${limit}`, 'warn', title, `${text} Firing since ${timeOfDay(since_ms)}.`];
 }
 
@@ -68,7 +68,7 @@ function showConfig(config) {
     ['file', config.file ?? 'built in'],
     ['limits', count(config.limits)],
     ['active since', dateTime(config.loaded_at_ms)],
-    ['reloads', `${count(config.reloads)} applied, ${count(config.refused)} failed`],
+    ['reloads', `${count(config.reloads)} applied, ${count(config.failed)} failed`],
   ].map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))));
   byId('config-error').hidden = !config.error;
   if (config.error) setText(byId('config-error-text'), `${dateTime(config.error.at_ms)}\n${config.error.message}`);
@@ -145,7 +145,7 @@ function drawPlots(model, span_s) {
   const sums = model.lastMinute(model.all);
   const minute = `${count(sums[ALLOWED])} allowed and ${count(sums[DENIED])} denied in the last minute`;
   setAttr(plot, 'aria-label', `Decisions of all limits over ${span_s / 60} minutes; ${minute}`);
-  plotTimes(byId('plot-time'), model, span_s, model.now?.bounds.latency_p99_us);
+  plotTimes(byId('plot-time'), model, span_s, model.now?.thresholds.latency_p99_us);
   setAttr(byId('plot-time'), 'aria-label', `p99 of decision times over ${span_s / 60} minutes`);
   plotStates(byId('strip-store'), model, span_s);
 }

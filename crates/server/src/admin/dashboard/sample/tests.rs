@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::metrics::{Metrics, OutcomeCounts};
 
-fn tally(allowed: u64, denied: u64) -> LimitCounts {
+fn limit_counts(allowed: u64, denied: u64) -> LimitCounts {
     let outcomes = OutcomeCounts {
         allowed,
         denied,
@@ -41,12 +41,15 @@ fn data(text: &Bytes, name: &str) -> Value {
 
 #[test]
 fn a_sample_has_the_increase_since_the_one_before() {
-    let meters = Metrics::new().set_limits(["a", "b"].into_iter(), []);
-    let [a, b] = [meters[0].clone(), meters[1].clone()];
+    let limits = Metrics::new().set_limits(["a", "b"].into_iter(), []);
+    let [a, b] = [limits[0].clone(), limits[1].clone()];
     let millisecond = Duration::from_millis(1);
     let mut sampler = Sampler::default();
     let first = snapshot(
-        &[(a.clone(), tally(5, 1)), (b.clone(), tally(0, 0))],
+        &[
+            (a.clone(), limit_counts(5, 1)),
+            (b.clone(), limit_counts(0, 0)),
+        ],
         DurationBuckets::default(),
     );
     let sample = data(&sampler.sample(&first).1, "sample");
@@ -56,7 +59,10 @@ fn a_sample_has_the_increase_since_the_one_before() {
         is_up: false,
         degraded_for: Micros::from_millis(400),
         ..snapshot(
-            &[(a.clone(), tally(7, 1)), (b.clone(), tally(0, 3))],
+            &[
+                (a.clone(), limit_counts(7, 1)),
+                (b.clone(), limit_counts(0, 3)),
+            ],
             DurationBuckets::from_durations(&[(4, millisecond)]),
         )
     };
@@ -90,10 +96,10 @@ fn rows_that_exceed_the_bound_are_in_the_next_sample() {
     let names: Vec<String> = (0..ROWS_MAX + 10)
         .map(|number| format!("limit-{number}"))
         .collect();
-    let meters = Metrics::new().set_limits(names.iter().map(String::as_str), []);
-    let all: Vec<_> = meters
+    let limits = Metrics::new().set_limits(names.iter().map(String::as_str), []);
+    let all: Vec<_> = limits
         .into_iter()
-        .map(|meter| (meter, tally(1, 0)))
+        .map(|limit| (limit, limit_counts(1, 0)))
         .collect();
 
     let mut sampler = Sampler::default();
@@ -115,10 +121,10 @@ fn rows_that_exceed_the_bound_are_in_the_next_sample() {
 #[test]
 fn the_limits_event_has_the_sum_of_all_samples() {
     let all = Metrics::new();
-    let meters = all.set_limits(["a", "b"].into_iter(), []);
+    let limits = all.set_limits(["a", "b"].into_iter(), []);
     let mut sampler = Sampler::default();
     let one = snapshot(
-        &[(meters[0].clone(), tally(5, 1))],
+        &[(limits[0].clone(), limit_counts(5, 1))],
         DurationBuckets::default(),
     );
     let (first, _) = sampler.sample(&one);
@@ -135,11 +141,11 @@ fn the_limits_event_has_the_sum_of_all_samples() {
         event["sources"],
         json!(["store", "lease", "deny_cache", "fallback", "local"])
     );
-    let expected = json!([{"id": meters[0].id(), "name": "a", "counts": [5, 1, 0, 6, 0, 0, 0, 0]}]);
+    let expected = json!([{"id": limits[0].id(), "name": "a", "counts": [5, 1, 0, 6, 0, 0, 0, 0]}]);
     assert_eq!(event["limits"], expected);
 
     sampler.sample(&snapshot(
-        &[(meters[1].clone(), tally(0, 0))],
+        &[(limits[1].clone(), limit_counts(0, 0))],
         DurationBuckets::default(),
     ));
     assert_eq!(

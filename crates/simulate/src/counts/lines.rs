@@ -11,7 +11,7 @@ const SAMPLE_CHARS_MAX: usize = 120;
 
 /// The lines of a log by result.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LineTally {
+pub(crate) struct LineCounts {
     /// All lines.
     pub(crate) all: u64,
     pub(crate) blank: u64,
@@ -41,7 +41,7 @@ pub(crate) struct BadLineSample {
     pub(crate) text: String,
 }
 
-impl LineTally {
+impl LineCounts {
     /// Counts an invalid line, and keeps it if it is among the first of its kind.
     #[cold]
     pub(crate) fn record_bad(&mut self, kind: LineErrorKind, line: &[u8]) {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn time_never_goes_back() {
-        let mut lines = LineTally::default();
+        let mut lines = LineCounts::default();
         let times = [10, 12, 11, 5, 13]
             .map(|secs| lines.replay_time(Micros::from_secs(secs)).get() / 1_000_000);
         assert_eq!(times, [10, 12, 12, 12, 13]);
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_first_invalid_lines_of_each_kind_are_kept() {
-        let mut lines = LineTally::default();
+        let mut lines = LineCounts::default();
         for number in 1..=5 {
             lines.all = number;
             lines.record_bad(LineErrorKind::Layout, "\u{e9}".repeat(1_000).as_bytes());

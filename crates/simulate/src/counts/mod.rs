@@ -7,6 +7,6 @@ mod lines;
 mod timeline;
 
 pub(crate) use keys::{KeyDenials, KeyTable};
-pub(crate) use limit::LimitTally;
-pub(crate) use lines::LineTally;
+pub(crate) use limit::SimulatedLimitCounts;
+pub(crate) use lines::LineCounts;
 pub(crate) use timeline::{SimulationTimeline, StepCounts};

@@ -8,7 +8,7 @@ const MINUTE: u64 = 60_000_000;
 
 /// The counters of one limit.
 #[derive(Clone, Debug)]
-pub(crate) struct LimitTally {
+pub(crate) struct SimulatedLimitCounts {
     /// Requests that it applied to.
     pub(crate) requests: u64,
     pub(crate) denied: u64,
@@ -35,7 +35,7 @@ struct MinuteCount {
     denied: u64,
 }
 
-impl LimitTally {
+impl SimulatedLimitCounts {
     pub(crate) fn new(keys_max: usize) -> Self {
         Self {
             requests: 0,
@@ -88,16 +88,16 @@ mod tests {
 
     #[test]
     fn the_worst_minute_is_the_first_with_the_most_denials() {
-        let mut tally = LimitTally::new(2);
-        assert_eq!(tally.worst_minute(), None);
+        let mut counts = SimulatedLimitCounts::new(2);
+        assert_eq!(counts.worst_minute(), None);
         for secs in [59, 60, 61, 119, 120, 121, 122, 600] {
-            tally.record_denial(Micros::from_secs(secs));
+            counts.record_denial(Micros::from_secs(secs));
         }
-        assert_eq!(tally.worst_minute(), Some((Micros::from_secs(60), 3)));
+        assert_eq!(counts.worst_minute(), Some((Micros::from_secs(60), 3)));
         assert_eq!(
-            (tally.first, tally.last),
+            (counts.first, counts.last),
             (Some(Micros::from_secs(59)), Some(Micros::from_secs(600)))
         );
-        assert_eq!(tally.denied, 8);
+        assert_eq!(counts.denied, 8);
     }
 }
