@@ -67,7 +67,7 @@ denies with status 503: that is a denial (1). A 503 without a decision is no res
 
 Examples:
   tollgate check -a client_ip=203.0.113.7
-  tollgate check --url 10.0.0.5:8080 --limit login -a client_ip=203.0.113.7 -a email=ann@example.com
+  tollgate check --url 10.0.0.5:8080 --limit login-account -a email=ann@example.com
   tollgate check --peek --json -a client_ip=203.0.113.7 | jq .limits
 
 Exit codes:
@@ -81,8 +81,8 @@ Environment variables:
   TOLLGATE_ADMIN_TOKEN  token of the admin listener, if it requires one
 
 Examples:
-  tollgate keys get --limit login -a client_ip=203.0.113.7 -a email=ann@example.com
-  tollgate keys reset --limit login -a client_ip=203.0.113.7 -a email=ann@example.com
+  tollgate keys get --limit login-account -a email=ann@example.com
+  tollgate keys reset --limit login-account -a email=ann@example.com
 
 Exit codes:
   0  success
@@ -91,7 +91,7 @@ Exit codes:
 
 pub(crate) const KEYS_GET: &str = "\
 Example:
-  tollgate keys get --limit login -a client_ip=203.0.113.7 -a email=ann@example.com
+  tollgate keys get --limit login-account -a email=ann@example.com
 
 Exit codes:
   0  success
@@ -100,7 +100,7 @@ Exit codes:
 
 pub(crate) const KEYS_RESET: &str = "\
 Example:
-  tollgate keys reset --limit login -a client_ip=203.0.113.7 -a email=ann@example.com
+  tollgate keys reset --limit login-account -a email=ann@example.com
 
 Exit codes:
   0  the key was reset
@@ -131,7 +131,7 @@ Shapes:
 Examples:
   tollgate load --rate 5000 --duration 30s
   tollgate load --url 10.0.0.5:8080 --url 10.0.0.6:8080 -a tenant={key} --keys zipf:10000:1.1
-  tollgate load --shape credential-stuffing --limit login -a client_ip={ip} -a email={key}
+  tollgate load --shape credential-stuffing --limit login-account -a client_ip={ip} -a email={key}
   tollgate load --get /search?q=x -a header:x-api-key={key} --keys uniform:50 --allow 120/1m
 
 Exit codes:

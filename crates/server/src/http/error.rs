@@ -67,7 +67,9 @@ impl ApiError {
     /// An unknown path of the admin port, whose first page lists the paths.
     pub(crate) fn admin_not_found(path: &str) -> Self {
         let path: String = path.chars().take(PATH_CHARS).collect();
-        let detail = format!("unknown path {path:?}; GET / lists all paths");
+        let detail = format!(
+            "unknown path {path:?}; this is the admin port; the check API is on the address of --http"
+        );
         Self::new(StatusCode::NOT_FOUND, "not-found", "Not Found", detail)
     }
 
