@@ -50,9 +50,6 @@ pub(crate) enum LoadRequest {
     Grpc(PathBuf),
 }
 
-/// The earlier name of [`LoadRequest`].
-pub(crate) type Sent = LoadRequest;
-
 /// A class of response status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {

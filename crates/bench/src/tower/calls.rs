@@ -18,7 +18,7 @@ use super::layers;
 use super::subject::{Case, Subject};
 use crate::timing::{Span, time};
 
-/// A subject that makes so many calls and says how long they took, and how many were not answered
+/// Makes a number of calls and returns how long they took, and how many were not answered
 /// as they should be.
 type Calling = Box<dyn FnMut(u32) -> (Span, u32)>;
 
@@ -122,7 +122,7 @@ where
     })
 }
 
-/// As it comes from a connection, with what the load generator sends too.
+/// A request as it arrives from a connection, with the headers that the load generator sends.
 fn request(headers: &HeaderMap) -> Request<Body> {
     let mut request = Request::new(Body::empty());
     *request.headers_mut() = headers.clone();

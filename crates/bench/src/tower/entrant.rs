@@ -10,7 +10,7 @@ use testkit::servers::{Flavor, Server};
 
 use super::hello::{self, HelloArguments};
 use super::subject::{Case, Subject};
-use crate::h2load::{H2load, Round, Sent, Status, Target};
+use crate::h2load::{H2load, LoadRequest, Round, Status, Target};
 use crate::process::{Directory, Process};
 
 pub(super) struct Entrant {
@@ -45,7 +45,7 @@ impl Entrant {
         let target = Target {
             server,
             path: hello::PATH,
-            sent: Sent::Get,
+            sent: LoadRequest::Get,
             status,
         };
         Ok(Self {

@@ -1,5 +1,5 @@
 //! The server that is measured: axum's hello, and one layer before it or none. A process of its
-//! own, so that nobody's threads, allocator or caches are another's.
+//! own, so that subjects share no threads, allocator or caches.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -48,7 +48,7 @@ fn shared(url: &str, limit: Limit) -> io::Result<Limiter> {
     Ok(Limiter::new(store, [limit]))
 }
 
-/// The other layer, as it comes.
+/// The other layer, with default settings.
 pub(super) fn governor(
     case: Case,
 ) -> io::Result<GovernorLayer<PeerIpKeyExtractor, NoOpMiddleware<QuantaInstant>, Body>> {

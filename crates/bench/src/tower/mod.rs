@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// Fewer and shorter rounds: to see that everything runs, not to quote.
     #[arg(long)]
     quick: bool,
-    /// Where the numbers go, a .json file or a directory for tower.json; the picture goes beside
+    /// Output for the numbers: a .json file or a directory for tower.json; the chart goes next to
     /// them.
     #[arg(long, default_value = "target/bench/tower.json")]
     out: PathBuf,
@@ -77,19 +77,21 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     output::print(&report)
 }
 
-/// What a reader has to know to judge the numbers.
+/// What a reader must know to judge the numbers.
 const NOTES: [&str; 6] = [
-    "bare axum: a route that answers 13 bytes; where all are denied, 429 and 17 bytes. Nobody decides anything. axum has its \
-     default features, which `tower_governor` asks for.",
-    "tollgate: the same route behind `RateLimitLayer` on memory, one token bucket by client address, with the five fields that \
-     it tells by default on every answer; no fields: without them. leased, strict: the same with all fields, on a throwaway Redis.",
-    "tower_governor 0.8: the same bucket by peer address. It tells nothing on success as it comes, and two fields with \
-     `use_headers`. It refuses with a line of text, Tollgate with a problem document.",
-    "Load: h2load with one thread, 32 connections, one request on its way on each; so one hot client. Every server is a \
-     process of its own with Tokio's default of one worker for each core, and shares the cores with the load generator: cpu \
-     us/request depends less on who shares.",
-    "Calls: one thread calls a clone of the service with a request of three headers, and drops the response. What a layer \
-     adds is the difference to the bare call of the same round.",
-    "Each round begins with another subject. A ratio is the median of the rounds' ratios; in brackets, the lowest and the \
-     highest.",
+    "bare axum: a route that returns 13 bytes; when all requests are denied, 429 and 17 bytes. \
+     Nothing is decided. axum has its default features, which `tower_governor` requires.",
+    "tollgate: the same route behind `RateLimitLayer` on memory, one token bucket by client \
+     address, with the five header fields that it sends by default; no fields: without them. \
+     leased, strict: the same with all fields, on a temporary Redis.",
+    "tower_governor 0.8: the same bucket by peer address. With default settings it sends no fields \
+     on success, with `use_headers` two. It denies with a line of text, Tollgate with a problem \
+     document.",
+    "Load: h2load with one thread, 32 connections, one request in flight on each; so one hot \
+     client. Every server is a separate process with Tokio's default of one worker per core, and \
+     shares the cores with the load generator: cpu us/request depends less on the competition.",
+    "Calls: one thread calls a clone of the service with a request of three headers, and drops the \
+     response. What a layer adds is the difference to the bare call of the same round.",
+    "Each round begins with another subject. A ratio is the median of the rounds' ratios, followed \
+     by the lowest and the highest.",
 ];

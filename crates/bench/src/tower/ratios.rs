@@ -34,7 +34,7 @@ pub(super) enum Measure {
     Added,
 }
 
-/// What was asked for.
+/// The targets.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Asked {
@@ -42,8 +42,8 @@ pub(super) enum Asked {
     AtMost(f64),
 }
 
-/// Like with like: what tells nothing on success with what tells nothing, and what tells with what
-/// tells; and both as they come.
+/// Layers without header fields are compared with each other, those with fields too, and both with
+/// their default settings.
 const PAIRS: [(Subject, Subject); 3] = [
     (Subject::Memory, Subject::Governor),
     (Subject::Memory, Subject::GovernorTelling),

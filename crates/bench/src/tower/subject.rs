@@ -6,13 +6,13 @@ use clap::ValueEnum;
 use serde::Serialize;
 use tollgate::headers::EnabledFields;
 
-/// Whom a number belongs to: a hello, and what stands before it.
+/// A subject: a handler and the layer in front of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Subject {
     /// Nothing.
     Bare,
-    /// Tollgate's layer on memory, as it comes: every answer tells all fields.
+    /// Tollgate's layer on memory with default settings: every response has all header fields.
     Memory,
     /// The same, telling nothing on success.
     MemorySilent,
@@ -20,7 +20,7 @@ pub(super) enum Subject {
     Leased,
     /// Tollgate's layer on Redis, strict.
     Strict,
-    /// `tower_governor` as it comes: it tells nothing on success.
+    /// `tower_governor` with default settings: no header fields on success.
     Governor,
     /// The same with `use_headers`: two fields.
     GovernorTelling,
@@ -63,7 +63,7 @@ impl Subject {
         !matches!(self, Self::Leased | Self::Strict)
     }
 
-    /// What Tollgate tells.
+    /// The header fields that Tollgate sends.
     pub(super) const fn fields(self) -> EnabledFields {
         let is_told = !matches!(self, Self::MemorySilent);
         EnabledFields {

@@ -73,10 +73,7 @@ impl Report {
     }
 
     fn layers(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            out,
-            "\nLayers in relation to each other, and what was asked for\n"
-        )?;
+        writeln!(out, "\nLayers relative to each other, with targets\n")?;
         let heads = ["", "to", "", "", "ratio", "asked"];
         let mut lines = vec![heads.map(str::to_owned).to_vec()];
         let is_told = |ratio: &&Ratio| ratio.theirs != Subject::Bare || ratio.asked.is_some();
@@ -166,7 +163,7 @@ bare axum                   100           90..110         0
 tollgate                    200          195..210       100
 tower_governor, fields      300          200..310       200
 
-Layers in relation to each other, and what was asked for
+Layers relative to each other, with targets
 
                               to                                                 ratio          asked
 tollgate               bare axum  all allowed          requests/s  0.967x (0.90..0.97)  0.95x or more
