@@ -11,7 +11,7 @@ use crate::algorithm::{LeakyMode, Quota};
 /// // Protects this process alone: every replica allows 1,000 per second.
 /// let limit = Limit::sliding_window("per-replica", 1_000, Duration::from_secs(1))
 ///     .consistency(Consistency::Local);
-/// assert_eq!(limit.rule()?.consistency(), Consistency::Local);
+/// assert_eq!(limit.validate()?.consistency(), Consistency::Local);
 /// # Ok::<(), tollgate::LimitError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

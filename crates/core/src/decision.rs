@@ -5,9 +5,10 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::algorithm::{Outcome, PermitId, Verdict};
+use crate::demand::Demand;
 use crate::limit::FailurePolicy;
 use crate::name::LimitName;
-use crate::store::Demand;
+use crate::store::Source;
 use crate::time::Micros;
 
 /// The result of one check. A denial is a decision like any other, not an error.
@@ -16,8 +17,8 @@ use crate::time::Micros;
 /// use std::time::Duration;
 /// use tollgate::{Limit, Limiter};
 ///
-/// let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
-/// let decision = limiter.check("api", "user:42").now_or_never()?;
+/// let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))])?;
+/// let decision = limiter.check("api", "user:42").try_now()?;
 /// if let Some(retry_after) = decision.retry_after() {
 ///     println!("denied; retry in {retry_after:?}");
 /// } else {
@@ -34,37 +35,6 @@ pub struct Decision {
     source: Source,
     /// [`PermitId::NONE`] when there is no permit to release.
     permit_id: PermitId,
-}
-
-/// Where a decision or an outcome came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Source {
-    /// The store.
-    Store,
-    /// Units leased from the store in advance.
-    Lease,
-    /// An earlier denial by the store that still applies.
-    DenyCache,
-    /// The limit's failure policy, because the store was unavailable.
-    Fallback,
-    /// A counter of this process: the limit's consistency is
-    /// [`Local`](crate::Consistency::Local).
-    Local,
-}
-
-impl Source {
-    /// The name used in response bodies and metrics: `store`, `lease`, `deny_cache`, `fallback` or
-    /// `local`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Store => "store",
-            Self::Lease => "lease",
-            Self::DenyCache => "deny_cache",
-            Self::Fallback => "fallback",
-            Self::Local => "local",
-        }
-    }
 }
 
 /// The outcome of one limit in a [`Decision`].
@@ -271,24 +241,18 @@ impl Decision {
 
 impl LimitOutcome {
     #[inline(always)]
-    pub(crate) fn new(
-        name: LimitName,
-        demand: &Demand<'_>,
-        outcome: Outcome,
-        source: Source,
-    ) -> Self {
+    pub(crate) fn new(demand: &Demand<'_>, outcome: Outcome, source: Source) -> Self {
         let source = if demand.key.is_local() {
             Source::Local
         } else {
             source
         };
-        let (window, shadow) = (demand.quota.window(), demand.shadow);
 
         Self {
-            name,
+            name: demand.limit.name(),
             outcome,
-            window,
-            shadow,
+            window: demand.quota().window(),
+            shadow: demand.limit.is_shadow(),
             source,
             fallback: None,
         }

@@ -15,7 +15,7 @@
 //!
 //! # async fn handler() -> Result<(), tollgate::Error> {
 //! // 100 requests per minute and key.
-//! let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
+//! let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))])?;
 //!
 //! let decision = limiter.check("api", "user:42").await?;
 //! if decision.is_allowed() {
@@ -87,13 +87,14 @@
 //! # Executors
 //!
 //! The library works with any async executor. With the memory store it needs none:
-//! [`Check::now_or_never`](limiter::Check::now_or_never) returns the decision directly, and
-//! [`Check::is_allowed`](limiter::Check::is_allowed) returns a `bool` for hot paths.
+//! [`Check::try_now`](limiter::Check::try_now) returns the decision directly, and
+//! [`Check::try_is_allowed`](limiter::Check::try_is_allowed) returns a `bool` for hot paths.
 
 pub mod algorithm;
 mod clock;
 mod consistency;
 mod decision;
+mod demand;
 #[cfg(doctest)]
 mod guides;
 #[cfg(feature = "headers")]
@@ -114,7 +115,8 @@ pub use algorithm::{
 };
 pub use clock::{Clock, ManualClock, Sleep, SystemClock};
 pub use consistency::Consistency;
-pub use decision::{Decision, LimitOutcome, Retry, Source};
+pub use decision::{Decision, LimitOutcome, Retry};
+pub use demand::{Demand, DemandBuf};
 pub use key::{
     EncodedKey, KEY_MAX, Key, KeyDecodeError, KeyError, KeyHash, KeyHasher, KeyPart, KeyParts,
     SecretError, ToKey,
@@ -123,5 +125,5 @@ pub use limit::{FailurePolicy, Limit, LimitError, Rule};
 pub use limiter::{Acquisition, Error, Health, Limiter, Permit};
 pub use memory::MemoryStore;
 pub use name::{LimitName, NAME_MAX};
-pub use store::{Demand, DemandBuf, Store, StoreError};
+pub use store::{Source, Store, StoreError};
 pub use time::Micros;

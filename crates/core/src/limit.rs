@@ -8,17 +8,13 @@ use crate::algorithm::{
     Rate, SlidingLog, SlidingWindow, TokenBucket,
 };
 use crate::consistency::Consistency;
-use crate::key::{EncodedKey, Key, KeyBuffer, KeyError, KeyPrefix, Parts, ToKey};
+use crate::key::KeyPrefix;
 use crate::name::{LimitName, NAME_MAX};
-use crate::store::{Demand, DemandBuf};
 
 /// A named limit: what it allows, and how it behaves.
 ///
-/// The constructors accept any numbers. If they are invalid, the limit keeps the error:
-/// [`validate`](Self::validate) and
-/// [`LimiterBuilder::build`](crate::limiter::LimiterBuilder::build) return it, and a limiter
-/// created without validation ([`Limiter::new`](crate::Limiter::new),
-/// [`Limiter::in_memory`](crate::Limiter::in_memory)) returns it from every check of the limit.
+/// The constructors accept any numbers. [`validate`](Self::validate) returns the [`Rule`], or what is
+/// wrong with the limit; so does every way to create a [`Limiter`](crate::Limiter).
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,13 +33,13 @@ use crate::store::{Demand, DemandBuf};
 #[derive(Clone, Debug)]
 pub struct Limit {
     name: String,
-    rule: Result<Rule, LimitError>,
+    quota: Result<Quota, LimitError>,
     shadow: bool,
     on_store_failure: FailurePolicy,
     consistency: Consistency,
 }
 
-/// A limit whose name and quota have been validated.
+/// A validated limit: what demands refer to, and all that a store needs to know of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     name: LimitName,
@@ -51,7 +47,7 @@ pub struct Rule {
     prefix: KeyPrefix,
     shadow: bool,
     on_store_failure: FailurePolicy,
-    consistency: Consistency,
+    position: u32,
 }
 
 /// What a limit does while its store is unavailable. The memory store is always available.
@@ -100,15 +96,18 @@ pub struct Rule {
 /// let login = Limit::sliding_log("login", 5, Duration::from_secs(900))
 ///     .on_store_failure(FailurePolicy::Deny);
 /// let search = Limit::sliding_window("search", 100, Duration::from_secs(60));
-/// let limiter = Limiter::new(unavailable_store, [login, search]);
+/// let limiter = Limiter::new(unavailable_store, [login, search])?;
 ///
-/// let allowed = limiter.check("search", "ann").now_or_never()?;
+/// # pollster::block_on(async {
+/// let allowed = limiter.check("search", "ann").await?;
 /// assert!(allowed.is_allowed() && allowed.is_degraded());
 /// assert_eq!(allowed.limits()[0].fallback(), Some(FailurePolicy::Allow));
 ///
-/// let denied = limiter.check("login", "ann").now_or_never()?;
+/// let denied = limiter.check("login", "ann").await?;
 /// assert!(denied.is_unavailable()); // 503, not 429
 /// assert_eq!(denied.retry_after(), Some(Duration::from_secs(1)));
+/// # Ok::<(), tollgate::Error>(())
+/// # })?;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -208,7 +207,7 @@ impl Limit {
     ///
     /// let login = Limit::sliding_log("login", 5, Duration::from_secs(900))
     ///     .on_store_failure(FailurePolicy::Deny);
-    /// assert_eq!(login.rule()?.on_store_failure(), FailurePolicy::Deny);
+    /// assert_eq!(login.validate()?.on_store_failure(), FailurePolicy::Deny);
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
     #[must_use]
@@ -229,50 +228,28 @@ impl Limit {
         &self.name
     }
 
-    /// Returns the limit if it is valid, or what is wrong with it.
-    pub fn validate(self) -> Result<Self, LimitError> {
-        self.rule().map(|_| self)
-    }
+    /// The validated limit, or what is wrong with it.
+    pub fn validate(&self) -> Result<Rule, LimitError> {
+        let (name, quota) = (LimitName::new(&self.name)?, self.quota.clone()?);
+        let consistency = self.consistency.for_quota(&quota);
 
-    /// The validated rule of this limit, or what is wrong with it.
-    pub fn rule(&self) -> Result<Rule, LimitError> {
-        let (shadow, on_store_failure, consistency) =
-            (self.shadow, self.on_store_failure, self.consistency);
-
-        self.rule.clone().map(|rule| {
-            let consistency = consistency.for_quota(&rule.quota);
-            let prefix = rule.prefix.with_consistency(consistency);
-            Rule {
-                prefix,
-                shadow,
-                on_store_failure,
-                consistency,
-                ..rule
-            }
+        Ok(Rule {
+            name,
+            quota,
+            prefix: KeyPrefix::new(name, quota.shape()).with_consistency(consistency),
+            shadow: self.shadow,
+            on_store_failure: self.on_store_failure,
+            position: 0,
         })
     }
 
     fn from_parts(name: String, quota: Result<Quota, LimitError>) -> Self {
-        let (on_store_failure, consistency) = (FailurePolicy::default(), Consistency::default());
-
-        let rule = LimitName::new(&name).and_then(|valid_name| {
-            let quota = quota?;
-            Ok(Rule {
-                name: valid_name,
-                quota,
-                prefix: KeyPrefix::new(valid_name, quota.shape()),
-                shadow: false,
-                on_store_failure,
-                consistency,
-            })
-        });
-
         Self {
             name,
-            rule,
+            quota,
             shadow: false,
-            on_store_failure,
-            consistency,
+            on_store_failure: FailurePolicy::default(),
+            consistency: Consistency::default(),
         }
     }
 }
@@ -301,51 +278,52 @@ impl Rule {
 
     /// How replicas share the limit's counters: what the limit was created with, as far as its
     /// algorithm supports it. See [`Consistency::for_quota`].
+    #[inline]
     pub const fn consistency(&self) -> Consistency {
-        self.consistency
+        self.prefix.consistency()
     }
 
-    /// The same rule, with counters that this many replicas share.
-    pub(crate) const fn with_replicas(self, replicas: NonZeroU32) -> Self {
+    /// How many replicas are expected to share the limit's counters.
+    pub const fn replicas(&self) -> NonZeroU32 {
+        self.prefix.replicas()
+    }
+
+    /// The number that the owner of the rule gave it, such as its position in a configuration.
+    #[inline]
+    pub const fn position(&self) -> usize {
+        self.position as usize
+    }
+
+    /// The same rule, with counters that this many replicas are expected to share. Defaults to 1.
+    #[must_use]
+    pub const fn with_replicas(self, replicas: NonZeroU32) -> Self {
         Self {
             prefix: self.prefix.with_replicas(replicas),
             ..self
         }
     }
 
-    /// A demand on this limit for a key, with the limit's own quota. Use it to call a
-    /// [`Store`](crate::Store) directly.
-    pub fn demand(&self, key: impl ToKey, cost: u64) -> Result<DemandBuf, KeyError> {
-        let mut buffer = KeyBuffer::new();
-        let parts = Parts::from_key(&key, &mut buffer)?;
-        Ok(self.demand_with(parts, &self.quota, cost).to_buf())
+    /// The same rule, as a shadow limit or not.
+    #[must_use]
+    pub const fn with_shadow(self, shadow: bool) -> Self {
+        Self { shadow, ..self }
     }
 
-    /// Like [`demand`](Self::demand) for an encoded key, without copying anything. `quota` is the
-    /// limit's own, or another one of the same algorithm and window.
+    /// The same rule with a number by which its owner finds it again. Defaults to 0.
+    #[must_use]
+    pub const fn with_position(self, position: u32) -> Self {
+        Self { position, ..self }
+    }
+
+    /// The limit's name as bytes, which needs no UTF-8 validation.
     #[inline]
-    pub fn demand_for<'a>(
-        &'a self,
-        key: &'a EncodedKey,
-        quota: &'a Quota,
-        cost: u64,
-    ) -> Demand<'a> {
-        self.demand_with(key.as_parts(), quota, cost)
+    pub(crate) fn name_bytes(&self) -> &[u8] {
+        self.name.as_bytes()
     }
 
     #[inline]
-    pub(crate) const fn demand_with<'a>(
-        &'a self,
-        parts: Parts<'a>,
-        quota: &'a Quota,
-        cost: u64,
-    ) -> Demand<'a> {
-        Demand {
-            key: Key::new(&self.prefix, parts),
-            quota,
-            cost,
-            shadow: self.shadow,
-        }
+    pub(crate) const fn prefix(&self) -> &KeyPrefix {
+        &self.prefix
     }
 }
 

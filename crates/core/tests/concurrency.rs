@@ -18,6 +18,7 @@ fn limiter(limits: impl IntoIterator<Item = Limit>, keys_max: usize) -> Limiter 
             .build(),
         limits,
     )
+    .unwrap()
 }
 
 fn on_threads(work: impl Fn(u64) + Sync) {
@@ -45,11 +46,7 @@ fn one_hot_key_admits_exactly_its_limit() {
         let admitted = AtomicU64::new(0);
         on_threads(|_| {
             for _ in 0..1_000 {
-                let is_allowed = limiter
-                    .check("hot", "key")
-                    .now_or_never()
-                    .unwrap()
-                    .is_allowed();
+                let is_allowed = limiter.check("hot", "key").try_now().unwrap().is_allowed();
                 admitted.fetch_add(u64::from(is_allowed), Relaxed);
             }
         });
@@ -104,7 +101,7 @@ fn overlapping_requests_consume_everything_or_nothing() {
                 .and(third.0, third.1)
                 .limit_cost(named[2].2);
 
-            if check.now_or_never().unwrap().is_allowed() {
+            if check.try_now().unwrap().is_allowed() {
                 for (limit, key, cost) in named {
                     spent[usize::try_from(limit * 7 + key).unwrap()].fetch_add(cost, Relaxed);
                 }
@@ -115,7 +112,7 @@ fn overlapping_requests_consume_everything_or_nothing() {
     let mut exhausted = 0;
     for (limit, name) in ["a", "b", "c"].into_iter().enumerate() {
         for key in 0..7u64 {
-            let status = limiter.peek(name, key).cost(0).now_or_never().unwrap();
+            let status = limiter.peek(name, key).cost(0).try_now().unwrap();
             let charged = status.limit() - status.remaining();
             let admitted = spent[limit * 7 + usize::try_from(key).unwrap()].load(Relaxed);
             assert_eq!(
@@ -150,7 +147,7 @@ fn permits_of_many_threads_are_all_released() {
         limiter
             .peek("jobs", "tenant")
             .cost(0)
-            .now_or_never()
+            .try_now()
             .unwrap()
             .remaining(),
         3
@@ -170,7 +167,8 @@ fn many_keys_from_many_threads_stay_under_the_cap_without_deadlock() {
             Limit::sliding_log("b", 5, DAY),
             Limit::token_bucket("c", 5, Rate::per_day(1)),
         ],
-    );
+    )
+    .unwrap();
 
     on_threads(|thread| {
         for key in 0..10_000u64 {
@@ -179,7 +177,7 @@ fn many_keys_from_many_threads_stay_under_the_cap_without_deadlock() {
                 .check("a", key)
                 .and("b", key)
                 .and("c", key)
-                .now_or_never()
+                .try_now()
                 .unwrap();
             assert!(decision.is_allowed());
             if key.1.is_multiple_of(500) {

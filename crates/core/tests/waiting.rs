@@ -21,11 +21,11 @@ fn limiter(limits: impl IntoIterator<Item = Limit>) -> (Limiter, ManualClock) {
 }
 
 fn is_allowed<'a, D: Demands<'a>>(check: Check<'a, D>) -> bool {
-    check.now_or_never().expect("a decision").is_allowed()
+    check.try_now().expect("a decision").is_allowed()
 }
 
 fn remaining<'a, D: Demands<'a>>(check: Check<'a, D>) -> u64 {
-    check.now_or_never().expect("a decision").remaining()
+    check.try_now().expect("a decision").remaining()
 }
 
 /// Peeking with a shorter permit timeout must not end permits.
@@ -71,7 +71,7 @@ fn waiting_for_a_permit_ends_when_another_limit_denies() {
         ]);
         let check = || limiter.check("jobs", ()).and("api", ());
 
-        assert!(check().now_or_never().unwrap().is_allowed());
+        assert!(check().try_now().unwrap().is_allowed());
 
         // The clock does not move, so a second attempt would wait forever.
         let acquisition = check()
@@ -197,7 +197,7 @@ fn hopeless_waits_return_the_denial_without_waiting() {
 fn a_queue_spaces_requests_and_takes_back_positions_after_the_deadline() {
     let (limiter, clock) = limiter([Limit::queue("export", 3, Rate::per_second(10))]);
     let waits: Vec<Duration> = (0..3)
-        .map(|_| limiter.check("export", ()).now_or_never().unwrap().wait())
+        .map(|_| limiter.check("export", ()).try_now().unwrap().wait())
         .collect();
     assert_eq!(waits, [0, 100, 200].map(Duration::from_millis));
     assert!(
@@ -237,7 +237,7 @@ fn a_dropped_wait_returns_its_position_and_permit() {
     ]);
     let check = || limiter.check("export", ()).and("jobs", ()).and("tried", ());
 
-    assert!(check().now_or_never().unwrap().is_allowed());
+    assert!(check().try_now().unwrap().is_allowed());
     let mut waiting = Box::pin(check().acquire_up_to(MINUTE));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(waiting.as_mut().poll(&mut context).is_pending());
@@ -285,7 +285,8 @@ fn waiting_for_a_permit_notices_an_early_release() {
 
 #[test]
 fn waiting_works_in_real_time() {
-    let limiter = Limiter::in_memory([Limit::token_bucket("api", 1, Rate::per_second(1_000))]);
+    let limiter =
+        Limiter::in_memory([Limit::token_bucket("api", 1, Rate::per_second(1_000))]).unwrap();
     block_on(async {
         for _ in 0..20 {
             let check = limiter.check("api", ());

@@ -75,10 +75,7 @@ async fn connect_replica(url: &str) -> Result<Limiter, Box<dyn Error>> {
         return Err("the server is unavailable".into());
     }
 
-    Ok(Limiter::new(
-        store,
-        [Limit::fixed_window("api", LIMIT, MINUTE)],
-    ))
+    Ok(Limiter::new(store, [Limit::fixed_window("api", LIMIT, MINUTE)]).expect("valid limits"))
 }
 
 /// Checks two limits with different failure policies while no server is available. A check never
@@ -92,7 +89,7 @@ pub(crate) async fn decide_without_server() -> Result<Vec<Decision>, Box<dyn Err
         // Better no login than passwords guessed without a limit.
         Limit::fixed_window("login", LIMIT, MINUTE).on_store_failure(FailurePolicy::Deny),
     ];
-    let limiter = Limiter::new(store, limits);
+    let limiter = Limiter::new(store, limits).expect("valid limits");
 
     let mut decisions = Vec::new();
     for limit in ["search", "login"] {

@@ -7,7 +7,7 @@
 //!
 //! # async fn start() -> Result<(), Box<dyn std::error::Error>> {
 //! let store = RedisStore::connect("redis://127.0.0.1:6379")?;
-//! let limiter = Limiter::new(store, [Limit::sliding_window("api", 100, Duration::from_secs(60))]);
+//! let limiter = Limiter::new(store, [Limit::sliding_window("api", 100, Duration::from_secs(60))])?;
 //! let decision = limiter.check("api", "user:42").await?;
 //! # Ok(())
 //! # }

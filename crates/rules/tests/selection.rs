@@ -211,7 +211,7 @@ fn the_tier_determines_the_quota_with_a_default() {
                 *selection[0]
                     .config
                     .limit
-                    .rule()
+                    .validate()
                     .expect("a valid quota")
                     .quota(),
             )

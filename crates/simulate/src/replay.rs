@@ -103,7 +103,7 @@ impl ConfigReplay {
             .limits
             .iter()
             .map(|limit| {
-                let rule = limit.limit.rule();
+                let rule = limit.limit.validate();
                 rule.expect("a validated configuration has valid limits")
             })
             .collect();
@@ -263,6 +263,6 @@ fn is_allowed(demands: &[Demand<'_>], outcomes: &[Outcome]) -> bool {
 fn is_concurrency(limit: &LimitConfig) -> bool {
     limit
         .limit
-        .rule()
+        .validate()
         .is_ok_and(|rule| matches!(rule.quota(), Quota::Concurrency(_)))
 }

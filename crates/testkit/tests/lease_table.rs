@@ -14,13 +14,14 @@ fn a_slow_clock_does_not_carry_a_lease_into_the_next_window() {
     let window = FixedWindow::new(100, Duration::from_secs(1)).unwrap();
     let rule = Limit::new("limit", window)
         .consistency(Consistency::Leased)
-        .rule()
+        .validate()
         .unwrap();
     let (own, mut store) = (ManualClock::default(), Lender::new(window.into()).unwrap());
     let leases = LeaseTable::new(Arc::new(own.clone()));
     let start: u64 = 1_798_761_600_000_000;
     let mut ask = |cost, at| {
-        let LeaseStep::Call(trip) = leases.spend(&rule.demand("ann", cost).unwrap().as_demand())
+        let LeaseStep::Call(trip) =
+            leases.spend(&DemandBuf::new(&rule, "ann", cost).unwrap().as_demand())
         else {
             panic!("nothing is leased yet")
         };
@@ -32,7 +33,7 @@ fn a_slow_clock_does_not_carry_a_lease_into_the_next_window() {
     own.advance(Duration::from_micros(95_000));
     assert_eq!(ask(1, 100_000), 10, "the demand of 50 ms");
     own.advance(Duration::from_micros(900_000 / 100 * 95));
-    let step = leases.spend(&rule.demand("ann", 1).unwrap().as_demand());
+    let step = leases.spend(&DemandBuf::new(&rule, "ann", 1).unwrap().as_demand());
     assert!(
         !matches!(&step, LeaseStep::Decided(outcome, _) if outcome.source == Source::Lease),
         "the window has ended, but the step is {step:?}"
@@ -47,7 +48,7 @@ fn another_quota_does_not_hide_unreported_units() {
         let bucket = TokenBucket::new(capacity, tollgate::Rate::per_second(1)).unwrap();
         Limit::new("limit", bucket)
             .consistency(Consistency::Eventual)
-            .rule()
+            .validate()
             .unwrap()
             .demand("ann", 1)
             .unwrap()

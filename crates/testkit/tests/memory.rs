@@ -49,9 +49,9 @@ fn unswept_store(clock: &ManualClock) -> MemoryStore {
     let store = store(clock);
     clock.set(Micros::MAX);
     let rule = Limit::token_bucket("far-away", 1, Rate::per_second(1))
-        .rule()
+        .validate()
         .expect("valid numbers");
-    let check = rule.demand((), 0).expect("a valid key");
+    let check = DemandBuf::new(&rule, (), 0).expect("a valid key");
     pollster::block_on(store.spend(&[check.as_demand()], Intent::Peek, PermitId::NONE))
         .expect("the embedded store is available");
     store

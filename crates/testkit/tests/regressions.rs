@@ -261,9 +261,11 @@ fn a_sweep_keeps_counters_that_a_slower_thread_needs() {
         .keys_max(64)
         .clock(clock.clone())
         .build();
-    let rule = Limit::fixed_window("api", 1, seconds(60)).rule().unwrap();
+    let rule = Limit::fixed_window("api", 1, seconds(60))
+        .validate()
+        .unwrap();
     let spend = || {
-        let check = rule.demand("ann", 1).unwrap();
+        let check = DemandBuf::new(&rule, "ann", 1).unwrap();
         let spent =
             pollster::block_on(store.spend(&[check.as_demand()], Intent::Spend, PermitId::NONE))
                 .unwrap();

@@ -16,7 +16,8 @@ async fn main() -> io::Result<()> {
 }
 
 pub(crate) async fn serve(listener: TcpListener) -> io::Result<()> {
-    let limiter = Limiter::in_memory([Limit::sliding_window("api", 5, Duration::from_secs(60))]);
+    let limiter = Limiter::in_memory([Limit::sliding_window("api", 5, Duration::from_secs(60))])
+        .expect("valid limits");
     let app = Router::new()
         .route("/", get(async || "Hello.\n"))
         .layer(RateLimitLayer::new(&limiter, "api", by::client_address()));

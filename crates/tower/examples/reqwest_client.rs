@@ -47,7 +47,7 @@ async fn main() -> Result<(), Box<dyn error::Error>> {
 /// A client that makes calls at this rate. A call that would have to wait longer than `max_wait`
 /// fails; with zero, no call waits.
 pub(crate) fn partner_client(rate: Rate, max_wait: Duration) -> PartnerClient {
-    let limiter = Limiter::in_memory([Limit::queue("partner", 100, rate)]);
+    let limiter = Limiter::in_memory([Limit::queue("partner", 100, rate)]).expect("valid limits");
     let layer = RateLimitLayer::new(&limiter, "partner", by::everyone())
         .wait_up_to(max_wait)
         .outgoing();

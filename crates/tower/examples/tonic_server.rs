@@ -19,7 +19,8 @@ async fn main() -> Result<(), Box<dyn error::Error>> {
 }
 
 pub(crate) async fn serve(listener: TcpListener) -> Result<(), tonic::transport::Error> {
-    let limiter = Limiter::in_memory([Limit::sliding_window("calls", 5, Duration::from_secs(60))]);
+    let limiter = Limiter::in_memory([Limit::sliding_window("calls", 5, Duration::from_secs(60))])
+        .expect("valid limits");
     // Calls that fail because of the server are refunded, according to their final status.
     let layer =
         RateLimitLayer::new(&limiter, "calls", by::client_address()).refund_when(response::failed);

@@ -27,8 +27,8 @@ const X_FALLBACK: HeaderName = HeaderName::from_static("x-ratelimit-fallback");
 /// use http::HeaderMap;
 /// use tollgate::{Limit, Limiter, headers::EnabledFields};
 ///
-/// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
-/// let decision = limiter.check("api", "ann").now_or_never()?;
+/// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))])?;
+/// let decision = limiter.check("api", "ann").try_now()?;
 /// let mut headers = HeaderMap::new();
 /// let enabled = EnabledFields::default();
 /// tollgate_tower::add_fields(&mut headers, &decision, enabled, limiter.clock().now());

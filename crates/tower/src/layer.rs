@@ -34,7 +34,7 @@ use crate::service::RateLimit;
 /// let limiter = Limiter::in_memory([
 ///     Limit::sliding_window("per-key", 100, Duration::from_secs(60)),
 ///     Limit::sliding_window("per-address", 1_000, Duration::from_secs(60)),
-/// ]);
+/// ])?;
 /// let api_key = by::header("x-api-key").or(by::client_address());
 /// let layer = RateLimitLayer::new(&limiter, "per-key", api_key)
 ///     .cost(|head| if head.path().starts_with("/search") { 5 } else { 1 })
@@ -88,7 +88,7 @@ impl RateLimitLayer {
     /// #[derive(Clone)]
     /// enum Tier { Free, Pro }
     ///
-    /// let limiter = Limiter::in_memory([Limit::token_bucket("plan", 10, Rate::per_second(1))]);
+    /// let limiter = Limiter::in_memory([Limit::token_bucket("plan", 10, Rate::per_second(1))])?;
     /// let pro = TokenBucket::new(1_000, Rate::per_second(100))?;
     /// let layer = RateLimitLayer::new(&limiter, "plan", by::client_address())
     ///     .quota(move |head: &RequestHead<'_>| match head.extensions().get()? {
@@ -185,7 +185,7 @@ impl RateLimitLayer {
     ///     (token == "t-1").then_some(User { id: 1 }) // usually a database query
     /// }
     ///
-    /// let limiter = Limiter::in_memory([Limit::token_bucket("api", 100, Rate::per_second(10))]);
+    /// let limiter = Limiter::in_memory([Limit::token_bucket("api", 100, Rate::per_second(10))])?;
     /// let user = by::extension(|user: &User| user.id).or_reject(StatusCode::UNAUTHORIZED);
     /// let layer = RateLimitLayer::new(&limiter, "api", user).look_up(|head: &RequestHead<'_>| {
     ///     let token = head.header("authorization").map(str::to_owned);
@@ -291,7 +291,7 @@ impl RateLimitLayer {
     /// use tollgate_tower::{RateLimitLayer, by};
     ///
     /// // The partner allows 10 calls per second; ours wait for up to 30 seconds.
-    /// let limiter = Limiter::in_memory([Limit::queue("partner", 300, Rate::per_second(10))]);
+    /// let limiter = Limiter::in_memory([Limit::queue("partner", 300, Rate::per_second(10))])?;
     /// let layer = RateLimitLayer::new(&limiter, "partner", by::everyone())
     ///     .wait_up_to(Duration::from_secs(30))
     ///     .outgoing();

@@ -8,7 +8,7 @@
 //! use tollgate::{Limit, Limiter};
 //! use tollgate_tower::{RateLimitLayer, by};
 //!
-//! let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
+//! let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))])?;
 //! let layer = RateLimitLayer::new(&limiter, "api", by::client_address());
 //! // let app = Router::new().route("/", get(hello)).layer(layer);
 //! # let _ = layer;

@@ -35,7 +35,7 @@ pub(crate) struct BufferedBody(pub(crate) Bytes);
 /// let limiter = Limiter::in_memory([
 ///     Limit::sliding_log("login-address", 50, Duration::from_secs(900)),
 ///     Limit::sliding_log("login-account", 5, Duration::from_secs(900)),
-/// ]);
+/// ])?;
 /// let account = by::body("an account", |body| String::from_utf8(body.to_vec()).ok())
 ///     .or_reject(StatusCode::BAD_REQUEST);
 /// // The first layer of a tuple is the outermost.

@@ -78,7 +78,7 @@ impl<'r> ResponseHead<'r> {
 /// // Five failed downloads in a quarter of an hour; successful ones are free.
 /// let limiter = Limiter::in_memory([
 ///     Limit::sliding_log("download-errors", 5, Duration::from_secs(900)),
-/// ]);
+/// ])?;
 /// let layer = RateLimitLayer::new(&limiter, "download-errors", by::client_address())
 ///     .refund_when(response::succeeded);
 /// # let _ = layer;

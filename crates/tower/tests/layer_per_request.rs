@@ -33,7 +33,8 @@ impl Visit for WarningCount {
 
 #[test]
 fn a_layer_per_request_is_logged_once() {
-    let limiter = Limiter::in_memory([Limit::token_bucket("api", 1_000, Rate::per_second(1))]);
+    let limiter =
+        Limiter::in_memory([Limit::token_bucket("api", 1_000, Rate::per_second(1))]).unwrap();
     let layer = || RateLimitLayer::new(&limiter, "api", by::everyone());
     let hello = service_fn(|_: Request<()>| async {
         Ok::<_, std::convert::Infallible>(Response::new(

@@ -78,8 +78,8 @@ pub(super) fn is_allowed_reply(answer: &[u8]) -> bool {
 pub(super) const ALLOWED_REPLY_LEN: usize = 8 + 1 + 3 * 8;
 
 fn request(name: impl ToKey) -> (Vec<u8>, [Vec<u8>; 2]) {
-    let rule = limit().rule().expect("the limit is valid");
-    let check = rule.demand(name, 1).expect("the key is short");
+    let rule = limit().validate().expect("the limit is valid");
+    let check = DemandBuf::new(&rule, name, 1).expect("the key is short");
     testing::script_arguments(&check.as_demand())
 }
 

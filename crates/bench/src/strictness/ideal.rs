@@ -57,7 +57,7 @@ fn replay_at(
 ) -> io::Result<IdealResult> {
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock.clone()).build();
-    let limiter = Limiter::new(store, [limit.embedded()]);
+    let limiter = Limiter::new(store, [limit.embedded()]).expect("valid limits");
     let mut ideal = IdealResult {
         replay_time,
         units: 0,
@@ -72,7 +72,7 @@ fn replay_at(
         let ask = limiter
             .check(limit.name, u64::from(record.key))
             .cost(u64::from(record.cost));
-        let decision = ask.now_or_never().map_err(io::Error::other)?;
+        let decision = ask.try_now().map_err(io::Error::other)?;
         if decision.is_allowed() {
             ideal.units += u64::from(record.cost);
             ideal.units_full += if ideal.full_us.is_some() {

@@ -34,7 +34,7 @@ pub(super) fn tollgate(
     let limiter = match (subject, redis) {
         (Subject::Leased, Some(url)) => shared(url, limit.consistency(Consistency::Leased))?,
         (Subject::Strict, Some(url)) => shared(url, limit.consistency(Consistency::Strict))?,
-        _ => Limiter::new(MemoryStore::builder().build(), [limit]),
+        _ => Limiter::new(MemoryStore::builder().build(), [limit]).expect("valid limits"),
     };
     let layer = RateLimitLayer::new(&limiter, LIMIT, by::client_address()).fields(subject.fields());
     layer.validate().map_err(io::Error::other)
@@ -45,7 +45,7 @@ fn shared(url: &str, limit: Limit) -> io::Result<Limiter> {
         .timeout(TIMEOUT)
         .build()
         .map_err(io::Error::other)?;
-    Ok(Limiter::new(store, [limit]))
+    Ok(Limiter::new(store, [limit]).expect("valid limits"))
 }
 
 /// The other layer, with default settings.

@@ -19,12 +19,12 @@ use crate::time::Micros;
 ///
 /// let clock = ManualClock::default();
 /// let store = MemoryStore::builder().clock(clock.clone()).build();
-/// let limiter = Limiter::new(store, [Limit::fixed_window("api", 1, Duration::from_secs(60))]);
+/// let limiter = Limiter::new(store, [Limit::fixed_window("api", 1, Duration::from_secs(60))])?;
 ///
-/// assert!(limiter.check("api", "ann").now_or_never()?.is_allowed());
-/// assert!(!limiter.check("api", "ann").now_or_never()?.is_allowed());
+/// assert!(limiter.check("api", "ann").try_now()?.is_allowed());
+/// assert!(!limiter.check("api", "ann").try_now()?.is_allowed());
 /// clock.advance(Duration::from_secs(60));
-/// assert!(limiter.check("api", "ann").now_or_never()?.is_allowed());
+/// assert!(limiter.check("api", "ann").try_now()?.is_allowed());
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Debug)]

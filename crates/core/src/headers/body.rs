@@ -20,8 +20,8 @@ const LIMIT_CAPACITY: usize = 192;
 /// use tollgate::headers::DecisionBody;
 /// use tollgate::{Limit, Limiter};
 ///
-/// let limiter = Limiter::in_memory([Limit::fixed_window("login", 5, Duration::from_secs(900))]);
-/// let decision = limiter.check("login", "ann").now_or_never()?;
+/// let limiter = Limiter::in_memory([Limit::fixed_window("login", 5, Duration::from_secs(900))])?;
+/// let decision = limiter.check("login", "ann").try_now()?;
 /// let body = DecisionBody::new(&decision);
 /// assert!(body.allowed);
 /// assert_eq!((body.limits[0].remaining, body.limits[0].reset_after_ms), (4, 900_000));

@@ -27,8 +27,8 @@ const INTEGER_MAX: u64 = 999_999_999_999_999;
 /// let limiter = Limiter::in_memory([
 ///     Limit::token_bucket("burst", 100, Rate::per_second(10)),
 ///     Limit::concurrency("in-flight", 20, Duration::from_secs(30)),
-/// ]);
-/// let decision = limiter.check("burst", "ann").and("in-flight", "ann").now_or_never()?;
+/// ])?;
+/// let decision = limiter.check("burst", "ann").and("in-flight", "ann").try_now()?;
 /// let policy = headers::rate_limit_policy(&decision);
 /// assert_eq!(policy.as_deref(), Some(r#""burst";q=100;w=10, "in-flight";q=20"#));
 /// # Ok::<(), tollgate::Error>(())
@@ -62,8 +62,8 @@ pub(super) fn write_policy(decision: &Decision, out: &mut Vec<u8>) {
 /// use std::time::Duration;
 /// use tollgate::{Limit, Limiter, headers};
 ///
-/// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
-/// let decision = limiter.check("api", "ann").cost(30).now_or_never()?;
+/// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))])?;
+/// let decision = limiter.check("api", "ann").cost(30).try_now()?;
 /// assert_eq!(headers::rate_limit(&decision).as_deref(), Some(r#""api";r=70;t=60"#));
 /// # Ok::<(), tollgate::Error>(())
 /// ```

@@ -14,8 +14,8 @@ use crate::decision::Decision;
 /// use tollgate::headers::LegacyFields;
 /// use tollgate::{Limit, Limiter};
 ///
-/// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
-/// let decision = limiter.check("api", "ann").now_or_never()?;
+/// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))])?;
+/// let decision = limiter.check("api", "ann").try_now()?;
 /// let now = Duration::from_millis(1_798_761_600_500);
 /// let expected = LegacyFields { limit: 100, remaining: 99, reset_epoch_secs: 1_798_761_661 };
 /// assert_eq!(LegacyFields::new(&decision, now), Some(expected));

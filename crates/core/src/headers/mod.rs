@@ -12,10 +12,10 @@
 //!
 //! let clock = ManualClock::default(); // 2027-01-01 00:00:00 UTC
 //! let store = MemoryStore::builder().clock(clock.clone()).build();
-//! let limiter = Limiter::new(store, [Limit::fixed_window("login", 1, Duration::from_secs(900))]);
-//! assert!(limiter.check("login", "ann").now_or_never()?.is_allowed());
+//! let limiter = Limiter::new(store, [Limit::fixed_window("login", 1, Duration::from_secs(900))])?;
+//! assert!(limiter.check("login", "ann").try_now()?.is_allowed());
 //!
-//! let decision = limiter.check("login", "ann").now_or_never()?;
+//! let decision = limiter.check("login", "ann").try_now()?;
 //! let line = |(name, value): &(&str, String)| format!("{name}: {value}\n");
 //! let head = fields(&decision, EnabledFields::default(), clock.now().into());
 //! assert_eq!(
@@ -104,8 +104,8 @@ impl Default for EnabledFields {
 /// use tollgate::headers::{EnabledFields, fields};
 /// use tollgate::{Limit, Limiter};
 ///
-/// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
-/// let decision = limiter.check("api", "ann").now_or_never()?;
+/// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))])?;
+/// let decision = limiter.check("api", "ann").try_now()?;
 ///
 /// let ietf = EnabledFields { legacy: false, ..EnabledFields::default() };
 /// let head = fields(&decision, ietf, Duration::ZERO);
@@ -191,8 +191,8 @@ impl Field {
 /// use tollgate::headers::{Field, EnabledFields, write_fields};
 /// use tollgate::{Limit, Limiter};
 ///
-/// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
-/// let decision = limiter.check("api", "ann").now_or_never()?;
+/// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))])?;
+/// let decision = limiter.check("api", "ann").try_now()?;
 /// let ietf = EnabledFields { legacy: false, ..EnabledFields::default() };
 /// let mut values = Vec::new();
 /// let mut fields = write_fields(&decision, ietf, Duration::ZERO, &mut values);

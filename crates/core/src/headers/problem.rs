@@ -29,11 +29,11 @@ const DETAIL_CAPACITY: usize = 128;
 /// use tollgate::headers::Problem;
 /// use tollgate::{Limit, Limiter, Rate};
 ///
-/// let limiter = Limiter::in_memory([Limit::token_bucket("upload", 10, Rate::per_hour(1))]);
-/// let allowed = limiter.check("upload", "ann").cost(10).now_or_never()?;
+/// let limiter = Limiter::in_memory([Limit::token_bucket("upload", 10, Rate::per_hour(1))])?;
+/// let allowed = limiter.check("upload", "ann").cost(10).try_now()?;
 /// assert_eq!(Problem::denied(&allowed), None);
 ///
-/// let denied = limiter.check("upload", "ann").now_or_never()?;
+/// let denied = limiter.check("upload", "ann").try_now()?;
 /// let problem = Problem::denied(&denied).unwrap();
 /// assert_eq!(problem.status, 429);
 /// assert_eq!(problem.detail, r#"Limit "upload" exceeded; retry in 3600 seconds."#);

@@ -13,11 +13,11 @@ use crate::decision::Decision;
 /// use tollgate::{Limit, Limiter, ManualClock, MemoryStore, headers};
 ///
 /// let store = MemoryStore::builder().clock(ManualClock::default()).build();
-/// let limiter = Limiter::new(store, [Limit::sliding_log("api", 1, Duration::from_millis(1_500))]);
-/// let allowed = limiter.check("api", "ann").now_or_never()?;
+/// let limiter = Limiter::new(store, [Limit::sliding_log("api", 1, Duration::from_millis(1_500))])?;
+/// let allowed = limiter.check("api", "ann").try_now()?;
 /// assert_eq!(headers::retry_after_secs(&allowed), None);
 ///
-/// let denied = limiter.check("api", "ann").now_or_never()?;
+/// let denied = limiter.check("api", "ann").try_now()?;
 /// assert_eq!(headers::retry_after_secs(&denied), Some(2));
 /// # Ok::<(), tollgate::Error>(())
 /// ```

@@ -19,13 +19,13 @@ const DAY: Duration = Duration::from_hours(24);
 fn limiter(limits: impl IntoIterator<Item = Limit>) -> (Limiter, ManualClock) {
     let clock = ManualClock::default();
     (
-        Limiter::new(MemoryStore::builder().clock(clock.clone()).build(), limits),
+        Limiter::new(MemoryStore::builder().clock(clock.clone()).build(), limits).unwrap(),
         clock,
     )
 }
 
 fn is_allowed<'a, D: Demands<'a>>(check: Check<'a, D>) -> bool {
-    check.now_or_never().unwrap().is_allowed()
+    check.try_now().unwrap().is_allowed()
 }
 
 fn text(fields: &[(&str, String)]) -> String {
@@ -81,11 +81,7 @@ fn parsed(value: &str) -> Vec<(String, Vec<(String, i64)>)> {
 #[test]
 fn an_allowed_request_has_no_retry_after() {
     let (limiter, _) = limiter([Limit::fixed_window("burst", 100, MINUTE)]);
-    let decision = limiter
-        .check("burst", "ann")
-        .cost(50)
-        .now_or_never()
-        .unwrap();
+    let decision = limiter.check("burst", "ann").cost(50).try_now().unwrap();
 
     let expected = r#"RateLimit-Policy: "burst";q=100;w=60
 RateLimit: "burst";r=50;t=60
@@ -101,7 +97,7 @@ fn a_denied_request_has_retry_after() {
     let (limiter, clock) = limiter([Limit::fixed_window("burst", 1, MINUTE)]);
     assert!(is_allowed(limiter.check("burst", "ann")));
     clock.advance(Duration::from_millis(30_001));
-    let decision = limiter.check("burst", "ann").now_or_never().unwrap();
+    let decision = limiter.check("burst", "ann").try_now().unwrap();
 
     let expected = r#"RateLimit-Policy: "burst";q=1;w=60
 RateLimit: "burst";r=0;t=30
@@ -117,11 +113,7 @@ Retry-After: 30
 fn a_denying_bucket_reports_when_the_request_passes_not_when_it_is_full() {
     let (limiter, _) = limiter([Limit::token_bucket("burst", 10, Rate::per_second(1))]);
     assert!(is_allowed(limiter.check("burst", "ann").cost(9)));
-    let decision = limiter
-        .check("burst", "ann")
-        .cost(3)
-        .now_or_never()
-        .unwrap();
+    let decision = limiter.check("burst", "ann").cost(3).try_now().unwrap();
 
     let expected = r#"RateLimit-Policy: "burst";q=10;w=10
 RateLimit: "burst";r=1;t=2
@@ -143,7 +135,7 @@ fn retry_after_is_the_longest_retry_time_of_all_limits() {
         limiter
             .check("daily", "ann")
             .and("burst", "ann")
-            .now_or_never()
+            .try_now()
             .unwrap()
     };
     assert!(check().is_allowed());
@@ -169,7 +161,7 @@ fn a_request_that_can_never_pass_has_no_retry_after() {
         .check("api", "ann")
         .limit_cost(101)
         .and("burst", "ann")
-        .now_or_never()
+        .try_now()
         .unwrap();
 
     let expected = r#"RateLimit-Policy: "api";q=100;w=60, "burst";q=1;w=60
@@ -185,7 +177,7 @@ X-RateLimit-Reset: 1798761600
 fn a_concurrency_limit_has_no_window() {
     let (limiter, _) = limiter([Limit::concurrency("in-flight", 1, Duration::from_secs(30))]);
     assert!(is_allowed(limiter.check("in-flight", "ann")));
-    let decision = limiter.check("in-flight", "ann").now_or_never().unwrap();
+    let decision = limiter.check("in-flight", "ann").try_now().unwrap();
 
     let expected = r#"RateLimit-Policy: "in-flight";q=1
 RateLimit: "in-flight";r=0;t=30
@@ -203,7 +195,7 @@ fn a_calendar_month_ends_with_the_month() {
     let february = Micros::from_secs(1_801_440_000);
     clock.set(february);
     assert!(is_allowed(limiter.check("monthly", "ann")));
-    let decision = limiter.check("monthly", "ann").now_or_never().unwrap();
+    let decision = limiter.check("monthly", "ann").try_now().unwrap();
 
     let expected = r#"RateLimit-Policy: "monthly";q=1;w=2678400
 RateLimit: "monthly";r=0;t=2419200
@@ -230,7 +222,7 @@ fn shadow_limits_are_omitted() {
         limiter
             .check("trial", "ann")
             .and("burst", "ann")
-            .now_or_never()
+            .try_now()
             .unwrap()
     };
     assert!(check().is_allowed());
@@ -242,16 +234,13 @@ X-RateLimit-Remaining: 7
 X-RateLimit-Reset: 1798761660
 "#;
     assert_eq!(sent(&check()), expected);
-    assert_eq!(
-        sent(&limiter.check("trial", "ann").now_or_never().unwrap()),
-        ""
-    );
+    assert_eq!(sent(&limiter.check("trial", "ann").try_now().unwrap()), "");
 }
 
 #[test]
 fn integers_are_capped_to_what_structured_fields_allow() {
     let (limiter, _) = limiter([Limit::fixed_window("huge", 1 << 53, MINUTE)]);
-    let decision = limiter.check("huge", "ann").now_or_never().unwrap();
+    let decision = limiter.check("huge", "ann").try_now().unwrap();
 
     let expected = r#"RateLimit-Policy: "huge";q=999999999999999;w=60
 RateLimit: "huge";r=999999999999999;t=60
@@ -266,7 +255,7 @@ X-RateLimit-Reset: 1798761660
 fn every_valid_character_of_a_name_parses() {
     let name = "aZ09-_.:/";
     let (limiter, _) = limiter([Limit::fixed_window(name, 5, MINUTE)]);
-    let decision = limiter.check(name, "ann").now_or_never().unwrap();
+    let decision = limiter.check(name, "ann").try_now().unwrap();
 
     let members = |key: [&str; 2], value: [i64; 2]| {
         vec![(
@@ -293,7 +282,7 @@ fn a_limit_with_two_keys_is_one_policy_unless_the_quotas_differ() {
             .and("plan", "team")
             .limit_cost(4)
     };
-    let decision = check().now_or_never().unwrap();
+    let decision = check().try_now().unwrap();
     assert_eq!(rate_limit_policy(&decision).unwrap(), r#""plan";q=10;w=10"#);
     assert_eq!(
         rate_limit(&decision).unwrap(),
@@ -301,7 +290,7 @@ fn a_limit_with_two_keys_is_one_policy_unless_the_quotas_differ() {
     );
 
     let large = TokenBucket::new(100, Rate::per_second(1)).unwrap();
-    let decision = check().quota(large).now_or_never().unwrap();
+    let decision = check().quota(large).try_now().unwrap();
     assert_eq!(
         rate_limit_policy(&decision).unwrap(),
         r#""plan";q=10;w=10, "plan";q=100;w=100"#
@@ -312,7 +301,7 @@ fn a_limit_with_two_keys_is_one_policy_unless_the_quotas_differ() {
 fn times_below_a_second_are_reported_as_one() {
     let (limiter, _) = limiter([Limit::sliding_log("fast", 1, Duration::from_millis(1))]);
     assert!(is_allowed(limiter.check("fast", "ann")));
-    let decision = limiter.check("fast", "ann").now_or_never().unwrap();
+    let decision = limiter.check("fast", "ann").try_now().unwrap();
 
     assert_eq!(rate_limit_policy(&decision).unwrap(), r#""fast";q=1;w=1"#);
     assert_eq!(rate_limit(&decision).unwrap(), r#""fast";r=0;t=1"#);
@@ -322,7 +311,7 @@ fn times_below_a_second_are_reported_as_one() {
 #[test]
 fn reset_rounds_up_the_sum_and_not_its_terms() {
     let (limiter, _) = limiter([Limit::sliding_log("api", 5, Duration::from_millis(1_500))]);
-    let decision = limiter.check("api", "ann").now_or_never().unwrap();
+    let decision = limiter.check("api", "ann").try_now().unwrap();
     let reset = |now_ms| {
         LegacyFields::new(&decision, Duration::from_millis(now_ms))
             .unwrap()
@@ -336,7 +325,7 @@ fn reset_rounds_up_the_sum_and_not_its_terms() {
 fn disabled_fields_are_omitted() {
     let (limiter, _) = limiter([Limit::fixed_window("burst", 1, MINUTE)]);
     assert!(is_allowed(limiter.check("burst", "ann")));
-    let decision = limiter.check("burst", "ann").now_or_never().unwrap();
+    let decision = limiter.check("burst", "ann").try_now().unwrap();
 
     let names = |decision: &Decision, enabled| -> Vec<&str> {
         fields(decision, enabled, Duration::ZERO)
@@ -385,7 +374,7 @@ fn disabled_fields_are_omitted() {
     let unavailable = unavailable::limiter([Limit::fixed_window("burst", 1, MINUTE)]);
     assert_eq!(
         names(
-            &unavailable.check("burst", "ann").now_or_never().unwrap(),
+            &unavailable::decide(unavailable.check("burst", "ann")),
             none
         ),
         [X_RATE_LIMIT_FALLBACK]

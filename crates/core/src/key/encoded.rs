@@ -11,12 +11,12 @@ use super::{KEY_MAX, KeyBuffer, KeyError, Parts};
 /// use std::time::Duration;
 /// use tollgate::{EncodedKey, Limit, Limiter};
 ///
-/// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
+/// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))])?;
 /// let key = EncodedKey::new(&("acme", 7_u64))?;
-/// assert_eq!(limiter.check("api", &key).now_or_never()?.remaining(), 99);
+/// assert_eq!(limiter.check("api", &key).try_now()?.remaining(), 99);
 ///
 /// let decoded = EncodedKey::from_bytes(key.as_bytes())?;
-/// assert_eq!(limiter.check("api", decoded).now_or_never()?.remaining(), 98);
+/// assert_eq!(limiter.check("api", decoded).try_now()?.remaining(), 98);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]

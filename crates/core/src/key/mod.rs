@@ -110,10 +110,6 @@ impl<'a> Key<'a> {
         matches!(self.consistency(), Consistency::Local)
     }
 
-    pub(crate) const fn prefix(&self) -> &'a KeyPrefix {
-        self.prefix
-    }
-
     pub(crate) const fn parts(&self) -> Parts<'a> {
         self.parts
     }

@@ -19,9 +19,9 @@ const HASHED: u8 = 6;
 /// use std::time::Duration;
 /// use tollgate::{Limit, Limiter};
 ///
-/// let login = Limiter::in_memory([Limit::sliding_log("login", 5, Duration::from_secs(900))]);
+/// let login = Limiter::in_memory([Limit::sliding_log("login", 5, Duration::from_secs(900))])?;
 /// let key = (Ipv4Addr::new(203, 0, 113, 7), "ann@example.com");
-/// let decision = login.check("login", key).now_or_never()?;
+/// let decision = login.check("login", key).try_now()?;
 /// assert_eq!(decision.remaining(), 4);
 /// # Ok::<(), tollgate::Error>(())
 /// ```

@@ -6,9 +6,9 @@ use super::entry::LeaseEntry;
 use super::pending::PendingCall;
 use super::table::{LeaseOutcome, LeaseTable};
 use crate::algorithm::remote::CounterState;
-use crate::decision::Source;
+use crate::demand::{Demand, DemandBuf};
 use crate::memory::fingerprint::Fingerprint;
-use crate::store::{Demand, DemandBuf};
+use crate::store::Source;
 use crate::time::Micros;
 
 /// What a store call asks for in addition to spending the cost of its demand. The store first
@@ -128,7 +128,7 @@ impl LeaseCall {
         // The entry may have been removed meanwhile. The outcome is still valid, and the granted
         // units are not spent.
         let outcome = applied.unwrap_or_else(|| {
-            let quota = &self.demand.quota;
+            let quota = self.demand.quota();
             quota.outcome(grant.state, request.cost, grant.at)
         });
         outcome.map(|outcome| LeaseOutcome {

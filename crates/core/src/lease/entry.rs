@@ -12,8 +12,8 @@ use super::pending::PendingCall;
 use super::policy::{self, DemandRate, LEASE_LIFE};
 use crate::algorithm::{Outcome, Quota, Verdict};
 use crate::consistency::Consistency;
-use crate::decision::Source;
-use crate::store::{Demand, DemandBuf};
+use crate::demand::{Demand, DemandBuf};
+use crate::store::Source;
 use crate::time::Micros;
 
 /// What an entry can do for a demand.
@@ -90,8 +90,8 @@ impl LeaseEntry {
             used_at: now,
             demand_rate: DemandRate::default(),
             is_eventual: demand.key.consistency() == Consistency::Eventual,
-            quota: *demand.quota,
-            store_remaining: demand.quota.limit(),
+            quota: *demand.quota(),
+            store_remaining: demand.quota().limit(),
             full_at: Micros::ZERO,
             denied_cost: 0,
             denied_until: Micros::ZERO,
@@ -425,7 +425,8 @@ impl LeaseEntry {
     }
 
     fn quantum(&self) -> u64 {
-        policy::quantum(self.quota.limit(), self.demand.replicas().get()).min(self.quota.limit())
+        policy::quantum(self.quota.limit(), self.demand.limit.replicas().get())
+            .min(self.quota.limit())
     }
 
     fn batch_size(&self, cost: u64, now: Micros) -> u64 {

@@ -7,8 +7,8 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 use super::entry::LeaseEntry;
 use super::policy::{KEYS_MAX, REMOVE_AFTER, SWEEP_EVERY};
 use super::table::SHARDS;
+use crate::demand::Demand;
 use crate::memory::fingerprint::Fingerprint;
-use crate::store::Demand;
 use crate::time::Micros;
 
 /// The entries of some counters, and the queues in which they wait for a sweep or their removal.
@@ -55,7 +55,7 @@ impl LeaseShard {
         now: Micros,
     ) -> Option<&mut LeaseEntry> {
         let mut entry = match self.entries.get(&fingerprint) {
-            Some(entry) if entry.matches_quota(demand.quota) => {
+            Some(entry) if entry.matches_quota(demand.quota()) => {
                 return self.entries.get_mut(&fingerprint);
             }
             Some(entry) if entry.has_pending_call() => return None,

@@ -9,11 +9,12 @@ use super::pending::PendingCall;
 use super::shard::LeaseShard;
 use crate::algorithm::Outcome;
 use crate::clock::{Clock, ClockSource, SystemClock};
-use crate::decision::Source;
+use crate::demand::Demand;
 use crate::key::Key;
 use crate::lock::{PaddedGuard, PaddedMutex};
 use crate::memory::fingerprint::{Fingerprint, Fingerprinter};
-use crate::store::{Demand, OutcomeSources, SpendReply};
+use crate::store::Source;
+use crate::store::SpendReply;
 use crate::time::Micros;
 
 /// The number of shards, a power of two.
@@ -62,11 +63,7 @@ pub struct LeaseOutcome {
 
 impl From<LeaseOutcome> for SpendReply {
     fn from(decided: LeaseOutcome) -> Self {
-        Self {
-            outcomes: std::iter::once(decided.outcome).collect(),
-            sources: OutcomeSources::all(decided.source),
-            at: decided.at,
-        }
+        Self::from_sources([(decided.outcome, decided.source)], decided.at)
     }
 }
 
@@ -108,7 +105,7 @@ impl LeaseTable {
         let entry = shard
             .entries
             .get_mut(&fingerprint)
-            .filter(|entry| entry.matches_quota(demand.quota))?;
+            .filter(|entry| entry.matches_quota(demand.quota()))?;
 
         let EntryStep::Decided {
             outcome,

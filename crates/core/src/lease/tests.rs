@@ -8,10 +8,10 @@ use crate::algorithm::remote::CounterState;
 use crate::algorithm::{Outcome, Rate, Verdict};
 use crate::clock::{Clock as _, ManualClock};
 use crate::consistency::Consistency;
-use crate::decision::Source;
+use crate::demand::DemandBuf;
 use crate::limit::Limit;
 use crate::limiter::Limiter;
-use crate::store::DemandBuf;
+use crate::store::Source;
 use crate::time::Micros;
 
 /// An instance with a limit whose bucket holds 1,000 units and refills at 1,000 per second.
@@ -40,11 +40,7 @@ impl Scene {
     }
 
     fn demand(&self, cost: u64) -> DemandBuf {
-        self.limiter
-            .rule("api")
-            .unwrap()
-            .demand("ann", cost)
-            .unwrap()
+        DemandBuf::new(self.limiter.rule("api").unwrap(), "ann", cost).unwrap()
     }
 
     fn spend(&self, cost: u64) -> LeaseStep {

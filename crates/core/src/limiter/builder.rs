@@ -3,13 +3,11 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::failure::StoreMonitor;
-use super::permit_ids::PermitIds;
+use super::api::Limiter;
+use super::engine::Engine;
+use super::error::Error;
 use super::rules::Rules;
-use super::split_store::SplitStore;
-use super::{Error, Inner, Limiter};
 use crate::clock::{Clock, SystemClock};
-use crate::consistency::Consistency;
 use crate::limit::Limit;
 use crate::memory::MemoryStore;
 use crate::store::Store;
@@ -82,105 +80,48 @@ impl LimiterBuilder {
         self
     }
 
-    /// Builds the limiter. Fails if the number of replicas is 0 or a limit is invalid.
-    pub fn build(self) -> Result<Limiter, Error> {
-        if self.expected_replicas == Some(0) {
-            return Err(Error::NoReplicas);
-        }
-        validate_limits(self.build_unvalidated())
-    }
-
-    /// Builds a limiter that shares the stores, the counters and the store's state with another.
-    pub(super) fn build_sharing(self, other: &Limiter) -> Result<Limiter, Error> {
-        if self.expected_replicas == Some(0) {
-            return Err(Error::NoReplicas);
-        }
-
-        let other = &other.inner;
-        let shared = SharedParts {
-            shared_store: other.shared_store.clone(),
-            local_store: other.local_store.clone(),
-            clock: other.clock.clone(),
-            permit_ids: other.permit_ids.clone(),
-            monitor: other.monitor.clone(),
-        };
-        validate_limits(self.build_on(shared))
-    }
-
-    /// Builds the limiter. Checks of an invalid limit return its error.
-    pub(super) fn build_unvalidated(mut self) -> Limiter {
+    /// Builds the limiter. Fails if the number of replicas is 0, a limit is invalid, or two limits
+    /// have the same name.
+    pub fn build(mut self) -> Result<Limiter, Error> {
         let store = self.store.take();
         let clock = self.clock.take();
 
-        self.build_on(SharedParts {
-            shared_store: store.unwrap_or_else(|| Arc::new(MemoryStore::new())),
-            local_store: None,
+        let rules = self.rules()?;
+        Ok(Limiter::from_engine(Engine {
+            shared: store.unwrap_or_else(|| Arc::new(MemoryStore::new())),
+            local: Arc::default(),
             clock: clock.unwrap_or_else(|| Arc::new(SystemClock::new())),
+            rules,
             permit_ids: Arc::default(),
             monitor: Arc::default(),
-        })
+        }))
     }
 
-    fn build_on(self, shared: SharedParts) -> Limiter {
-        let SharedParts {
-            shared_store,
-            mut local_store,
-            clock,
-            permit_ids,
-            monitor,
-        } = shared;
-
-        // Local limits need a store of this process next to the shared one.
-        let is_local = |limit: &Limit| {
-            limit
-                .rule()
-                .is_ok_and(|rule| rule.consistency() == Consistency::Local)
-        };
-        if local_store.is_none() && self.limits.iter().any(is_local) {
-            local_store = Some(MemoryStore::builder().shared_clock(clock.clone()).build());
-        }
-        let store = match &local_store {
-            Some(local) => Arc::new(SplitStore {
-                local: local.clone(),
-                shared: shared_store.clone(),
-            }),
-            None => shared_store.clone(),
-        };
-
-        let replicas = self
-            .expected_replicas
-            .and_then(NonZeroU32::new)
-            .unwrap_or(NonZeroU32::MIN);
-        let rules = Rules::new(self.limits, replicas);
-
-        Limiter {
-            inner: Arc::new(Inner {
-                store,
-                shared_store,
-                local_store,
-                clock,
-                rules,
-                permit_ids,
-                replicas,
-                monitor,
-            }),
-        }
+    /// Builds a limiter that shares the stores, the counters and the store's state with another.
+    pub(super) fn build_sharing(self, other: &Engine) -> Result<Limiter, Error> {
+        Ok(Limiter::from_engine(Engine {
+            shared: other.shared.clone(),
+            local: other.local.clone(),
+            clock: other.clock.clone(),
+            rules: self.rules()?,
+            permit_ids: other.permit_ids.clone(),
+            monitor: other.monitor.clone(),
+        }))
     }
-}
 
-/// The parts that limiters with different limits share; see [`Limiter::with_limits`].
-struct SharedParts {
-    shared_store: Arc<dyn Store>,
-    local_store: Option<MemoryStore>,
-    clock: Arc<dyn Clock>,
-    permit_ids: Arc<PermitIds>,
-    monitor: Arc<StoreMonitor>,
-}
+    /// The validated limits.
+    fn rules(self) -> Result<Rules, Error> {
+        let replicas = NonZeroU32::new(self.expected_replicas.unwrap_or(1));
+        let replicas = replicas.ok_or(Error::NoReplicas)?;
 
-/// Returns the limiter, or the error of its first invalid limit.
-fn validate_limits(limiter: Limiter) -> Result<Limiter, Error> {
-    for name in limiter.inner.rules.names() {
-        limiter.rule(name)?;
+        let rules = self.limits.into_iter().map(|limit| {
+            let name = limit.name().to_owned();
+            let rule = limit.validate();
+            rule.map_err(|source| Error::Limit {
+                limit: name,
+                source,
+            })
+        });
+        Rules::new(rules.collect::<Result<Vec<_>, _>>()?, replicas)
     }
-    Ok(limiter)
 }

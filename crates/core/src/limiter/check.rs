@@ -2,48 +2,39 @@
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use smallvec::SmallVec;
 
-use super::demands::{DemandList, Demands, OneDemand};
-use super::failure::{ResolvedDecision, StoreRequest};
-use super::{Error, Inner, Limiter};
+use super::engine::Engine;
+use super::error::Error;
+use super::failure::ResolvedDecision;
+use super::request::{DemandList, Demands, ExtendDemands, OneDemand};
 use crate::algorithm::{Outcome, PermitId, Quota};
-use crate::decision::{Decision, LimitOutcome, Source};
+use crate::decision::{Decision, LimitOutcome};
+use crate::demand::{Demand, DemandBuf};
 use crate::key::ToKey;
-use crate::limit::Rule;
-use crate::store::{
-    Demand, DemandBuf, Intent, OutcomeSources, SpendReply, Store, StoreError, StoreFuture,
-};
+use crate::store::{Intent, Source, SpendReply, StoreError, StoreFuture};
 
-/// A request to a [`Limiter`], created by [`Limiter::check`] or [`Limiter::peek`]. Await it for the
-/// decision.
+/// A request to a [`Limiter`](crate::Limiter), created by [`check`](crate::Limiter::check),
+/// [`peek`](crate::Limiter::peek) or [`request`](crate::Limiter::request). Await it for the decision.
 #[derive(Debug)]
 #[must_use = "a check does nothing until it is awaited"]
 pub struct Check<'a, D> {
-    pub(super) limiter: &'a Limiter,
+    pub(super) engine: &'a Arc<Engine>,
     pub(super) demands: D,
     pub(super) intent: Intent,
 }
 
-impl<'a, D: Demands<'a>> Check<'a, D> {
-    #[inline]
-    pub(super) const fn new(limiter: &'a Limiter, demands: D, intent: Intent) -> Self {
-        Self {
-            limiter,
-            demands,
-            intent,
-        }
-    }
-
+impl<'a, D: ExtendDemands<'a>> Check<'a, D> {
     /// Adds another limit that the request must pass. All limits pass, or none is charged.
     pub fn and(self, limit: &'a str, key: impl ToKey) -> Check<'a, DemandList<'a>> {
-        let mut list = self.demands.into_list();
-        list.add(&OneDemand::new(self.limiter.lookup(limit), key));
+        let mut demands = self.demands.into_list();
+        demands.add(OneDemand::new(self.engine.lookup(limit), key));
         Check {
-            limiter: self.limiter,
-            demands: list,
+            engine: self.engine,
+            demands,
             intent: self.intent,
         }
     }
@@ -57,9 +48,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
 
     /// Sets the cost in the limit added last.
     pub fn limit_cost(mut self, cost: u64) -> Self {
-        if let Some(options) = self.demands.last_options() {
-            options.cost = cost;
-        }
+        self.demands.set_last(Some(cost), None);
         self
     }
 
@@ -69,276 +58,207 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     /// ```
     /// use tollgate::{Limit, Limiter, Rate, TokenBucket};
     ///
-    /// let limiter = Limiter::in_memory([Limit::token_bucket("plan", 100, Rate::per_second(10))]);
+    /// let limiter = Limiter::in_memory([Limit::token_bucket("plan", 100, Rate::per_second(10))])?;
     /// let pro = TokenBucket::new(1_000, Rate::per_second(100))?;
-    /// let decision = limiter.check("plan", "key-7f3a").quota(pro).now_or_never()?;
+    /// let decision = limiter.check("plan", "key-7f3a").quota(pro).try_now()?;
     /// assert_eq!(decision.remaining(), 999);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn quota(mut self, quota: impl Into<Quota>) -> Self {
-        if let Some(options) = self.demands.last_options() {
-            options.quota = Some(quota.into());
-        }
+        self.demands.set_last(None, Some(quota.into()));
         self
     }
+}
 
-    /// Returns the decision without an executor. A memory store always decides this way; a shared
-    /// store does for [leased](crate::lease) limits while the lease lasts. Otherwise this returns
-    /// [`Error::WouldBlock`]. The store has been called nevertheless, and may charge the request.
+impl<'a, D: Demands<'a>> Check<'a, D> {
     #[inline]
-    pub fn now_or_never(self) -> Result<Decision, Error> {
-        self.decide(
-            assemble_decision,
-            |resolved| resolved.decision,
-            |_| Err(Error::WouldBlock),
-        )
+    pub(super) const fn new(engine: &'a Arc<Engine>, demands: D, intent: Intent) -> Self {
+        Self {
+            engine,
+            demands,
+            intent,
+        }
     }
 
     /// Returns the decision if it needs no waiting. A memory store always decides this way; a
-    /// shared store does for [leased](crate::lease) limits while the lease lasts. Returns `None` if
-    /// a store call is needed, and for a request over several limits. The store has not been called
-    /// then: await the check instead.
+    /// shared store does for [leased](crate::Consistency::Leased) limits while the lease lasts.
+    /// Otherwise this returns [`Error::WouldBlock`], and nothing has been charged: await the check
+    /// instead.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::{Limit, Limiter};
+    /// use tollgate::{Error, Limit, Limiter};
     ///
     /// # pollster::block_on(async {
-    /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
+    /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))])?;
     /// let check = limiter.check("api", "user:42");
-    /// let decision = match check.try_now()? {
-    ///     Some(decision) => decision,
-    ///     None => check.await?,
+    /// let decision = match check.try_now() {
+    ///     Err(Error::WouldBlock) => check.await?,
+    ///     result => result?,
     /// };
     /// assert_eq!(decision.remaining(), 99);
     /// # Ok::<(), tollgate::Error>(())
     /// # }).unwrap();
     /// ```
     #[inline]
-    pub fn try_now(&self) -> Result<Option<Decision>, Error> {
-        let inner = &self.limiter.inner;
-        self.demands.with(self.limiter, |rules, demands| {
-            let [demand] = demands else { return Ok(None) };
-
-            let permit_id = self.next_permit_id(demands);
-            let spent =
-                inner
-                    .store
-                    .try_spend(demand, self.intent, permit_id.unwrap_or(PermitId::NONE));
-
-            Ok(spent.map(|(outcome, source)| {
-                let sources = OutcomeSources::all(source);
-                assemble_decision(rules, demands, &[outcome], sources, permit_id)
-            }))
+    pub fn try_now(&self) -> Result<Decision, Error> {
+        self.demands.with(&self.engine.rules, |demands| {
+            self.try_spend(demands).ok_or(Error::WouldBlock)
         })
     }
 
-    /// Returns only whether the request is allowed, without an executor: for hot paths that need no
-    /// details. Returns [`Error::WouldBlock`] like [`now_or_never`](Self::now_or_never).
+    /// Returns only whether the request is allowed, if that needs no waiting: for hot paths that
+    /// need no details. Otherwise returns [`Error::WouldBlock`] like [`try_now`](Self::try_now).
     ///
     /// ```
     /// use std::time::Duration;
     /// use tollgate::{Limit, Limiter};
     ///
-    /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
+    /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))])?;
     /// let api = limiter.limit("api")?;
-    /// if api.check("user:42").is_allowed()? {
+    /// if api.check("user:42").try_is_allowed()? {
     ///     println!("allowed");
     /// }
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[inline]
-    pub fn is_allowed(self) -> Result<bool, Error> {
-        let all_allowed = |_: &[&Rule], demands: &[Demand<'_>], outcomes: &[Outcome], _, _| {
-            let mut pairs = demands.iter().zip(outcomes);
-            pairs.all(|(demand, outcome)| demand.shadow || outcome.verdict.is_allowed())
-        };
-
-        self.demands.with(self.limiter, |rules, demands| {
+    pub fn try_is_allowed(&self) -> Result<bool, Error> {
+        self.demands.with(&self.engine.rules, |demands| {
             // The fast path: a single demand without a permit, decided in memory.
             if let [demand] = demands
                 && self.intent == Intent::Spend
                 && !demand.needs_permit()
-                && let Some(is_allowed) = self.limiter.inner.store.try_is_allowed(demand)
             {
-                return Ok(is_allowed || demand.shadow);
+                let store = self.engine.store_for(demand.limit);
+                let is_allowed = store.try_is_allowed(demand).ok_or(Error::WouldBlock)?;
+                return Ok(is_allowed || demand.limit.is_shadow());
             }
 
-            let request = StoreRequest {
-                rules,
-                demands,
-                intent: self.intent,
-                permit_id: self.next_permit_id(demands),
-            };
-            self.call_store(
-                &request,
-                all_allowed,
-                |resolved| resolved.decision.is_allowed(),
-                |_| Err(Error::WouldBlock),
-            )
+            let decision = self.try_spend(demands).ok_or(Error::WouldBlock)?;
+            Ok(decision.is_allowed())
         })
     }
 
-    /// Sends the request to the store. If the reply is ready, the result is what `extract` takes of
-    /// the decision.
+    /// Sends the request to the store.
     #[inline]
-    pub(super) fn start<T>(
-        &self,
-        extract: impl Fn(ResolvedDecision) -> T,
-    ) -> Result<CheckProgress<'a, T>, Error> {
-        let on_reply =
-            |rules: &[&Rule], demands: &[Demand<'_>], outcomes: &[Outcome], sources, permit_id| {
-                let decision = assemble_decision(rules, demands, outcomes, sources, permit_id);
-                CheckProgress::Decided(extract(ResolvedDecision {
-                    decision,
-                    local: None,
-                }))
-            };
-
-        self.decide(
-            on_reply,
-            |resolved| CheckProgress::Decided(extract(resolved)),
-            |pending| Ok(CheckProgress::Pending(pending)),
-        )
+    pub(super) fn start(&self) -> Result<CheckProgress<'a>, Error> {
+        self.demands.with(&self.engine.rules, |demands| {
+            // The fast path: a single demand that the store decides without waiting.
+            if let [_] = demands
+                && let Some(decision) = self.try_spend(demands)
+            {
+                return Ok(CheckProgress::decided(decision));
+            }
+            Ok(self.call_store(demands))
+        })
     }
 
-    /// Sends the request to the store, and continues with `on_reply` if the reply is ready, with
-    /// `on_fallback` if the store failed and the failure policies decided, and with `on_pending` if
-    /// the call is in flight.
+    /// Decides without waiting. `None` if a store call is needed; then nothing has been charged.
     #[inline(always)]
-    fn decide<T>(
+    fn try_spend(&self, demands: &[Demand<'_>]) -> Option<Decision> {
+        let permit_id = self.next_permit_id(demands);
+        let (intent, id) = (self.intent, permit_id.unwrap_or(PermitId::NONE));
+
+        // The usual case.
+        if let [demand] = demands {
+            let store = self.engine.store_for(demand.limit);
+            let (outcome, source) = store.try_spend(demand, intent, id)?;
+            let limit = LimitOutcome::new(demand, outcome, source);
+            return Some(Decision::single(limit, limit.source(), permit_id));
+        }
+        self.try_spend_all(demands, permit_id)
+    }
+
+    #[inline(never)]
+    fn try_spend_all(
         &self,
-        on_reply: impl FnOnce(
-            &[&Rule],
-            &[Demand<'_>],
-            &[Outcome],
-            OutcomeSources,
-            Option<PermitId>,
-        ) -> T,
-        on_fallback: impl FnOnce(ResolvedDecision) -> T,
-        on_pending: impl FnOnce(PendingDecision<'a>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let inner = &self.limiter.inner;
-        self.demands.with(self.limiter, |rules, demands| {
-            let (intent, permit_id) = (self.intent, self.next_permit_id(demands));
-
-            // The fast path: a single demand that the store decides without waiting.
-            if let [demand] = demands
-                && let Some((outcome, source)) =
-                    inner
-                        .store
-                        .try_spend(demand, intent, permit_id.unwrap_or(PermitId::NONE))
-            {
-                let sources = OutcomeSources::all(source);
-                return Ok(on_reply(rules, demands, &[outcome], sources, permit_id));
-            }
-
-            let request = StoreRequest {
-                rules,
-                demands,
-                intent,
-                permit_id,
-            };
-            self.call_store(&request, on_reply, on_fallback, on_pending)
-        })
+        demands: &[Demand<'_>],
+        permit_id: Option<PermitId>,
+    ) -> Option<Decision> {
+        let id = permit_id.unwrap_or(PermitId::NONE);
+        let reply = self.engine.try_spend(demands, self.intent, id)?;
+        Some(assemble_decision(demands, reply.outcomes(), permit_id))
     }
 
     /// A new permit id if the request takes permits.
     #[inline]
     fn next_permit_id(&self, demands: &[Demand<'_>]) -> Option<PermitId> {
         let needs_permit = self.intent == Intent::Spend && needs_permit(demands);
-        needs_permit.then(|| self.limiter.inner.permit_ids.next())
+        needs_permit.then(|| self.engine.permit_ids.next())
     }
 
-    /// The slow path of [`decide`](Self::decide), for several demands and for stores that must
-    /// wait. It is a function of its own to keep the fast path small.
+    /// The slow path of [`start`](Self::start), for several demands and for stores that must wait.
+    /// It is a function of its own to keep the fast path small.
     #[inline(never)]
-    fn call_store<T>(
-        &self,
-        request: &StoreRequest<'_>,
-        on_reply: impl FnOnce(
-            &[&Rule],
-            &[Demand<'_>],
-            &[Outcome],
-            OutcomeSources,
-            Option<PermitId>,
-        ) -> T,
-        on_fallback: impl FnOnce(ResolvedDecision) -> T,
-        on_pending: impl FnOnce(PendingDecision<'a>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let inner = &self.limiter.inner;
-        let &StoreRequest {
-            rules,
-            demands,
-            intent,
-            permit_id,
-        } = request;
-
+    fn call_store(&self, demands: &[Demand<'_>]) -> CheckProgress<'a> {
+        let engine = self.engine;
         if demands.is_empty() {
-            let sources = OutcomeSources::default();
-            return Ok(on_reply(rules, demands, &[], sources, None));
+            return CheckProgress::decided(assemble_decision(demands, &[], None));
         }
 
-        match inner
-            .store
-            .spend(demands, intent, permit_id.unwrap_or(PermitId::NONE))
-        {
-            StoreFuture::Ready(Some(Ok(reply))) => {
-                inner.record_reply(&reply);
-                let SpendReply {
-                    outcomes, sources, ..
-                } = &reply;
-                Ok(on_reply(rules, demands, outcomes, *sources, permit_id))
+        let permit_id = self.next_permit_id(demands);
+        let call = engine.spend(demands, self.intent, permit_id.unwrap_or(PermitId::NONE));
+        match call {
+            StoreFuture::Ready(Some(result)) => {
+                CheckProgress::Decided(self.conclude(demands, result, permit_id))
             }
-            StoreFuture::Ready(Some(Err(error))) => {
-                Ok(on_fallback(inner.fall_back(request, &error)))
-            }
-            call => on_pending(PendingDecision {
+            call => CheckProgress::Pending(PendingDecision {
                 call,
                 permit_id,
-                unclaimed: UnclaimedPermits::new(inner, demands, permit_id),
+                unclaimed: UnclaimedPermits::new(engine, demands, permit_id),
             }),
         }
     }
 
-    /// The decision from the result of a store call: by the store's reply, or by the failure
-    /// policies if the call failed.
+    /// The decision from the result of a store call that was awaited.
     pub(super) fn resolve(
         &self,
         result: Result<SpendReply, StoreError>,
         permit_id: Option<PermitId>,
     ) -> Result<ResolvedDecision, Error> {
-        let inner = &self.limiter.inner;
-        self.demands.with(self.limiter, |rules, demands| {
-            let reply = match result {
-                Ok(reply) => reply,
-                Err(error) => {
-                    let request = StoreRequest {
-                        rules,
-                        demands,
-                        intent: self.intent,
-                        permit_id,
-                    };
-                    return Ok(inner.fall_back(&request, &error));
-                }
-            };
-
-            inner.record_reply(&reply);
-            let decision =
-                assemble_decision(rules, demands, &reply.outcomes, reply.sources, permit_id);
-            Ok(ResolvedDecision {
-                decision,
-                local: None,
-            })
+        self.demands.with(&self.engine.rules, |demands| {
+            Ok(self.conclude(demands, result, permit_id))
         })
+    }
+
+    /// The decision from the result of a store call: by the store's reply, or by the failure
+    /// policies if the call failed.
+    fn conclude(
+        &self,
+        demands: &[Demand<'_>],
+        result: Result<SpendReply, StoreError>,
+        permit_id: Option<PermitId>,
+    ) -> ResolvedDecision {
+        match result {
+            Ok(reply) => {
+                self.engine.record_reply(&reply);
+                ResolvedDecision {
+                    decision: assemble_decision(demands, reply.outcomes(), permit_id),
+                    local: None,
+                }
+            }
+            Err(error) => self
+                .engine
+                .fall_back(demands, self.intent, permit_id, &error),
+        }
     }
 }
 
 /// A check that has been sent to the store: decided, or waiting for the store's reply.
 #[derive(Debug)]
-pub(super) enum CheckProgress<'a, T> {
-    Decided(T),
+pub(super) enum CheckProgress<'a> {
+    Decided(ResolvedDecision),
     Pending(PendingDecision<'a>),
+}
+
+impl CheckProgress<'_> {
+    #[inline]
+    const fn decided(decision: Decision) -> Self {
+        Self::Decided(ResolvedDecision {
+            decision,
+            local: None,
+        })
+    }
 }
 
 /// A store call in flight, and the permit that it may grant.
@@ -369,20 +289,20 @@ impl PendingDecision<'_> {
 /// they are released on drop.
 #[derive(Debug)]
 struct UnclaimedPermits<'a> {
-    store: &'a dyn Store,
+    engine: &'a Engine,
     demands: Vec<DemandBuf>,
     permit_id: PermitId,
 }
 
 impl<'a> UnclaimedPermits<'a> {
-    fn new(inner: &'a Inner, demands: &[Demand<'_>], permit_id: Option<PermitId>) -> Self {
+    fn new(engine: &'a Engine, demands: &[Demand<'_>], permit_id: Option<PermitId>) -> Self {
         let demands = demands
             .iter()
             .filter(|demand| permit_id.is_some() && demand.needs_permit())
             .map(Demand::to_buf)
             .collect();
         Self {
-            store: &*inner.store,
+            engine,
             demands,
             permit_id: permit_id.unwrap_or(PermitId::NONE),
         }
@@ -392,8 +312,9 @@ impl<'a> UnclaimedPermits<'a> {
 impl Drop for UnclaimedPermits<'_> {
     fn drop(&mut self) {
         for demand in &self.demands {
+            let store = self.engine.store_for(&demand.limit);
             // A release takes effect even if its future is dropped.
-            drop(self.store.release(&demand.as_demand(), self.permit_id));
+            drop(store.release(&demand.as_demand(), self.permit_id));
         }
     }
 }
@@ -405,24 +326,15 @@ pub(super) fn needs_permit(demands: &[Demand<'_>]) -> bool {
 }
 
 /// Makes a decision from the store's outcomes.
-#[inline(always)]
 fn assemble_decision(
-    rules: &[&Rule],
     demands: &[Demand<'_>],
-    outcomes: &[Outcome],
-    sources: OutcomeSources,
+    outcomes: &[(Outcome, Source)],
     permit_id: Option<PermitId>,
 ) -> Decision {
-    if let ([rule], [demand], [outcome]) = (rules, demands, outcomes) {
-        let limit = LimitOutcome::new(rule.name(), demand, *outcome, sources.get(0));
-        return Decision::single(limit, limit.source(), permit_id);
-    }
-
-    let rows = rules.iter().zip(demands).zip(outcomes).enumerate();
-    let limits = rows.map(|(index, ((rule, demand), outcome))| {
-        LimitOutcome::new(rule.name(), demand, *outcome, sources.get(index))
-    });
-    let limits: SmallVec<[LimitOutcome; 1]> = limits.collect();
+    let rows = demands.iter().zip(outcomes);
+    let limits: SmallVec<[LimitOutcome; 1]> = rows
+        .map(|(demand, (outcome, source))| LimitOutcome::new(demand, *outcome, *source))
+        .collect();
     let source = overall_source(&limits);
     Decision::new(limits, source, permit_id)
 }
@@ -472,8 +384,8 @@ impl<'a, D: Demands<'a> + Unpin> Future for CheckFuture<'a, D> {
         let this = self.get_mut();
         let pending = match &mut this.pending {
             Some(pending) => pending,
-            None => match this.check.start(|resolved| resolved.decision)? {
-                CheckProgress::Decided(decision) => return Poll::Ready(Ok(decision)),
+            None => match this.check.start()? {
+                CheckProgress::Decided(resolved) => return Poll::Ready(Ok(resolved.decision)),
                 CheckProgress::Pending(pending) => this.pending.insert(pending),
             },
         };

@@ -18,20 +18,20 @@ pub enum Error {
         known: String,
     },
     /// The limit is invalid.
-    #[error("invalid limit {limit:?}: {cause}")]
+    #[error("invalid limit {limit:?}: {source}")]
     Limit {
         /// The limit's name.
         limit: String,
         /// What is wrong with the limit.
-        cause: LimitError,
+        source: LimitError,
     },
     /// The key is invalid.
-    #[error("invalid key for limit {limit:?}: {cause}")]
+    #[error("invalid key for limit {limit:?}: {source}")]
     Key {
         /// The limit's name.
         limit: String,
         /// What is wrong with the key.
-        cause: KeyError,
+        source: KeyError,
     },
     /// The request has more than [`DEMANDS_MAX`] limits.
     #[error("too many limits in one request; must be at most {DEMANDS_MAX}")]
@@ -75,7 +75,7 @@ pub enum Error {
         "expected_replicas is 0; must be at least 1, the number of replicas that share the store"
     )]
     NoReplicas,
-    /// The decision needs a store call, which must be awaited.
+    /// The decision needs a store call, which must be awaited. Nothing has been charged.
     #[error("the decision is not available without waiting; await the check instead")]
     WouldBlock,
     /// The store failed during a refund, a reset, a release or a renewal. Checks never return this:

@@ -1,12 +1,16 @@
 //! Permits of concurrency limits.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
+use super::engine::Engine;
+use super::error::Error;
 use super::failure::{LocalFallback, ResolvedDecision};
-use super::{Error, Limiter};
 use crate::algorithm::PermitId;
 use crate::decision::Decision;
-use crate::store::{Demand, DemandBuf, StoreFuture};
+use crate::demand::{Demand, DemandBuf};
+use crate::store::StoreFuture;
 
 /// The result of acquiring a permit: see [`Limiter::acquire`].
 #[derive(Debug)]
@@ -48,7 +52,7 @@ impl Acquisition {
 #[derive(Debug)]
 #[must_use = "a permit is released when it is dropped"]
 pub struct Permit {
-    limiter: Limiter,
+    engine: Arc<Engine>,
     /// The demands that hold a slot.
     demands: SmallVec<[DemandBuf; 1]>,
     id: PermitId,
@@ -59,7 +63,7 @@ pub struct Permit {
 
 impl Permit {
     pub(super) fn new(
-        limiter: &Limiter,
+        engine: &Arc<Engine>,
         demands: &[Demand<'_>],
         resolved: ResolvedDecision,
     ) -> Self {
@@ -72,7 +76,7 @@ impl Permit {
         let demands = held.map(|(demand, _)| demand.to_buf()).collect();
 
         Self {
-            limiter: limiter.clone(),
+            engine: engine.clone(),
             demands,
             id: decision.permit_id().unwrap_or(PermitId::NONE),
             decision,
@@ -88,14 +92,17 @@ impl Permit {
     /// Restarts the permit timeout, for work that takes longer. Returns false if the permit has
     /// already timed out.
     pub async fn renew(&self) -> Result<bool, Error> {
-        let inner = &self.limiter.inner;
+        let engine = &self.engine;
         let mut is_held = true;
 
         for demand in &self.demands {
             let demand = demand.as_demand();
             is_held &= match &self.local {
                 Some(local) => local.renew(&demand, self.id),
-                None => inner.count_error(inner.store.renew(&demand, self.id).await)?,
+                None => {
+                    let store = engine.store_for(demand.limit);
+                    engine.count_error(store.renew(&demand, self.id).await)?
+                }
             };
         }
         Ok(is_held)
@@ -107,7 +114,7 @@ impl Permit {
         let mut was_held = true;
         while let Some(demand) = self.demands.last() {
             let result = self.release_one(demand).await;
-            was_held &= self.limiter.inner.count_error(result)?;
+            was_held &= self.engine.count_error(result)?;
             self.demands.pop();
         }
         Ok(was_held)
@@ -117,7 +124,10 @@ impl Permit {
         let demand = demand.as_demand();
         match &self.local {
             Some(local) => StoreFuture::ready(Ok(local.release(&demand, self.id))),
-            None => self.limiter.inner.store.release(&demand, self.id),
+            None => self
+                .engine
+                .store_for(demand.limit)
+                .release(&demand, self.id),
         }
     }
 }

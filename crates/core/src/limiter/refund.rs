@@ -4,8 +4,9 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::demands::{DemandList, Demands, OneDemand};
-use super::{Error, Limiter};
+use super::engine::Engine;
+use super::error::Error;
+use super::request::{DemandList, Demands, ExtendDemands, OneDemand};
 use crate::algorithm::Quota;
 use crate::decision::Decision;
 use crate::key::ToKey;
@@ -19,7 +20,7 @@ use crate::store::StoreFuture;
 /// use std::time::Duration;
 /// use tollgate::{Limit, Limiter};
 ///
-/// let limiter = Limiter::in_memory([Limit::sliding_log("login", 5, Duration::from_secs(900))]);
+/// let limiter = Limiter::in_memory([Limit::sliding_log("login", 5, Duration::from_secs(900))])?;
 /// let decision = limiter.check("login", "ann").await?;
 /// assert_eq!(decision.remaining(), 4);
 ///
@@ -32,28 +33,20 @@ use crate::store::StoreFuture;
 #[derive(Debug)]
 #[must_use = "a refund does nothing until it is awaited"]
 pub struct Refund<'a, D> {
-    limiter: &'a Limiter,
+    engine: &'a Engine,
     demands: D,
     /// True when the store was not charged, so the refund must do nothing.
     is_uncharged: bool,
 }
 
-impl<'a, D: Demands<'a>> Refund<'a, D> {
-    pub(super) const fn new(limiter: &'a Limiter, demands: D) -> Self {
-        Self {
-            limiter,
-            demands,
-            is_uncharged: false,
-        }
-    }
-
+impl<'a, D: ExtendDemands<'a>> Refund<'a, D> {
     /// Adds another limit to refund.
     pub fn and(self, limit: &'a str, key: impl ToKey) -> Refund<'a, DemandList<'a>> {
-        let mut list = self.demands.into_list();
-        list.add(&OneDemand::new(self.limiter.lookup(limit), key));
+        let mut demands = self.demands.into_list();
+        demands.add(OneDemand::new(self.engine.lookup(limit), key));
         Refund {
-            limiter: self.limiter,
-            demands: list,
+            engine: self.engine,
+            demands,
             is_uncharged: self.is_uncharged,
         }
     }
@@ -66,18 +59,24 @@ impl<'a, D: Demands<'a>> Refund<'a, D> {
 
     /// Sets how many units to return to the limit added last.
     pub fn limit_cost(mut self, cost: u64) -> Self {
-        if let Some(options) = self.demands.last_options() {
-            options.cost = cost;
-        }
+        self.demands.set_last(Some(cost), None);
         self
     }
 
     /// Sets the quota that the check used for the limit added last. Defaults to the limit's own.
     pub fn quota(mut self, quota: impl Into<Quota>) -> Self {
-        if let Some(options) = self.demands.last_options() {
-            options.quota = Some(quota.into());
-        }
+        self.demands.set_last(None, Some(quota.into()));
         self
+    }
+}
+
+impl<'a, D: Demands<'a>> Refund<'a, D> {
+    pub(super) const fn new(engine: &'a Engine, demands: D) -> Self {
+        Self {
+            engine,
+            demands,
+            is_uncharged: false,
+        }
     }
 
     /// Refunds only if `decision` was charged to the store. Otherwise another request's units would
@@ -89,7 +88,7 @@ impl<'a, D: Demands<'a>> Refund<'a, D> {
     /// use std::time::Duration;
     /// use tollgate::{Limit, Limiter};
     ///
-    /// let limiter = Limiter::in_memory([Limit::sliding_log("login", 5, Duration::from_secs(60))]);
+    /// let limiter = Limiter::in_memory([Limit::sliding_log("login", 5, Duration::from_secs(60))])?;
     /// let decision = limiter.check("login", "ann").await?;
     /// limiter.refund("login", "ann").charged_by(&decision).await?;
     /// # Ok::<(), tollgate::Error>(())
@@ -101,17 +100,16 @@ impl<'a, D: Demands<'a>> Refund<'a, D> {
     }
 
     fn start(&self) -> Result<StoreFuture<'a, ()>, Error> {
-        self.demands.with(self.limiter, |rules, demands| {
-            let mut pairs = rules.iter().zip(demands);
-            let concurrency =
-                pairs.find(|(_, demand)| matches!(demand.quota, Quota::Concurrency(_)));
+        self.demands.with(&self.engine.rules, |demands| {
+            let mut limits = demands.iter();
+            let concurrency = limits.find(|demand| matches!(demand.quota(), Quota::Concurrency(_)));
 
             match concurrency {
-                Some((rule, _)) => Err(Error::RefundConcurrency {
-                    limit: rule.name().to_string(),
+                Some(demand) => Err(Error::RefundConcurrency {
+                    limit: demand.limit.name().to_string(),
                 }),
-                None if self.is_uncharged || demands.is_empty() => Ok(StoreFuture::ready(Ok(()))),
-                None => Ok(self.limiter.inner.store.refund(demands)),
+                None if self.is_uncharged => Ok(StoreFuture::ready(Ok(()))),
+                None => Ok(self.engine.refund(demands)),
             }
         })
     }
@@ -147,9 +145,9 @@ impl<'a, D: Demands<'a> + Unpin> Future for RefundFuture<'a, D> {
             None => this.call.insert(this.refund.start()?),
         };
 
-        let inner = &this.refund.limiter.inner;
+        let engine = this.refund.engine;
         Pin::new(call)
             .poll(context)
-            .map(|result| inner.count_error(result))
+            .map(|result| engine.count_error(result))
     }
 }

@@ -1,39 +1,49 @@
 //! Looks up rules by the limit's name.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::num::NonZeroU32;
 
 use ahash::RandomState;
 
-use crate::limit::{Limit, LimitError, Rule};
+use super::error::Error;
+use crate::limit::{LimitError, Rule};
 
 /// Up to this many rules, a linear search is faster than hashing the name.
 const LINEAR_SEARCH_MAX: usize = 8;
+/// The most limit names that an error message lists.
+const SHOWN_NAMES_MAX: usize = 8;
 
 /// The rules of a limiter by name, in the order of the limits.
-#[derive(Debug, Default)]
-pub(super) struct Rules {
+#[derive(Default)]
+pub struct Rules {
     list: Vec<NamedRule>,
     /// The index in `list` of each name.
     positions: HashMap<Box<str>, usize, RandomState>,
 }
 
-/// A rule, or why the limit is invalid, with the limit's name.
-#[derive(Debug)]
+/// Shows the names only.
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.positions.keys()).finish()
+    }
+}
+
+/// A rule with the signature of its name.
 struct NamedRule {
-    name: Box<str>,
     /// See [`signature`].
     signature: u128,
-    rule: Result<Rule, LimitError>,
+    rule: Rule,
 }
 
 impl NamedRule {
     #[inline]
     fn has_name(&self, name: &str, signature: u128) -> bool {
         let is_short = name.len() <= size_of::<u128>();
+        let own_name = self.rule.name_bytes();
         self.signature == signature
-            && self.name.len() == name.len()
-            && (is_short || *self.name == *name)
+            && own_name.len() == name.len()
+            && (is_short || own_name == name.as_bytes())
     }
 }
 
@@ -63,32 +73,35 @@ fn signature(name: &str) -> u128 {
 }
 
 impl Rules {
-    /// Creates the rules of these limits. An invalid limit, or one with a duplicate name, is kept
-    /// as its error.
-    pub(super) fn new(limits: Vec<Limit>, replicas: NonZeroU32) -> Self {
-        let mut rules = Self::default();
+    /// Fails if two rules have the same name.
+    pub(super) fn new(
+        rules: impl IntoIterator<Item = Rule>,
+        replicas: NonZeroU32,
+    ) -> Result<Self, Error> {
+        let mut table = Self::default();
 
-        for limit in limits {
-            let name = limit.name();
-            if let Some(position) = rules.positions.get(name) {
-                rules.list[*position].rule = Err(LimitError::DuplicateName {
-                    name: name.to_owned(),
-                });
-            } else {
-                rules.positions.insert(name.into(), rules.list.len());
-                rules.list.push(NamedRule {
-                    name: name.into(),
-                    signature: signature(name),
-                    rule: limit.rule().map(|rule| rule.with_replicas(replicas)),
+        for rule in rules {
+            let name = rule.name();
+            if table.positions.contains_key(&*name) {
+                let name = name.to_string();
+                return Err(Error::Limit {
+                    limit: name.clone(),
+                    source: LimitError::DuplicateName { name },
                 });
             }
+
+            table.positions.insert((*name).into(), table.list.len());
+            table.list.push(NamedRule {
+                signature: signature(&name),
+                rule: rule.with_replicas(replicas),
+            });
         }
 
-        rules
+        Ok(table)
     }
 
     #[inline]
-    pub(super) fn get(&self, name: &str) -> Option<&Result<Rule, LimitError>> {
+    pub(super) fn get(&self, name: &str) -> Option<&Rule> {
         let entry = if self.list.len() <= LINEAR_SEARCH_MAX {
             let signature = signature(name);
             self.list.iter().find(|rule| rule.has_name(name, signature))
@@ -100,15 +113,39 @@ impl Rules {
         entry.map(|entry| &entry.rule)
     }
 
-    pub(super) fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.list.iter().map(|entry| &*entry.name)
+    /// The error for a name that no limit has.
+    #[cold]
+    pub(super) fn unknown(&self, name: &str) -> Error {
+        let mut names: Vec<&str> = self.positions.keys().map(|name| &**name).collect();
+        names.sort_unstable();
+
+        let hidden = names.len().saturating_sub(SHOWN_NAMES_MAX);
+        names.truncate(SHOWN_NAMES_MAX);
+        let shown = names.join(", ");
+        let known = match (shown.is_empty(), hidden) {
+            (true, _) => "none".to_owned(),
+            (false, 0) => shown,
+            (false, _) => format!("{shown} and {hidden} more"),
+        };
+
+        Error::UnknownLimit {
+            limit: name.chars().take(80).collect(),
+            known,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limit::Limit;
     use std::time::Duration;
+
+    fn rules(names: impl Iterator<Item = String>) -> Rules {
+        let limit = |name| Limit::fixed_window(name, 1, Duration::from_secs(1));
+        let rules = names.map(|name| limit(name).validate().expect("a valid limit"));
+        Rules::new(rules, NonZeroU32::MIN).expect("different names")
+    }
 
     #[test]
     fn names_of_every_length_are_distinguished() {
@@ -136,19 +173,16 @@ mod tests {
             .iter()
             .flat_map(|one| all.iter().map(move |other| [*one, *other]))
         {
-            let limit = |name: &str| Limit::fixed_window(name, 1, Duration::from_secs(1));
-            let rules = Rules::new(vec![limit(pair[0])], NonZeroU32::MIN);
+            let rules = rules([pair[0].to_owned()].into_iter());
             assert_eq!(rules.get(pair[1]).is_some(), pair[0] == pair[1], "{pair:?}");
         }
-        assert!(Rules::new(Vec::new(), NonZeroU32::MIN).get("").is_none());
+        assert!(Rules::default().get("").is_none());
     }
 
     #[test]
     fn all_names_are_found_by_both_kinds_of_search() {
         for count in [1, LINEAR_SEARCH_MAX, LINEAR_SEARCH_MAX + 1, 200] {
-            let limit =
-                |at: usize| Limit::fixed_window(format!("limit-{at}"), 1, Duration::from_secs(1));
-            let rules = Rules::new((0..count).map(limit).collect(), NonZeroU32::MIN);
+            let rules = rules((0..count).map(|at| format!("limit-{at}")));
             let found = |at: usize| rules.get(&format!("limit-{at}"));
             assert!(
                 (0..count).all(|at| found(at).is_some()) && found(count).is_none(),

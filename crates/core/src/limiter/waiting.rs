@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::Error;
 use super::check::{Check, CheckProgress, needs_permit};
-use super::demands::Demands;
+use super::error::Error;
 use super::failure::ResolvedDecision;
 use super::permit::{Acquisition, Permit};
+use super::request::Demands;
 use crate::algorithm::Quota;
 use crate::decision::{Decision, Retry};
-use crate::store::{Demand, Intent};
+use crate::demand::Demand;
+use crate::store::Intent;
 use crate::time::Micros;
 
 /// How often a waiting check looks for a permit that was released before its timeout.
@@ -55,7 +56,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     /// use std::time::Duration;
     /// use tollgate::{Limit, Limiter, Rate};
     ///
-    /// let limiter = Limiter::in_memory([Limit::queue("partner", 50, Rate::per_second(1_000))]);
+    /// let limiter = Limiter::in_memory([Limit::queue("partner", 50, Rate::per_second(1_000))])?;
     /// for _ in 0..3 {
     ///     let check = limiter.check("partner", ());
     ///     let decision = check.wait_up_to(Duration::from_secs(2)).await?;
@@ -78,7 +79,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     /// # pollster::block_on(async {
     /// use tollgate::{Limit, Limiter, Rate};
     ///
-    /// let limiter = Limiter::in_memory([Limit::queue("export", 3, Rate::per_second(1_000))]);
+    /// let limiter = Limiter::in_memory([Limit::queue("export", 3, Rate::per_second(1_000))])?;
     /// assert!(limiter.check("export", "ann").wait_in_queue().await?.is_allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// # }).unwrap();
@@ -97,7 +98,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     /// use tollgate::{Acquisition, Limit, Limiter};
     ///
     /// let jobs = Limit::concurrency("jobs", 20, Duration::from_secs(30));
-    /// let limiter = Limiter::in_memory([jobs]);
+    /// let limiter = Limiter::in_memory([jobs])?;
     /// match limiter.check("jobs", "tenant:7").acquire().await? {
     ///     Acquisition::Acquired(permit) => drop(permit), // after the work
     ///     Acquisition::Denied(decision) => println!("busy: {:?}", decision.retry_after()),
@@ -125,7 +126,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
         let takes_permit = self.intent == Intent::Spend
             && self
                 .demands
-                .with(self.limiter, |_, demands| Ok(needs_permit(demands)))?;
+                .with(&self.engine.rules, |demands| Ok(needs_permit(demands)))?;
         if !takes_permit {
             return Err(Error::NoConcurrencyLimit);
         }
@@ -135,19 +136,19 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
             return Ok(Acquisition::Denied(resolved.decision));
         }
 
-        self.demands.with(self.limiter, |_, demands| {
-            let permit = Permit::new(self.limiter, demands, resolved);
+        self.demands.with(&self.engine.rules, |demands| {
+            let permit = Permit::new(self.engine, demands, resolved);
             Ok(Acquisition::Acquired(permit))
         })
     }
 
     async fn wait(&self, policy: WaitPolicy) -> Result<ResolvedDecision, Error> {
-        let clock = &self.limiter.inner.clock;
+        let clock = &self.engine.clock;
         let began = clock.now();
         let left = |max: Duration| max.saturating_sub(clock.now().since(began).into());
 
         loop {
-            let resolved = match self.start(|resolved| resolved)? {
+            let resolved = match self.start()? {
                 CheckProgress::Decided(resolved) => resolved,
                 CheckProgress::Pending(mut pending) => {
                     let result = (&mut pending.call).await;
@@ -181,10 +182,10 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
 
     /// True when only concurrency limits deny the request.
     fn waits_only_for_permits(&self, decision: &Decision) -> Result<bool, Error> {
-        self.demands.with(self.limiter, |_, demands| {
+        self.demands.with(&self.engine.rules, |demands| {
             let pairs = demands.iter().zip(decision.limits());
             let mut denying = pairs.filter(|(_, limit)| limit.is_enforced_denial());
-            Ok(denying.all(|(demand, _)| matches!(demand.quota, Quota::Concurrency(_))))
+            Ok(denying.all(|(demand, _)| matches!(demand.quota(), Quota::Concurrency(_))))
         })
     }
 
@@ -201,7 +202,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
             resolved: Some(resolved),
         };
         if wait <= left {
-            let clock = &self.limiter.inner.clock;
+            let clock = &self.engine.clock;
             clock
                 .sleep(Micros::from_duration_ceil(wait).unwrap_or(Micros::MAX))
                 .await;
@@ -246,10 +247,9 @@ impl<'a, D: Demands<'a>> QueueReservation<'_, 'a, D> {
     fn cancel(&mut self) -> ResolvedDecision {
         let resolved = self.take();
         let ResolvedDecision { decision, local } = &resolved;
-        let limiter = self.check.limiter;
-        let store = &limiter.inner.store;
+        let engine = self.check.engine;
 
-        let result = self.check.demands.with(limiter, |_, demands| {
+        let result = self.check.demands.with(&engine.rules, |demands| {
             let pairs = demands.iter().zip(decision.limits());
             let charged: SmallVec<[Demand<'_>; 4]> = pairs
                 .filter(|(_, limit)| limit.is_charged())
@@ -259,14 +259,14 @@ impl<'a, D: Demands<'a>> QueueReservation<'_, 'a, D> {
             // Refunds and releases take effect even if their futures are dropped.
             match local {
                 Some(local) => local.refund(&charged),
-                None => drop(store.refund(&charged)),
+                None => drop(engine.refund(&charged)),
             }
             let Some(permit_id) = decision.permit_id() else {
                 return Ok(());
             };
             charged.iter().for_each(|demand| match local {
                 Some(local) => _ = local.release(demand, permit_id),
-                None => drop(store.release(demand, permit_id)),
+                None => drop(engine.store_for(demand.limit).release(demand, permit_id)),
             });
             Ok(())
         });

@@ -10,9 +10,10 @@ use super::transaction::{ShardAccess, Transaction};
 use super::{Inner, KeyCap, MemoryStore, NEIGHBOURS};
 use crate::algorithm::{Outcome, PermitId};
 use crate::clock::ManualClock;
+use crate::demand::Demand;
 use crate::key::Key;
 use crate::lock::PaddedMutex;
-use crate::store::{Demand, Intent};
+use crate::store::Intent;
 use crate::time::Micros;
 
 /// The counters of a [`MemoryStore`] for the exclusive use of one thread.
@@ -24,11 +25,11 @@ use crate::time::Micros;
 /// ```
 /// use std::time::Duration;
 /// use tollgate::memory::Ledger;
-/// use tollgate::{EncodedKey, Limit, Micros};
+/// use tollgate::{Demand, EncodedKey, Limit, Micros};
 ///
-/// let rule = Limit::sliding_log("api", 2, Duration::from_secs(60)).rule()?;
-/// let key = EncodedKey::new("ann")?;
-/// let demand = rule.demand_for(&key, rule.quota(), 1);
+/// let rule = Limit::sliding_log("api", 2, Duration::from_secs(60)).validate()?;
+/// let demand = Demand::new(&rule, EncodedKey::new("ann")?);
+/// let demand = demand.as_demand();
 ///
 /// let mut ledger = Ledger::new(1_000_000);
 /// let counter = ledger.counter_id(&demand.key);
@@ -235,7 +236,7 @@ mod tests {
 
     use super::*;
     use crate::algorithm::Rate;
-    use crate::key::EncodedKey;
+    use crate::demand::DemandBuf;
     use crate::limit::{Limit, Rule};
 
     fn rules() -> Vec<Rule> {
@@ -247,7 +248,7 @@ mod tests {
             Limit::queue("queue", 3, Rate::per_second(1)),
             Limit::fixed_window("fixed", 9, minute),
         ];
-        limits.map(|limit| limit.rule().unwrap()).to_vec()
+        limits.map(|limit| limit.validate().unwrap()).to_vec()
     }
 
     proptest! {
@@ -270,10 +271,10 @@ mod tests {
             let mut ledger = Ledger::new(1_000_000);
             for (elapsed, limits, user, cost) in requests {
                 clock.advance(Duration::from_micros(elapsed));
-                let key = EncodedKey::new(["ann", "bob", "eve", "joe"][user]).unwrap();
-                let demand =
-                    |limit: &usize| rules[*limit].demand_for(&key, rules[*limit].quota(), cost);
-                let demands: Vec<Demand<'_>> = limits.iter().map(demand).collect();
+                let user = ["ann", "bob", "eve", "joe"][user];
+                let demand = |limit: &usize| DemandBuf::new(&rules[*limit], user, cost).unwrap();
+                let owned: Vec<DemandBuf> = limits.iter().map(demand).collect();
+                let demands: Vec<Demand<'_>> = owned.iter().map(DemandBuf::as_demand).collect();
                 let counters: Vec<CounterId> =
                     demands.iter().map(|demand| ledger.counter_id(&demand.key)).collect();
 
@@ -283,7 +284,9 @@ mod tests {
                 let mut outcomes = Vec::new();
                 ledger.spend(&demands, &counters, crate::Clock::now(&clock), &mut outcomes);
                 let reply = store.spend_all(&demands, Intent::Spend, PermitId::NONE);
-                prop_assert_eq!(outcomes.as_slice(), reply.outcomes.as_slice());
+                let expected: Vec<Outcome> =
+                    reply.outcomes().iter().map(|(outcome, _)| *outcome).collect();
+                prop_assert_eq!(outcomes, expected);
             }
         }
     }
@@ -293,8 +296,8 @@ mod tests {
         let rule = &rules()[1];
         let mut ledger = Ledger::new(1_000);
         for number in 0..20_000_u64 {
-            let key = EncodedKey::new(&number).unwrap();
-            let demand = rule.demand_for(&key, rule.quota(), 1);
+            let demand = DemandBuf::new(rule, number, 1).unwrap();
+            let demand = demand.as_demand();
             let counter = ledger.counter_id(&demand.key);
             ledger.spend(&[demand], &[counter], Micros::from_secs(1), &mut Vec::new());
             assert!(ledger.keys() <= 1_000);

@@ -36,10 +36,11 @@ use self::shard::{CounterShard, DemandContext, InitialState, PermitChange};
 use self::transaction::{ShardAccess, Transaction};
 use crate::algorithm::{Outcome, PermitId};
 use crate::clock::ClockSource;
-use crate::decision::Source;
+use crate::demand::Demand;
 use crate::key::Key;
 use crate::lock::{PaddedGuard, PaddedMutex};
-use crate::store::{Demand, Intent, SpendReply, Store, StoreFuture};
+use crate::store::Source;
+use crate::store::{Intent, SpendReply, Store, StoreFuture};
 use crate::time::Micros;
 
 /// Every shard is swept about this often while the store is in use.
@@ -240,7 +241,7 @@ impl Inner {
         let mut locks = self.lock_all(&fingerprints);
         let now = self.clock.now();
 
-        let mut outcomes = SmallVec::with_capacity(demands.len());
+        let mut outcomes: SmallVec<[(Outcome, Source); 1]> = SmallVec::with_capacity(demands.len());
         let transaction = Transaction {
             demands,
             fingerprints: &fingerprints,
@@ -250,9 +251,11 @@ impl Inner {
             key_cap: &self.key_cap,
             initial_state: self.initial_state,
         };
-        transaction.spend(&mut locks, |outcome| outcomes.push(outcome));
+        transaction.spend(&mut locks, |outcome| {
+            outcomes.push((outcome, Source::Store));
+        });
 
-        SpendReply::by_store(outcomes, now)
+        SpendReply::from_sources(outcomes, now)
     }
 
     fn fingerprints(&self, demands: &[Demand<'_>]) -> SmallVec<[Fingerprint; 4]> {
@@ -408,6 +411,15 @@ impl Store for MemoryStore {
         self.inner.spend_one(demand, intent, permit_id, |outcome| {
             Some((outcome, Source::Store))
         })
+    }
+
+    fn try_spend_all(
+        &self,
+        demands: &[Demand<'_>],
+        intent: Intent,
+        permit_id: PermitId,
+    ) -> Option<SpendReply> {
+        Some(self.spend_all(demands, intent, permit_id))
     }
 
     fn try_is_allowed(&self, demand: &Demand<'_>) -> Option<bool> {

@@ -10,7 +10,7 @@ use super::slot_table::SlotTable;
 use crate::algorithm::{
     Concurrency, HitLog, Outcome, PermitEntry, PermitId, Permits, Quota, SlidingLog, Verdict,
 };
-use crate::store::Demand;
+use crate::demand::Demand;
 use crate::time::Micros;
 
 /// The result of [`CounterShard::evaluate`], for [`CounterShard::commit`] while the shard stays
@@ -213,7 +213,7 @@ impl CounterShard {
         context: &DemandContext<'_>,
         map: impl FnOnce(Outcome) -> T,
     ) -> Option<T> {
-        match context.demand.quota {
+        match context.demand.quota() {
             Quota::SlidingWindow(quota) => Some(map(self.spend_in_slot(index, quota, context))),
             Quota::TokenBucket(quota) => Some(map(self.spend_in_slot(index, quota, context))),
             Quota::LeakyBucket(quota) => Some(map(self.spend_in_slot(index, quota, context))),
@@ -257,10 +257,10 @@ impl CounterShard {
 
         let slot = match index {
             Some(index) => Some(*self.slot(index)),
-            None => initial_state.slot(demand.quota, fingerprint),
+            None => initial_state.slot(demand.quota(), fingerprint),
         };
 
-        let update = match demand.quota {
+        let update = match demand.quota() {
             Quota::SlidingWindow(quota) => {
                 quota.evaluate_slot(slot.as_ref(), fingerprint, cost, now)
             }
@@ -333,7 +333,7 @@ impl CounterShard {
     ) {
         let slot = *self.slot(index);
         let cost = demand.cost;
-        let refunded = match demand.quota {
+        let refunded = match demand.quota() {
             Quota::FixedWindow(quota) => quota.refund_slot(&slot, cost, now),
             Quota::SlidingWindow(quota) => quota.refund_slot(&slot, cost, now),
             Quota::TokenBucket(quota) => quota.refund_slot(&slot, cost, now),
@@ -343,7 +343,7 @@ impl CounterShard {
                     quota.prune(log, now);
                     log.refund(cost);
                 }
-                self.update_side_slot(index, demand.quota, key_cap);
+                self.update_side_slot(index, demand.quota(), key_cap);
                 return;
             }
             Quota::Concurrency(_) => return,
@@ -360,7 +360,7 @@ impl CounterShard {
         change: PermitChange,
         context: &DemandContext<'_>,
     ) -> bool {
-        let Quota::Concurrency(quota) = context.demand.quota else {
+        let Quota::Concurrency(quota) = context.demand.quota() else {
             return false;
         };
         let slot = *self.slot(index);
@@ -375,7 +375,7 @@ impl CounterShard {
             permits.insert(PermitEntry::new(id, cost, timeout, context.now));
         }
 
-        self.update_side_slot(index, context.demand.quota, context.key_cap);
+        self.update_side_slot(index, context.demand.quota(), context.key_cap);
         removed.is_some()
     }
 
@@ -458,7 +458,7 @@ impl CounterShard {
         } = context;
 
         let index = index.unwrap_or_else(|| {
-            let state = match demand.quota {
+            let state = match demand.quota() {
                 Quota::Concurrency(_) => SideState::Permits(Permits::default()),
                 _ => SideState::Log(HitLog::default()),
             };
@@ -469,7 +469,7 @@ impl CounterShard {
         });
 
         let slot = *self.slot(index);
-        match (self.side_state_mut(&slot), demand.quota) {
+        match (self.side_state_mut(&slot), demand.quota()) {
             (Some(SideState::Permits(permits)), Quota::Concurrency(quota)) => {
                 let timeout = quota.permit_timeout;
                 permits.insert(PermitEntry::new(permit_id, demand.cost, timeout, now));
@@ -478,7 +478,7 @@ impl CounterShard {
             _ => {}
         }
 
-        self.update_side_slot(index, demand.quota, key_cap)
+        self.update_side_slot(index, demand.quota(), key_cap)
     }
 
     /// Updates the slot and the charge after a state in the side table has changed. Returns

@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::algorithm::{Quota, Rate, Verdict};
 use crate::clock::{Clock, ManualClock};
+use crate::demand::DemandBuf;
 use crate::limit::{Limit, Rule};
 
 fn store(keys_max: usize) -> (MemoryStore, ManualClock) {
@@ -17,7 +18,7 @@ fn store(keys_max: usize) -> (MemoryStore, ManualClock) {
 }
 
 fn rule(limit: &Limit) -> Rule {
-    limit.rule().unwrap()
+    limit.validate().unwrap()
 }
 
 fn bucket(capacity: u64) -> Rule {
@@ -29,17 +30,17 @@ fn bucket(capacity: u64) -> Rule {
 }
 
 fn spend(store: &MemoryStore, rule: &Rule, key: &str, cost: u64) -> Verdict {
-    let demand = rule.demand(key, cost).unwrap();
+    let demand = DemandBuf::new(rule, key, cost).unwrap();
     match store.spend(&[demand.as_demand()], Intent::Spend, PermitId::new(1)) {
-        StoreFuture::Ready(Some(Ok(reply))) => reply.outcomes[0].verdict,
+        StoreFuture::Ready(Some(Ok(reply))) => reply.outcomes()[0].0.verdict,
         other => panic!("expected a ready reply of the memory store, got {other:?}"),
     }
 }
 
 fn remaining(store: &MemoryStore, rule: &Rule, key: &str) -> u64 {
-    let demand = rule.demand(key, 0).unwrap();
+    let demand = DemandBuf::new(rule, key, 0).unwrap();
     match store.spend(&[demand.as_demand()], Intent::Peek, PermitId::NONE) {
-        StoreFuture::Ready(Some(Ok(reply))) => reply.outcomes[0].remaining,
+        StoreFuture::Ready(Some(Ok(reply))) => reply.outcomes()[0].0.remaining,
         other => panic!("expected a ready reply of the memory store, got {other:?}"),
     }
 }
@@ -225,7 +226,7 @@ fn a_million_keys_take_at_most_64_bytes_each() {
     let rule = bucket(5);
 
     for key in 0..1_000_000u32 {
-        let demand = rule.demand(key, 1).unwrap();
+        let demand = DemandBuf::new(&rule, key, 1).unwrap();
         drop(store.spend(&[demand.as_demand()], Intent::Spend, PermitId::NONE));
     }
 
@@ -242,7 +243,7 @@ fn resetting_a_key_frees_its_memory() {
     let (store, _) = store(100);
     let log = rule(&Limit::sliding_log("log", 50, Duration::from_secs(60)));
     spend(&store, &log, "ann", 1);
-    let demand = log.demand("ann", 1).unwrap();
+    let demand = DemandBuf::new(&log, "ann", 1).unwrap();
     drop(store.reset(&demand.as_demand().key));
     assert_eq!((store.keys(), store.inner.key_cap.used()), (0, 0));
 }
@@ -283,7 +284,7 @@ fn a_snapshot_restores_every_kind_of_state() {
     assert_eq!(before, after);
     assert_eq!(before, [5, 5, 5, 5, 5, 5]);
 
-    let demand = rules[5].demand("ann", 1).unwrap();
+    let demand = DemandBuf::new(&rules[5], "ann", 1).unwrap();
     assert!(matches!(
         restored.release(&demand.as_demand(), PermitId::new(1)),
         StoreFuture::Ready(Some(Ok(true)))
@@ -401,7 +402,7 @@ fn buckets_that_started_empty_are_dropped_once_they_are_full() {
 
     clock.advance(Duration::from_secs(1_800));
     assert!(spend(&store, &rule, "ann", 20).is_allowed());
-    let demand = rule.demand("bob", 30).unwrap();
+    let demand = DemandBuf::new(&rule, "bob", 30).unwrap();
     let (outcome, _) = store
         .try_spend(&demand.as_demand(), Intent::Spend, PermitId::NONE)
         .unwrap();

@@ -6,7 +6,8 @@ use super::fingerprint::Fingerprint;
 use super::key_cap::KeyCap;
 use super::shard::{CounterShard, DemandContext, Evaluation, InitialState};
 use crate::algorithm::{Outcome, PermitId};
-use crate::store::{Demand, Intent};
+use crate::demand::Demand;
+use crate::store::Intent;
 use crate::time::Micros;
 
 /// Exclusive access to the shards of a request.
@@ -42,7 +43,8 @@ impl<'a> Transaction<'a> {
             let shard = shards.shard_for(context.fingerprint);
             let index = shard.find(context.fingerprint);
             let evaluation = shard.evaluate(index, &context, self.initial_state);
-            is_charged &= context.demand.shadow || evaluation.outcome().verdict.is_allowed();
+            is_charged &=
+                context.demand.limit.is_shadow() || evaluation.outcome().verdict.is_allowed();
             evaluations.push(evaluation);
         }
 

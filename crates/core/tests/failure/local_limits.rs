@@ -146,8 +146,8 @@ fn with_limits_keeps_local_counters() {
 #[test]
 fn a_request_without_limits_is_allowed() {
     let fixture = Fixture::new([local(1)]);
-    let decision = decide(fixture.limiter.request(tollgate::store::Intent::Spend));
+    let decision = decide(fixture.limiter.request(&[], tollgate::store::Intent::Spend));
     assert!(decision.is_allowed() && decision.limits().is_empty() && decision.tightest().is_none());
-    pollster::block_on(async { fixture.limiter.refund_request().await })
+    pollster::block_on(async { fixture.limiter.refund_request(&[]).await })
         .expect("nothing to refund");
 }

@@ -258,41 +258,16 @@ fn a_peek_charges_nothing() {
 }
 
 #[test]
-fn decisions_without_an_executor_follow_the_policy_if_the_reply_is_ready() {
-    let limits = || {
-        [FailurePolicy::Allow, FailurePolicy::Deny]
-            .map(|policy| per_minute(policy.as_str(), 5, policy))
-    };
+fn a_decision_without_waiting_is_not_made_by_a_policy() {
+    for mode in [ReplyMode::Ready, ReplyMode::Pending] {
+        let limits = [per_minute("allow", 5, FailurePolicy::Allow)];
+        let fixture = Fixture::with(mode, limits, |builder| builder).unavailable();
+        let check = fixture.limiter.check("allow", "ann");
 
-    let fixture = Fixture::new(limits()).unavailable();
-    assert!(
-        fixture
-            .limiter
-            .check("allow", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_degraded()
-    );
-    assert!(fixture.limiter.check("allow", "ann").is_allowed().unwrap());
-    assert!(!fixture.limiter.check("deny", "ann").is_allowed().unwrap());
-    assert!(
-        fixture
-            .limiter
-            .check("deny", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_unavailable()
-    );
-
-    let pending = Fixture::with(ReplyMode::Pending, limits(), |builder| builder).unavailable();
-    assert!(matches!(
-        pending.limiter.check("allow", "ann").is_allowed(),
-        Err(Error::WouldBlock)
-    ));
-    assert!(matches!(
-        pending.limiter.check("allow", "ann").now_or_never(),
-        Err(Error::WouldBlock)
-    ));
+        assert!(matches!(check.try_is_allowed(), Err(Error::WouldBlock)));
+        assert!(matches!(check.try_now(), Err(Error::WouldBlock)));
+        assert!(decide(check).is_degraded());
+    }
 }
 
 #[test]

@@ -148,7 +148,7 @@ impl ConfigBounds {
         let rule = selected
             .config
             .limit
-            .rule()
+            .validate()
             .map_err(|_| JudgeError::NotConfigured)?;
         let quota: Quota = *selected.quota.unwrap_or(rule.quota());
         let configured = quota.limit();

@@ -42,7 +42,7 @@ fn on_cluster(test: impl AsyncFn(Limiter)) {
     let runtime = common::runtime();
     for flavor in [Flavor::Redis, Flavor::Valkey] {
         let cluster = Cluster::start(flavor, 3, 0);
-        let limiter = Limiter::new(common::on_cluster(&runtime, &cluster), limits());
+        let limiter = Limiter::new(common::on_cluster(&runtime, &cluster), limits()).unwrap();
         runtime.block_on(test(limiter));
 
         let immortal: Vec<_> = cluster

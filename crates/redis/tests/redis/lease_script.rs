@@ -231,13 +231,16 @@ fn compare(runtime: &Runtime, server: &Server, wanted: usize) {
         clock.set(Micros::new(
             1_798_761_600 * SECOND + dice.below(40 * 86_400 * SECOND),
         ));
-        let rule = dice.one_of(&limits).rule().expect("the numbers are valid");
+        let rule = dice
+            .one_of(&limits)
+            .validate()
+            .expect("the numbers are valid");
         let mut trace = LeaseTrace {
             runtime,
             store: &store,
             clock: &clock,
             quota: *rule.quota(),
-            demand: rule.demand(seed, 0).expect("the key is valid"),
+            demand: DemandBuf::new(&rule, seed, 0).expect("the key is valid"),
             model: Lender::new(*rule.quota()).expect("the quota can be leased"),
             leases: [HeldLease::default(); INSTANCES],
             stale: HeldLease::default(),
@@ -270,13 +273,13 @@ fn ten(runtime: &Runtime, server: &Server) -> (RedisStore, ManualClock, DemandBu
         .timeout(common::PATIENT)
         .manual_time(clock.clone());
     let rule = Limit::token_bucket("bucket", 10, Rate::per_second(10))
-        .rule()
+        .validate()
         .expect("the numbers are valid");
 
     (
         common::connected(runtime, builder),
         clock,
-        rule.demand("ann", 0).expect("the key is valid"),
+        DemandBuf::new(&rule, "ann", 0).expect("the key is valid"),
     )
 }
 

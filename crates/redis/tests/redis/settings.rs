@@ -15,7 +15,8 @@ fn decides(runtime: &tokio::runtime::Runtime, store: RedisStore) -> bool {
     let limiter = Limiter::new(
         store,
         [Limit::fixed_window("api", 1, Duration::from_mins(1))],
-    );
+    )
+    .unwrap();
 
     runtime.block_on(async {
         let first = limiter
@@ -79,7 +80,7 @@ fn use_all_commands(runtime: &tokio::runtime::Runtime, store: RedisStore) {
         Limit::sliding_log("log", 3, minute),
         Limit::concurrency("permits", 3, minute),
     ];
-    let limiter = Limiter::new(store, limits);
+    let limiter = Limiter::new(store, limits).unwrap();
 
     runtime.block_on(async {
         for limit in ["log", "permits"] {
@@ -203,7 +204,8 @@ fn a_password_is_never_shown() {
         let limiter = Limiter::new(
             store,
             [Limit::fixed_window("api", 1, Duration::from_mins(1))],
-        );
+        )
+        .unwrap();
         let decision = runtime.block_on(async { limiter.check("api", "ann").await });
         let refund = runtime.block_on(async { limiter.refund("api", "ann").await });
         output.push(format!("{limiter:?} {decision:?} {refund:?}"));

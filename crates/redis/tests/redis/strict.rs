@@ -53,9 +53,9 @@ fn quota(kind: Kind) -> Quota {
 
 fn demand(kind: Kind) -> DemandBuf {
     let rule = Limit::new("hot", quota(kind))
-        .rule()
+        .validate()
         .expect("the name is valid");
-    rule.demand("everyone", 1).expect("the key is valid")
+    DemandBuf::new(&rule, "everyone", 1).expect("the key is valid")
 }
 
 /// One outcome as a line: time, verdict, wait or retry time, remaining units, reset time.

@@ -88,7 +88,7 @@ impl Selector {
     /// If a limit is invalid. The limits of a configuration that was read without errors are valid.
     pub fn new(config: &Config) -> Self {
         let named = |limit: &LimitConfig| {
-            let rule = limit.limit.rule();
+            let rule = limit.limit.validate();
             let rule = rule.expect("a validated configuration has valid limits");
             (rule.name(), limit.clone())
         };

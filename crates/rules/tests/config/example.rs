@@ -25,7 +25,7 @@ fn named(config: &Config, name: &str) -> LimitConfig {
 }
 
 fn quota(limit: &Limit) -> Quota {
-    *limit.rule().unwrap().quota()
+    *limit.validate().unwrap().quota()
 }
 
 /// A key as in the file.
@@ -174,7 +174,7 @@ fn the_plan_has_tiers() {
 #[test]
 fn the_policies_are_set_or_default() {
     let config = example();
-    let rule = |name| named(&config, name).limit.rule().unwrap();
+    let rule = |name| named(&config, name).limit.validate().unwrap();
     for name in ["login", "login-account"] {
         assert_eq!(rule(name).on_store_failure(), FailurePolicy::Deny);
     }
@@ -340,7 +340,7 @@ fn all_fields_of_a_limit_are_read() {
     let local =
         one_limit("algorithm: leaky_bucket, capacity: 5, leak_rate: 1/10s, consistency: local")
             .unwrap();
-    let rule = named(&local, "a").limit.rule().unwrap();
+    let rule = named(&local, "a").limit.validate().unwrap();
     assert_eq!(
         *rule.quota(),
         quota(&Limit::leaky_bucket(
@@ -421,7 +421,7 @@ limits:
         ]
     );
 
-    let of = |name| named(&config, name).limit.rule().unwrap().consistency();
+    let of = |name| named(&config, name).limit.validate().unwrap().consistency();
     assert_eq!(["c", "q"].map(of), [Consistency::Strict; 2]);
     assert_eq!(
         (of("l"), of("m")),

@@ -127,7 +127,7 @@ pub(super) fn key_recipe(key: &Recipe) -> Vec<String> {
 impl<'a> LimitView<'a> {
     /// `None` only for an invalid limit, which a configuration never holds.
     fn new(limit: &'a LimitConfig, decisions: OutcomeCounts) -> Option<Self> {
-        let rule = limit.limit.rule().ok()?;
+        let rule = limit.limit.validate().ok()?;
         let conditions = limit.conditions.iter();
 
         Some(Self {

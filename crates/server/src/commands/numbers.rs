@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn quotas_are_described_in_one_line() {
-        let text = |limit: Limit| quota(limit.rule().unwrap().quota());
+        let text = |limit: Limit| quota(limit.validate().unwrap().quota());
         let minute = Duration::from_secs(60);
 
         assert_eq!(

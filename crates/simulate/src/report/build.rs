@@ -165,7 +165,7 @@ fn limit_report(
     replay: &ConfigReplay,
     labels: &ReportLabels,
 ) -> SimulatedLimitReport {
-    let rule = limit.limit.rule().ok();
+    let rule = limit.limit.validate().ok();
     let worst_minute = counts.worst_minute().map(|(at, denied)| WorstMinute {
         at: utc(at),
         denied,

@@ -57,7 +57,7 @@ impl UsagePeaks {
     pub(crate) fn new(config: &Config) -> Self {
         let mut limits = Vec::new();
         let replay = ConfigReplay::with_limits(config, |limit| {
-            let quota = limit.limit.rule().ok().map(|rule| *rule.quota());
+            let quota = limit.limit.validate().ok().map(|rule| *rule.quota());
             let quotas = quota.and_then(|quota| Some((quota, unlimited(&quota)?)));
             let Some((quota, unlimited)) = quotas else {
                 return false;
@@ -165,7 +165,7 @@ mod tests {
         let limit = Limit::sliding_window("a", 1, std::time::Duration::from_secs(60));
         LimitPeaks {
             name: "a".to_owned(),
-            quota: *limit.rule().unwrap().quota(),
+            quota: *limit.validate().unwrap().quota(),
             has_tiers: false,
             requests: 0,
             keys: (0..).zip(peaks).collect(),

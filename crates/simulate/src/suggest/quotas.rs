@@ -80,7 +80,7 @@ mod tests {
             Limit::leaky_bucket("a", 5, Rate::new(1, Duration::from_secs(7))),
             Limit::queue("a", 5, Rate::per_second(3)),
         ] {
-            let quota = *limit.rule().unwrap().quota();
+            let quota = *limit.validate().unwrap().quota();
             let high = unlimited(&quota).unwrap();
             assert!(high.limit() > 1_000, "{high:?}");
             let set = with_limit(&quota, 7).unwrap();
@@ -93,6 +93,6 @@ mod tests {
             }
         }
         let concurrency = Limit::concurrency("a", 5, minute);
-        assert_eq!(unlimited(concurrency.rule().unwrap().quota()), None);
+        assert_eq!(unlimited(concurrency.validate().unwrap().quota()), None);
     }
 }

@@ -39,7 +39,9 @@ impl<'a> Scene<'a> {
     /// A rule named after the number of the case and its role in the case.
     pub(super) fn rule(&self, part: &str, quota: impl Into<Quota>) -> Rule {
         let limit = Limit::new(format!("case-{}/{part}", self.number), quota);
-        limit.rule().expect("the cases have valid names and quotas")
+        limit
+            .validate()
+            .expect("the cases have valid names and quotas")
     }
 
     /// Checks one demand and spends it if allowed.
@@ -141,7 +143,7 @@ impl<'a> Scene<'a> {
 }
 
 pub(super) fn check(rule: &Rule, key: impl ToKey, cost: u64) -> DemandBuf {
-    rule.demand(key, cost).expect("the cases have valid keys")
+    DemandBuf::new(&rule, key, cost).expect("the cases have valid keys")
 }
 
 /// The same demand, as a shadow.

@@ -264,7 +264,7 @@ impl<'a> Replay<'a> {
             Cost::LeftAnd(more) => self.left[counter] + more,
         };
 
-        let mut demand = rule.demand("someone", cost).expect("the key is valid");
+        let mut demand = DemandBuf::new(&rule, "someone", cost).expect("the key is valid");
         demand.shadow = ask.shadow;
         demand
     }
@@ -287,7 +287,7 @@ fn rules_of(trace: &Trace) -> Vec<Vec<Rule>> {
             .iter()
             .map(|quota| Limit::new(format!("counter-{index}"), *quota));
         limits
-            .map(|limit| limit.rule().expect("the name and the quota are valid"))
+            .map(|limit| limit.validate().expect("the name and the quota are valid"))
             .collect()
     };
 

@@ -161,14 +161,14 @@ fn ideal(plan: &Plan, run: &Run) -> u64 {
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock.clone()).build();
     let rule = Limit::new("limit", plan.quota)
-        .rule()
+        .validate()
         .expect("a valid limit");
 
     let mut admitted = 0;
 
     for (at, _, cost) in &run.arrivals {
         clock.set(Micros::new(*at));
-        let demand = rule.demand("ann", *cost).expect("a valid key");
+        let demand = DemandBuf::new(&rule, "ann", *cost).expect("a valid key");
         let one = store.try_spend(&demand.as_demand(), Intent::Spend, PermitId::NONE);
         let (outcome, _) = one.expect("the embedded store does not block");
 

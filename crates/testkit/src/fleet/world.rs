@@ -65,7 +65,7 @@ pub fn run(plan: &Plan, is_verbose: bool) -> Run {
     let start = START + dice.below(1_000_000);
     let rule = Limit::new("limit", plan.quota)
         .consistency(plan.consistency)
-        .rule()
+        .validate()
         .expect("a valid limit");
     let arrivals = arrivals(plan, &mut dice, start + 1_000);
 
@@ -73,7 +73,7 @@ pub fn run(plan: &Plan, is_verbose: bool) -> Run {
         plan,
         time: TrueTime::new(start),
         queue: Queue::default(),
-        demand: rule.demand("ann", 1).expect("a valid key"),
+        demand: DemandBuf::new(&rule, "ann", 1).expect("a valid key"),
         store: Lender::new(plan.quota).expect("a limit that supports leases"),
         replicas: (0..plan.processes).map(Replica::new).collect(),
         run: Run {

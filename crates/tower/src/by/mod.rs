@@ -14,7 +14,7 @@
 //! let tenant = by::header("x-tenant").or_reject(StatusCode::BAD_REQUEST);
 //! // A tuple: each combination of tenant and caller has its own counter.
 //! let both = (tenant, caller);
-//! # let _ = tollgate_tower::RateLimitLayer::new(&tollgate::Limiter::in_memory([]), "api", both);
+//! # let _ = tollgate_tower::RateLimitLayer::new(&tollgate::Limiter::in_memory([])?, "api", both);
 //! ```
 
 mod address;
@@ -79,7 +79,7 @@ pub enum MissingKey {
 ///
 /// let limiter = Limiter::in_memory([
 ///     Limit::token_bucket("whole-site", 5_000, Rate::per_second(5_000)),
-/// ]);
+/// ])?;
 /// let layer = RateLimitLayer::new(&limiter, "whole-site", by::everyone());
 /// # let _ = layer;
 /// ```

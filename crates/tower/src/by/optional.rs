@@ -61,7 +61,7 @@ impl KeyLookup {
 /// use tollgate::{Limit, Limiter, Rate};
 /// use tollgate_tower::{RateLimitLayer, by};
 ///
-/// let limiter = Limiter::in_memory([Limit::token_bucket("api", 10, Rate::per_second(1))]);
+/// let limiter = Limiter::in_memory([Limit::token_bucket("api", 10, Rate::per_second(1))])?;
 /// let layer = RateLimitLayer::new(&limiter, "api", by::header("x-api-key"));
 /// ```
 #[derive(Clone, Copy, Debug)]

@@ -65,7 +65,7 @@ pub enum RejectionCause {
 /// use tollgate::{Limit, Limiter, Rate};
 /// use tollgate_tower::{RateLimitLayer, Rejection, by};
 ///
-/// let limiter = Limiter::in_memory([Limit::token_bucket("api", 10, Rate::per_second(1))]);
+/// let limiter = Limiter::in_memory([Limit::token_bucket("api", 10, Rate::per_second(1))])?;
 /// let layer = RateLimitLayer::new(&limiter, "api", by::everyone())
 ///     .respond_with(|rejection: &Rejection<'_>| {
 ///         if rejection.status() != StatusCode::TOO_MANY_REQUESTS {

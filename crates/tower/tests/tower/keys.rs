@@ -372,7 +372,8 @@ fn an_unknown_limit_fails_validation_and_rejects_requests() {
         two().rule("tow").expect_err("no such limit").to_string()
     );
 
-    let wrong = Limiter::in_memory([Limit::fixed_window("two", 0, crate::support::MINUTE)]);
+    let wrong =
+        Limiter::in_memory([Limit::fixed_window("two", 0, crate::support::MINUTE)]).unwrap();
     assert!(
         RateLimitLayer::new(&wrong, "two", by::everyone())
             .validate()

@@ -143,7 +143,8 @@ fn cancelled_requests_release_their_permits_on_redis() {
             Limit::concurrency("in-flight", 65_536, PERMIT_TIMEOUT),
             per_minute("calls", 1_000_000),
         ],
-    );
+    )
+    .unwrap();
     let layer =
         RateLimitLayer::new(&limits, "in-flight", by::everyone()).and("calls", by::everyone());
     let service = layer.layer(silent());

@@ -112,10 +112,7 @@ fn a_rejected_grpc_call_gets_a_grpc_status() {
     );
     assert_eq!(header(&rejected, "grpc-status"), Some("8"));
 
-    let denial = limits
-        .peek("api", ())
-        .now_or_never()
-        .expect("a known limit");
+    let denial = limits.peek("api", ()).try_now().expect("a known limit");
     let problem = Problem::denied(&denial).expect("a denial");
     assert!(problem.detail.contains("\"api\""), "{problem:?}");
     assert_eq!(header(&rejected, "grpc-message"), Some(&*problem.detail));

@@ -162,7 +162,7 @@ fn a_private_peer_is_detected() {
 
 #[test]
 fn a_misconfiguration_is_logged_once() {
-    let limits = Limiter::in_memory([Limit::fixed_window("api", 5, MINUTE)]);
+    let limits = Limiter::in_memory([Limit::fixed_window("api", 5, MINUTE)]).unwrap();
     let layer = RateLimitLayer::new(&limits, "api", by::client_address());
     let service = layer.layer(service_fn(hello));
     let lines = logged(|| {

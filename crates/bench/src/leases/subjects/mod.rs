@@ -94,7 +94,7 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
 
 /// What a reader needs to know to interpret the numbers.
 pub(super) const NOTES: [&str; 8] = [
-    "memory, leased, eventual: limiter.check(\"api\", key).now_or_never() on operating system \
+    "memory, leased, eventual: limiter.check(\"api\", key).try_now() on operating system \
      threads, one key, a token bucket that never denies or one that is used up; if the decision \
      needs a store call, the thread waits for the store, and that time counts. memory is the \
      embedded store; the others share one server.",

@@ -61,7 +61,7 @@ impl SharedLimiter {
 /// Decides without a store call if possible, otherwise waits for the store.
 #[inline]
 fn ask(limiter: &Limiter, runtime: &Handle, key: &str) -> io::Result<SubjectDecision> {
-    match limiter.check(LIMIT, key).now_or_never() {
+    match limiter.check(LIMIT, key).try_now() {
         Ok(decision) => Ok(SubjectDecision {
             is_allowed: decision.is_allowed(),
             is_local: true,
@@ -92,7 +92,7 @@ pub(in super::super) struct Memory {
 impl Memory {
     pub(in super::super) fn new(limit: Limit) -> io::Result<Self> {
         Ok(Self {
-            limiter: Limiter::new(MemoryStore::new(), [limit]),
+            limiter: Limiter::new(MemoryStore::new(), [limit]).expect("valid limits"),
             runtime: super::runtime()?,
         })
     }

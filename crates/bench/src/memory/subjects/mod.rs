@@ -109,7 +109,7 @@ pub(super) fn flooded() -> Vec<Box<dyn Entrant>> {
 
 /// What a reader needs to know to interpret the numbers.
 pub(super) const NOTES: [&str; 8] = [
-    "tollgate: the token bucket, limiter.check(\"api\", key).now_or_never(), a full decision. \
+    "tollgate: the token bucket, limiter.check(\"api\", key).try_now(), a full decision. \
      tollgate-is-allowed: a limit looked up once, api.check(key).is_allowed(), is_allowed only. \
      tollgate-sliding: the sliding window, a full decision.",
     "governor: DashMap and SipHash, default settings; governor-ahash: DashMap and aHash; \

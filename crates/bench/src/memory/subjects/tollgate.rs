@@ -34,14 +34,14 @@ impl Tollgate {
             .keys_max(setup.keys_max as usize)
             .build();
         Self {
-            limiter: Limiter::new(store.clone(), [limit]),
+            limiter: Limiter::new(store.clone(), [limit]).expect("valid limits"),
             store,
         }
     }
 
     #[inline]
     fn allow(&self, key: &str) -> bool {
-        let decision = self.limiter.check("api", key).now_or_never();
+        let decision = self.limiter.check("api", key).try_now();
         decision
             .expect("the limit exists and the key is short")
             .is_allowed()

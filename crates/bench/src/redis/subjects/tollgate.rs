@@ -34,7 +34,7 @@ pub(super) async fn connect(
     if !store.ready(PATIENCE).await {
         return Err(io::Error::other("the store did not connect"));
     }
-    let limiter = Limiter::new(store.clone(), [check_script::limit()]);
+    let limiter = Limiter::new(store.clone(), [check_script::limit()]).expect("valid limits");
     let names: Arc<[String]> = (0..keys).map(check_script::name).collect();
     let callers = (0..callers)
         .map(|_| TollgateCaller {

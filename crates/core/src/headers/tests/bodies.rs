@@ -10,7 +10,7 @@ pub(super) fn one_line(golden: &str) -> String {
 #[test]
 fn an_allowed_request_has_the_documented_members() {
     let (limiter, _) = limiter([Limit::fixed_window("login", 5, 15 * MINUTE)]);
-    let decision = limiter.check("login", "ann").now_or_never().unwrap();
+    let decision = limiter.check("login", "ann").try_now().unwrap();
 
     let expected = r#"{"allowed":true,"source":"store","degraded":false,"wait_ms":0,"limits":[
         {"name":"login","limit":5,"remaining":4,"reset_after_ms":900000,"retry_after_ms":null}]}"#;
@@ -23,7 +23,7 @@ fn an_allowed_request_has_the_documented_members() {
 fn a_queue_reports_how_long_to_wait() {
     let (limiter, _) = limiter([Limit::queue("partner", 5, Rate::per_second(3))]);
     assert!(is_allowed(limiter.check("partner", "ann")));
-    let decision = limiter.check("partner", "ann").now_or_never().unwrap();
+    let decision = limiter.check("partner", "ann").try_now().unwrap();
 
     assert_eq!(decision.wait(), Duration::from_micros(333_334));
     assert_eq!(DecisionBody::new(&decision).wait_ms, 334);
@@ -32,7 +32,7 @@ fn a_queue_reports_how_long_to_wait() {
 #[test]
 fn a_permit_is_reported_for_release() {
     let (limiter, _) = limiter([Limit::concurrency("in-flight", 1, MINUTE)]);
-    let allowed = limiter.check("in-flight", "ann").now_or_never().unwrap();
+    let allowed = limiter.check("in-flight", "ann").try_now().unwrap();
     let permit = DecisionBody::new(&allowed).permit.unwrap();
     assert_eq!(permit.len(), 32);
     assert_eq!(
@@ -40,7 +40,7 @@ fn a_permit_is_reported_for_release() {
         allowed.permit_id().map(crate::PermitId::get)
     );
 
-    let denied = limiter.check("in-flight", "ann").now_or_never().unwrap();
+    let denied = limiter.check("in-flight", "ann").try_now().unwrap();
     assert_eq!(DecisionBody::new(&denied).permit, None);
     assert!(!DecisionBody::new(&denied).to_json().contains("permit\":"));
 }
@@ -58,7 +58,7 @@ fn a_denial_by_two_limits_lists_both_and_details_the_longer() {
             .check("burst", "ann")
             .and("daily", "ann")
             .and("trial", "ann")
-            .now_or_never()
+            .try_now()
             .unwrap()
     };
     assert!(check().is_allowed());
@@ -83,11 +83,7 @@ fn a_denial_by_two_limits_lists_both_and_details_the_longer() {
 #[test]
 fn a_request_that_can_never_pass_is_reported_as_such() {
     let (limiter, _) = limiter([Limit::fixed_window("api", 100, MINUTE)]);
-    let decision = limiter
-        .check("api", "ann")
-        .cost(101)
-        .now_or_never()
-        .unwrap();
+    let decision = limiter.check("api", "ann").cost(101).try_now().unwrap();
 
     let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",
         "title":"Request cannot be satisfied as assigned quota has been exceeded",
@@ -110,7 +106,7 @@ fn a_limit_that_denies_two_keys_is_listed_once() {
         limiter
             .check("login", "ip")
             .and("login", "email")
-            .now_or_never()
+            .try_now()
             .unwrap()
     };
 
@@ -138,9 +134,9 @@ fn bodies_are_equal_to_what_serde_writes() {
     };
 
     let (allowed, denied, never) = (
-        check(1).now_or_never().unwrap(),
-        check(1).now_or_never().unwrap(),
-        check(2).now_or_never().unwrap(),
+        check(1).try_now().unwrap(),
+        check(1).try_now().unwrap(),
+        check(2).try_now().unwrap(),
     );
 
     for decision in [&allowed, &denied, &never] {

@@ -3,8 +3,14 @@
 
 use super::bodies::one_line;
 use super::*;
+use crate::limiter::{Check, Demands};
 use crate::store::{Intent, SpendReply, StoreFuture};
-use crate::{Demand, FailurePolicy, Key, PermitId, Store, StoreError};
+use crate::{Decision, Demand, FailurePolicy, Key, PermitId, Store, StoreError};
+
+/// Waits for a decision, which the store's failure makes a policy decide.
+pub(super) fn decide<'a, D: Demands<'a> + Unpin>(check: Check<'a, D>) -> Decision {
+    pollster::block_on(check.into_future()).unwrap()
+}
 
 /// A store whose calls all time out.
 #[derive(Debug)]
@@ -56,11 +62,7 @@ fn window(name: &str, limit: u64, policy: FailurePolicy) -> Limit {
 #[test]
 fn policy_allow_reports_a_full_budget() {
     let limiter = limiter([window("burst", 100, FailurePolicy::Allow)]);
-    let decision = limiter
-        .check("burst", "ann")
-        .cost(50)
-        .now_or_never()
-        .unwrap();
+    let decision = decide(limiter.check("burst", "ann").cost(50));
 
     let expected = r#"RateLimit-Policy: "burst";q=100;w=60
 RateLimit: "burst";r=100;t=0
@@ -81,7 +83,7 @@ X-RateLimit-Fallback: true
 #[test]
 fn policy_deny_is_status_503() {
     let limiter = limiter([window("login", 5, FailurePolicy::Deny)]);
-    let decision = limiter.check("login", "ann").now_or_never().unwrap();
+    let decision = decide(limiter.check("login", "ann"));
 
     let expected = r#"RateLimit-Policy: "login";q=5;w=60
 RateLimit: "login";r=0;t=1
@@ -112,7 +114,7 @@ X-RateLimit-Fallback: true
 #[test]
 fn policy_local_is_status_429() {
     let limiter = limiter([window("api", 4, FailurePolicy::Local)]);
-    let decision = limiter.check("api", "ann").now_or_never().unwrap();
+    let decision = decide(limiter.check("api", "ann"));
 
     let expected = r#"RateLimit-Policy: "api";q=2;w=60
 RateLimit: "api";r=0;t=30
@@ -142,11 +144,7 @@ X-RateLimit-Fallback: true
 #[test]
 fn a_request_that_can_never_pass_is_status_429() {
     let limiter = limiter([window("login", 5, FailurePolicy::Deny)]);
-    let decision = limiter
-        .check("login", "ann")
-        .cost(6)
-        .now_or_never()
-        .unwrap();
+    let decision = decide(limiter.check("login", "ann").cost(6));
 
     let problem = Problem::denied(&decision).unwrap();
     assert_eq!((problem.status, problem.kind), (429, QUOTA_EXCEEDED));

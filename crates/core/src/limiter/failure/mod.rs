@@ -13,25 +13,18 @@ pub(super) use local_fallback::LocalFallback;
 pub(super) use monitor::StoreMonitor;
 pub use monitor::{Health, StoreErrors};
 
-use super::{Inner, split_store};
-use crate::algorithm::{Outcome, PermitId, Quota, Verdict};
-use crate::decision::{Decision, LimitOutcome, Source};
-use crate::limit::{FailurePolicy, Rule};
+use super::store_part::StorePart;
+use crate::algorithm::{Outcome, PermitId, Verdict};
+use crate::decision::{Decision, LimitOutcome};
+use crate::demand::Demand;
+use crate::limit::FailurePolicy;
 use crate::memory::MemoryStore;
-use crate::store::{Demand, Intent, StoreError};
+use crate::store::{Intent, PartList, Source};
 use crate::time::Micros;
 
 /// The retry time of a limit that denies because the store is unavailable. Stores notice their
 /// recovery within this time.
 const RECOVERY_TIME: Micros = Micros::from_secs(1);
-
-/// The outcomes of the demands that are counted in this process, in order.
-struct FallbackOutcomes {
-    /// Of the limits whose consistency is `Local`.
-    local_limits: SmallVec<[Outcome; 1]>,
-    /// Of the limits whose failure policy is `Local`, each with this process's share of the quota.
-    shares: SmallVec<[(Quota, Outcome); 1]>,
-}
 
 /// A decision. If the store failed, also the local counters that it was charged to.
 #[derive(Debug)]
@@ -40,166 +33,154 @@ pub(super) struct ResolvedDecision {
     pub(super) local: Option<LocalFallback>,
 }
 
-/// A request as it is sent to the store, with the rule of each demand.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct StoreRequest<'q> {
-    pub(super) rules: &'q [&'q Rule],
-    pub(super) demands: &'q [Demand<'q>],
-    pub(super) intent: Intent,
-    pub(super) permit_id: Option<PermitId>,
+/// Where requests are counted while the store is unavailable.
+pub(super) struct FallbackStores<'a> {
+    /// For limits whose failure policy is `Local`: this process's share of each.
+    pub(super) shares: &'a LocalFallback,
+    /// For limits whose consistency is `Local`.
+    pub(super) local_limits: &'a MemoryStore,
 }
 
-impl Inner {
-    /// Decides a request by the limits' failure policies, because the store failed.
-    #[cold]
-    pub(super) fn fall_back(
-        &self,
-        request: &StoreRequest<'_>,
-        error: &StoreError,
-    ) -> ResolvedDecision {
-        let now = self.clock.now();
-        let local = self.monitor.record_failure(error, now, || {
-            LocalFallback::new(self.replicas, self.clock.clone(), now)
-        });
-
-        let decision = request.decide(&local, self.local_store.as_ref());
-        self.monitor.count_decision(&decision);
-        ResolvedDecision {
-            decision,
-            local: Some(local),
-        }
-    }
+/// How a demand is decided while the store is unavailable.
+enum DemandFallback<'d> {
+    /// By the policy alone.
+    Fixed(Outcome),
+    /// In this process, by the share of the limit.
+    Share(Demand<'d>),
+    /// In this process, as always: the limit is local.
+    LocalLimit(Demand<'d>),
 }
 
-impl StoreRequest<'_> {
-    fn decide(&self, local: &LocalFallback, local_store: Option<&MemoryStore>) -> Decision {
-        let pairs = self.rules.iter().zip(self.demands);
-        let fixed: SmallVec<[Option<Outcome>; 4]> = pairs
-            .map(|(rule, demand)| {
-                if demand.key.is_local() {
-                    None
-                } else {
-                    policy_outcome(rule.on_store_failure(), demand)
-                }
-            })
-            .collect();
-
-        let counted = self.count(&fixed, local, local_store);
-        let mut local_limits = counted.local_limits.into_iter();
-        let mut shares = counted.shares.into_iter();
-
-        let rows = self.rules.iter().zip(self.demands).zip(&fixed);
-        let limits = rows.map(|((rule, demand), fixed)| {
-            if demand.key.is_local() {
-                let outcome = local_limits.next().expect("every local limit was counted");
-                return LimitOutcome::new(rule.name(), demand, outcome, Source::Local);
-            }
-
-            let (quota, outcome) = match fixed {
-                Some(outcome) => (*demand.quota, *outcome),
-                None => shares.next().expect("every other demand was counted"),
-            };
-            let demand = Demand {
-                quota: &quota,
-                ..*demand
-            };
-            LimitOutcome::new(rule.name(), &demand, outcome, Source::Fallback)
-                .with_fallback(rule.on_store_failure())
-        });
-        let limits: SmallVec<[LimitOutcome; 1]> = limits.collect();
-
-        let permit_id = self.permit_id.filter(|_| self.takes_permit(&limits));
-        Decision::new(limits, Source::Fallback, permit_id)
-    }
-
-    /// Counts the demands without a fixed outcome in this process: those of local limits, and those
-    /// whose policy is to count a share. All are charged, or none. If a policy denies the request,
-    /// nothing is charged.
-    fn count(
+impl FallbackStores<'_> {
+    /// Decides a request: all demands that are counted are charged, or none. If a policy denies the
+    /// request, nothing is charged.
+    pub(super) fn decide(
         &self,
-        fixed: &[Option<Outcome>],
-        local: &LocalFallback,
-        local_store: Option<&MemoryStore>,
-    ) -> FallbackOutcomes {
-        let mut intent = if self.is_denied_by_policy(fixed) {
+        demands: &[Demand<'_>],
+        intent: Intent,
+        permit_id: Option<PermitId>,
+    ) -> Decision {
+        let fallbacks: SmallVec<[DemandFallback<'_>; 4]> =
+            demands.iter().map(DemandFallback::new).collect();
+
+        let is_denied_by_policy = demands.iter().zip(&fallbacks).any(|(demand, fallback)| {
+            let is_denial =
+                matches!(fallback, DemandFallback::Fixed(fixed) if !fixed.verdict.is_allowed());
+            is_denial && !demand.limit.is_shadow()
+        });
+        let intent = if is_denied_by_policy {
             Intent::Peek
         } else {
-            self.intent
+            intent
         };
-        let permit_id = self.permit_id.unwrap_or(PermitId::NONE);
 
-        let pairs = self.demands.iter().zip(fixed);
-        let open: SmallVec<[Demand<'_>; 4]> = pairs
-            .filter(|(_, outcome)| outcome.is_none())
-            .map(|(demand, _)| *demand)
+        let mut counted = self.count(&fallbacks, intent, permit_id.unwrap_or(PermitId::NONE));
+        let rows = demands.iter().zip(&fallbacks);
+        let limits: SmallVec<[LimitOutcome; 1]> = rows
+            .map(|(demand, fallback)| fallback.limit_outcome(demand, &mut counted))
             .collect();
-        let (local_demands, share_demands) = split_store::split(&open);
-        let Some(local_store) = local_store.filter(|_| !local_demands.is_empty()) else {
-            return FallbackOutcomes {
-                local_limits: SmallVec::new(),
-                shares: local.spend(&share_demands, intent, permit_id),
-            };
-        };
 
-        let mut local_limits = local_store
-            .spend_all(&local_demands, intent, permit_id)
-            .outcomes;
-        if split_store::is_denied(&local_demands, &local_limits) {
-            intent = Intent::Peek;
-        }
-
-        let shares = local.spend(&share_demands, intent, permit_id);
-        let outcomes: SmallVec<[Outcome; 1]> = shares.iter().map(|(_, outcome)| *outcome).collect();
-
-        // A share denied the request: undo what the local limits have spent.
-        if intent == Intent::Spend && split_store::is_denied(&share_demands, &outcomes) {
-            split_store::undo_spend(local_store, &local_demands, permit_id);
-            local_limits = local_store
-                .spend_all(&local_demands, Intent::Peek, permit_id)
-                .outcomes;
-        }
-
-        FallbackOutcomes {
-            local_limits,
-            shares,
-        }
+        // A limit whose policy is `Allow` grants no permit.
+        let mut pairs = demands.iter().zip(&limits);
+        let takes_permit = pairs.any(|(demand, limit)| demand.needs_permit() && limit.is_charged());
+        Decision::new(limits, Source::Fallback, permit_id.filter(|_| takes_permit))
     }
 
-    /// True when the policy of a limit, not of a shadow limit, denies the request.
-    fn is_denied_by_policy(&self, fixed: &[Option<Outcome>]) -> bool {
-        let mut pairs = self.demands.iter().zip(fixed);
-        pairs.any(|(demand, outcome)| {
-            !demand.shadow && outcome.is_some_and(|outcome| !outcome.verdict.is_allowed())
-        })
-    }
+    /// The outcomes of the demands that are counted in this process, in order.
+    fn count(
+        &self,
+        fallbacks: &[DemandFallback<'_>],
+        intent: Intent,
+        permit_id: PermitId,
+    ) -> impl Iterator<Item = Outcome> + use<> {
+        let indexed = || fallbacks.iter().enumerate();
+        let local_limits = indexed().filter_map(|(index, fallback)| match fallback {
+            DemandFallback::LocalLimit(demand) => Some((index, demand)),
+            _ => None,
+        });
+        let shares = indexed().filter_map(|(index, fallback)| match fallback {
+            DemandFallback::Share(demand) => Some((index, demand)),
+            _ => None,
+        });
 
-    /// True when a limit counted in this process granted a permit. A limit whose policy is `Allow`
-    /// grants none.
-    fn takes_permit(&self, limits: &[LimitOutcome]) -> bool {
-        let mut pairs = self.demands.iter().zip(limits);
-        pairs.any(|(demand, limit)| demand.needs_permit() && limit.is_charged())
+        let mut parts = PartList::new(permit_id);
+        let local_part = StorePart::Memory(self.local_limits, Source::Local);
+        parts.push(local_part, local_limits);
+        let share_part = StorePart::Memory(&self.shares.store, Source::Fallback);
+        parts.push(share_part, shares);
+
+        let reply = parts.spend(intent).now().and_then(Result::ok);
+        let outcomes = reply.expect("memory stores reply without waiting");
+        let outcomes: SmallVec<[Outcome; 4]> = outcomes
+            .outcomes()
+            .iter()
+            .map(|(outcome, _)| *outcome)
+            .collect();
+        outcomes.into_iter()
     }
 }
 
-/// The outcome that follows from the policy alone; `None` when the limit must be counted.
-fn policy_outcome(policy: FailurePolicy, demand: &Demand<'_>) -> Option<Outcome> {
-    let limit = demand.quota.limit();
+impl<'d> DemandFallback<'d> {
+    fn new(demand: &Demand<'d>) -> Self {
+        let policy = demand.limit.on_store_failure();
+        if demand.key.is_local() {
+            Self::LocalLimit(*demand)
+        } else if policy == FailurePolicy::Local {
+            Self::Share(LocalFallback::share(demand))
+        } else {
+            Self::Fixed(policy_outcome(policy, demand))
+        }
+    }
+
+    fn limit_outcome(
+        &self,
+        demand: &Demand<'_>,
+        counted: &mut impl Iterator<Item = Outcome>,
+    ) -> LimitOutcome {
+        let mut next = || counted.next().expect("every other demand was counted");
+        let (demand, outcome) = match self {
+            Self::LocalLimit(_) => return LimitOutcome::new(demand, next(), Source::Local),
+            Self::Share(share) => (share, deny_until_recovery(demand, next())),
+            Self::Fixed(outcome) => (demand, *outcome),
+        };
+
+        LimitOutcome::new(demand, outcome, Source::Fallback)
+            .with_fallback(demand.limit.on_store_failure())
+    }
+}
+
+/// Turns "never" into a denial until the store's recovery, if the cost exceeds only the share and
+/// not the whole limit.
+fn deny_until_recovery(whole: &Demand<'_>, outcome: Outcome) -> Outcome {
+    if outcome.verdict == Verdict::Never && whole.cost <= whole.quota().limit() {
+        return Outcome {
+            verdict: Verdict::Deny {
+                retry_after: RECOVERY_TIME,
+            },
+            ..outcome
+        };
+    }
+    outcome
+}
+
+/// The outcome that follows from a policy other than `Local`.
+fn policy_outcome(policy: FailurePolicy, demand: &Demand<'_>) -> Outcome {
+    let limit = demand.quota().limit();
     let denial = Verdict::Deny {
         retry_after: RECOVERY_TIME,
     };
 
     let (verdict, remaining, reset_after) = match policy {
-        FailurePolicy::Local => return None,
         // Such a request cannot pass, whether the store is available or not.
         _ if demand.cost > limit => (Verdict::Never, limit, Micros::ZERO),
-        FailurePolicy::Allow => (Verdict::ALLOW, limit, Micros::ZERO),
         FailurePolicy::Deny => (denial, 0, RECOVERY_TIME),
+        FailurePolicy::Allow | FailurePolicy::Local => (Verdict::ALLOW, limit, Micros::ZERO),
     };
 
-    Some(Outcome {
+    Outcome {
         verdict,
         limit,
         remaining,
         reset_after,
-    })
+    }
 }

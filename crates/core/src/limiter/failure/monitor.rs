@@ -136,7 +136,7 @@ impl StoreMonitor {
 
     /// Records that the store failed and a request falls back to its limits' policies. Returns the
     /// local counters of the outage; if the outage begins now, they are created by `create`.
-    pub(super) fn record_failure(
+    pub(in crate::limiter) fn record_failure(
         &self,
         error: &StoreError,
         now: Micros,
@@ -173,7 +173,7 @@ impl StoreMonitor {
     }
 
     /// Counts a decision by failure policies.
-    pub(super) fn count_decision(&self, decision: &Decision) {
+    pub(in crate::limiter) fn count_decision(&self, decision: &Decision) {
         let counter = if decision.is_allowed() {
             &self.allowed
         } else {

@@ -133,7 +133,7 @@ fn worst(all: impl Iterator<Item = LimitExcess>) -> Option<LimitExcess> {
 fn limited() -> Vec<(&'static str, Rule)> {
     let rules = limits()
         .into_iter()
-        .map(|limit| limit.rule().expect("the limits are valid"));
+        .map(|limit| limit.validate().expect("the limits are valid"));
     let named = super::subjects::LIMITS.into_iter().zip(rules);
     named
         .inspect(|(name, rule)| assert!(*name == &*rule.name() && *name != LEDGER))

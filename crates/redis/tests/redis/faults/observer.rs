@@ -25,7 +25,7 @@ impl Observer {
             .timeout(PATIENT)
             .build()
             .expect("the settings are valid");
-        let limiter = Limiter::new(store.clone(), subjects::limits());
+        let limiter = Limiter::new(store.clone(), subjects::limits()).unwrap();
 
         Self {
             runtime: runtime.handle().clone(),
@@ -83,9 +83,9 @@ impl Observer {
 /// The error of a store call, with its causes. `None` if the call succeeds.
 pub(crate) async fn store_error(store: &RedisStore) -> Option<String> {
     let [.., ledger] = subjects::limits();
-    let rule = ledger.rule().expect("the limits are valid");
+    let rule = ledger.validate().expect("the limits are valid");
     // A key that the load does not use. It is charged, because some faults affect writes only.
-    let demand = rule.demand("observer", 1).expect("the key is valid");
+    let demand = DemandBuf::new(&rule, "observer", 1).expect("the key is valid");
     let error = store
         .spend(&[demand.as_demand()], Intent::Spend, PermitId::NONE)
         .await

@@ -90,7 +90,7 @@ impl LimitExplanation {
         explanation: &Explanation<'_>,
         hashed: &[Attribute],
     ) -> Self {
-        let rule = limit.limit.rule().ok();
+        let rule = limit.limit.validate().ok();
 
         let (applicability, reason, demand) = match explanation {
             Explanation::Applies {

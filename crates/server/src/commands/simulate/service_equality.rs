@@ -249,7 +249,7 @@ fn to_json(decision: &ReplayDecision<'_>) -> Value {
             if selected
                 .config
                 .limit
-                .rule()
+                .validate()
                 .is_ok_and(|rule| rule.is_shadow())
             {
                 limit["shadow"] = true.into();

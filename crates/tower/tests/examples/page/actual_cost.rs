@@ -36,7 +36,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_application_reports_the_actual_cost() {
-        let limiter = Limiter::in_memory([Limit::token_bucket("tokens", 100, Rate::per_day(1))]);
+        let limiter =
+            Limiter::in_memory([Limit::token_bucket("tokens", 100, Rate::per_day(1))]).unwrap();
         let app = Router::new()
             .route("/", on_get(generate))
             .layer(token_budget(&limiter));
@@ -49,7 +50,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_response_determines_the_cost() {
-        let limiter = Limiter::in_memory([Limit::token_bucket("rows", 100, Rate::per_day(1))]);
+        let limiter =
+            Limiter::in_memory([Limit::token_bucket("rows", 100, Rate::per_day(1))]).unwrap();
         let layer = RateLimitLayer::new(&limiter, "rows", by::everyone())
             .cost(|_| 50)
             .settle(|response| response.header("x-cost")?.parse().ok());

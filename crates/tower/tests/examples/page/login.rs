@@ -66,7 +66,7 @@ mod tests {
 
     #[tokio::test]
     async fn successful_logins_are_free_and_wrong_passwords_are_limited() {
-        let app = login_routes(&Limiter::in_memory(login_limits()));
+        let app = login_routes(&Limiter::in_memory(login_limits()).unwrap());
         for _ in 0..10 {
             let email = "Ann@example.com";
             assert_eq!(status(&app, email, "correct horse").await, 200);
@@ -81,7 +81,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_that_tries_many_accounts_is_limited() {
-        let app = login_routes(&Limiter::in_memory(login_limits()));
+        let app = login_routes(&Limiter::in_memory(login_limits()).unwrap());
         for account in 0..50 {
             let email = format!("user-{account}@example.com");
             assert_eq!(status(&app, &email, "?").await, 401);

@@ -30,7 +30,8 @@ mod tests {
         let limiter = Limiter::in_memory([
             Limit::token_bucket("per-key", 10, Rate::per_day(1)),
             Limit::token_bucket("per-address", 3, Rate::per_day(1)),
-        ]);
+        ])
+        .unwrap();
         let layer = per_key_and_address(&limiter).validate();
         let hello = on_get(async || "Hello.");
         let app = Router::new()

@@ -8,7 +8,7 @@ use tower::Layer as _;
 
 fn limited_client<C>(client: C) -> OutgoingService<C> {
     // The partner allows 10 calls per second; ours wait for up to 30 seconds.
-    let limiter = Limiter::in_memory([Limit::queue("partner", 300, Rate::per_second(10))]);
+    let limiter = Limiter::in_memory([Limit::queue("partner", 300, Rate::per_second(10))]).unwrap();
     let layer = RateLimitLayer::new(&limiter, "partner", by::everyone())
         .wait_up_to(Duration::from_secs(30))
         .outgoing();

@@ -29,7 +29,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_rejection_can_be_a_custom_page_and_hooks_are_called() {
-        let limiter = Limiter::in_memory([Limit::token_bucket("api", 1, Rate::per_day(1))]);
+        let limiter =
+            Limiter::in_memory([Limit::token_bucket("api", 1, Rate::per_day(1))]).unwrap();
         let (allowed, denied) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let layer = with_html_page(RateLimitLayer::new(&limiter, "api", by::everyone()))
             .on_allowed({

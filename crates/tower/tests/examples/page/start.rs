@@ -18,7 +18,8 @@ fn app(limiter: &Limiter) -> Router {
 
 #[tokio::main]
 async fn main() -> std::io::Result<()> {
-    let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
+    let limiter =
+        Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]).unwrap();
     let listener = TcpListener::bind("127.0.0.1:3000").await?;
 
     // `by::client_address()` needs the peer address of each connection.
@@ -37,7 +38,7 @@ mod server_tests {
     #[test]
     fn the_first_example_limits_an_application() {
         let limit = Limit::sliding_window("api", 100, Duration::from_secs(60));
-        let app = app(&Limiter::in_memory([limit]));
+        let app = app(&Limiter::in_memory([limit]).unwrap());
         let server = TestServer::start(async move |listener| {
             let service = app.into_make_service_with_connect_info::<SocketAddr>();
             axum::serve(listener, service).await

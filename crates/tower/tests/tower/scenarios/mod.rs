@@ -46,7 +46,7 @@ impl Site {
             "the server is there"
         );
 
-        Limiter::new(store, limits)
+        Limiter::new(store, limits).unwrap()
     }
 
     /// Serves one replica on a free port.

@@ -34,7 +34,8 @@ mod tests {
 
     #[tokio::test]
     async fn users_have_the_quota_of_their_tier() {
-        let limiter = Limiter::in_memory([Limit::token_bucket("plan", 10, Rate::per_second(1))]);
+        let limiter =
+            Limiter::in_memory([Limit::token_bucket("plan", 10, Rate::per_second(1))]).unwrap();
         let layer = with_user_lookup(per_user(&limiter).expect("a valid quota"));
         let app = Router::new()
             .route("/", on_get(async || "Hello."))

@@ -1,0 +1,255 @@
+//! The store interface: spend all demands of a request in one atomic step, or none of them.
+//!
+//! A store keeps counters and the time. It takes demands and returns outcomes in a single round
+//! trip. It knows nothing of limit names, HTTP or failure policies.
+
+mod error;
+mod parts;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use smallvec::SmallVec;
+
+pub use error::StoreError;
+pub use parts::{Part, PartList};
+
+use crate::algorithm::{Outcome, PermitId};
+use crate::demand::Demand;
+use crate::key::Key;
+use crate::time::Micros;
+
+/// The maximum number of demands in one request.
+pub const DEMANDS_MAX: usize = 16;
+
+/// Whether an allowed request is charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// Charge the request if it is allowed.
+    Spend,
+    /// Charge nothing; only report what would happen.
+    Peek,
+}
+
+/// The store's reply to a request: one outcome per demand, in the order of the request.
+#[derive(Clone, Debug)]
+pub struct SpendReply {
+    outcomes: SmallVec<[(Outcome, Source); 1]>,
+    /// When the decision was made, on the store's timeline.
+    pub at: Micros,
+}
+
+impl SpendReply {
+    /// A reply in which every outcome came from the same source.
+    #[inline]
+    pub fn new(outcomes: impl IntoIterator<Item = Outcome>, source: Source, at: Micros) -> Self {
+        let outcomes = outcomes.into_iter();
+        Self::from_sources(outcomes.map(|outcome| (outcome, source)), at)
+    }
+
+    /// A reply whose outcomes came from different sources.
+    #[inline]
+    pub fn from_sources(outcomes: impl IntoIterator<Item = (Outcome, Source)>, at: Micros) -> Self {
+        Self {
+            outcomes: outcomes.into_iter().collect(),
+            at,
+        }
+    }
+
+    /// The outcome of each demand, and where it came from. `remaining` and `reset_after` describe
+    /// the counter after the request. If the request was a peek, or another limit denied it, a
+    /// limit that would allow it still reports [`Allow`](crate::Verdict::Allow) and keeps its
+    /// units.
+    #[inline]
+    pub fn outcomes(&self) -> &[(Outcome, Source)] {
+        &self.outcomes
+    }
+
+    /// The outcomes, to be corrected.
+    pub fn outcomes_mut(&mut self) -> &mut [(Outcome, Source)] {
+        &mut self.outcomes
+    }
+
+    /// The demands that were charged, if the request was a spend and is allowed: those with a cost,
+    /// except on shadow limits that would have denied them.
+    pub fn charged<'d>(&self, demands: &[Demand<'d>]) -> Vec<Demand<'d>> {
+        let pairs = demands.iter().zip(&self.outcomes);
+        pairs
+            .filter(|(demand, (outcome, _))| demand.cost > 0 && outcome.verdict.is_allowed())
+            .map(|(demand, _)| *demand)
+            .collect()
+    }
+
+    /// True when a demand that is not on a shadow limit is denied.
+    pub fn is_denied(&self, demands: &[Demand<'_>]) -> bool {
+        let mut pairs = demands.iter().zip(&self.outcomes);
+        pairs.any(|(demand, (outcome, _))| {
+            !demand.limit.is_shadow() && !outcome.verdict.is_allowed()
+        })
+    }
+}
+
+/// Where a decision or an outcome came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// The store.
+    Store,
+    /// Units leased from the store in advance.
+    Lease,
+    /// An earlier denial by the store that still applies.
+    DenyCache,
+    /// The limit's failure policy, because the store was unavailable.
+    Fallback,
+    /// A counter of this process: the limit's consistency is
+    /// [`Local`](crate::Consistency::Local).
+    Local,
+}
+
+impl Source {
+    /// The name used in response bodies and metrics: `store`, `lease`, `deny_cache`, `fallback` or
+    /// `local`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Lease => "lease",
+            Self::DenyCache => "deny_cache",
+            Self::Fallback => "fallback",
+            Self::Local => "local",
+        }
+    }
+}
+
+/// Keeps counters. Every method is one atomic step: if a [`StoreFuture`] is dropped before it is
+/// ready, the step has been done completely or not at all.
+///
+/// A store must reply within a deadline of its own, with an error if necessary: the limiter sets no
+/// timer. What a limit does on an error is configured per limit, see
+/// [`FailurePolicy`](crate::FailurePolicy).
+pub trait Store: Send + Sync + fmt::Debug {
+    /// Spends 1 to [`DEMANDS_MAX`] demands, no two of them on the same counter: all of them, or
+    /// none if any demand that is not a shadow is denied. Demands on concurrency limits take their
+    /// permits under `permit_id`.
+    fn spend<'a>(
+        &'a self,
+        demands: &[Demand<'_>],
+        intent: Intent,
+        permit_id: PermitId,
+    ) -> StoreFuture<'a, SpendReply>;
+
+    /// Like [`spend`](Self::spend) for a single demand, without waiting. This is the fast path for
+    /// the usual case. A store that would have to wait returns `None` and has done nothing.
+    #[inline]
+    fn try_spend(
+        &self,
+        _demand: &Demand<'_>,
+        _intent: Intent,
+        _permit_id: PermitId,
+    ) -> Option<(Outcome, Source)> {
+        None
+    }
+
+    /// Like [`try_spend`](Self::try_spend) for several demands.
+    fn try_spend_all(
+        &self,
+        _demands: &[Demand<'_>],
+        _intent: Intent,
+        _permit_id: PermitId,
+    ) -> Option<SpendReply> {
+        None
+    }
+
+    /// Like [`try_spend`](Self::try_spend) for a demand that takes no permit, returning only
+    /// whether it is allowed. Stores override it where that is faster.
+    #[inline]
+    fn try_is_allowed(&self, demand: &Demand<'_>) -> Option<bool> {
+        self.try_spend(demand, Intent::Spend, PermitId::NONE)
+            .map(|(outcome, _)| outcome.verdict.is_allowed())
+    }
+
+    /// Returns the units that demands have spent, at most as many as are spent. Takes effect even
+    /// if the future is dropped. Demands on concurrency limits are skipped: their permits end with
+    /// [`release`](Self::release).
+    fn refund<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()>;
+
+    /// Clears a counter: its budget is full again.
+    fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()>;
+
+    /// Releases a permit; false if it has already ended. Takes effect even if the future is
+    /// dropped. `demand` is the one that acquired the permit, or one with cost 0 if its cost is not
+    /// known, which may take longer to find.
+    fn release<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool>;
+
+    /// Restarts a permit's timeout; false if the permit has already ended. `demand` is as for
+    /// [`release`](Self::release).
+    fn renew<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool>;
+
+    /// Returns leased units that are not spent, before the process ends. Does nothing in stores
+    /// without leases.
+    fn return_leases(&self) -> StoreFuture<'_, ()> {
+        StoreFuture::ready(Ok(()))
+    }
+}
+
+/// The result of a store call, ready or pending. Stores that reply from memory return a ready one,
+/// which needs neither an allocation nor an executor.
+pub enum StoreFuture<'a, T> {
+    /// The result is ready; `None` once it has been polled.
+    Ready(Option<Result<T, StoreError>>),
+    /// The call is in flight.
+    Pending(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>),
+}
+
+impl<T> StoreFuture<'_, T> {
+    /// A future that is ready with this result.
+    pub fn ready(result: Result<T, StoreError>) -> Self {
+        Self::Ready(Some(result))
+    }
+}
+
+impl<'a, T> StoreFuture<'a, T> {
+    /// The result if it is ready.
+    pub fn now(self) -> Option<Result<T, StoreError>> {
+        match self {
+            Self::Ready(result) => result,
+            Self::Pending(_) => None,
+        }
+    }
+
+    /// Polls the future once, so that the result is ready if nothing has to wait.
+    pub fn start(future: impl Future<Output = Result<T, StoreError>> + Send + 'a) -> Self {
+        let mut future = Box::pin(future);
+        let mut context = Context::from_waker(Waker::noop());
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(result) => Self::ready(result),
+            Poll::Pending => Self::Pending(future),
+        }
+    }
+}
+
+impl<T> fmt::Debug for StoreFuture<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if matches!(self, Self::Ready(_)) {
+            "StoreFuture::Ready(..)"
+        } else {
+            "StoreFuture::Pending(..)"
+        })
+    }
+}
+
+impl<T: Unpin> Future for StoreFuture<'_, T> {
+    type Output = Result<T, StoreError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Self::Ready(result) => Poll::Ready(
+                result
+                    .take()
+                    .expect("a store future is polled until it is ready"),
+            ),
+            Self::Pending(call) => call.as_mut().poll(context),
+        }
+    }
+}
