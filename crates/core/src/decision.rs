@@ -249,7 +249,7 @@ impl LimitOutcome {
         };
 
         Self {
-            name: demand.limit.name(),
+            name: *demand.limit.name(),
             outcome,
             window: demand.quota().window(),
             shadow: demand.limit.is_shadow(),

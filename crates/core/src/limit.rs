@@ -254,10 +254,23 @@ impl Limit {
     }
 }
 
+/// A valid limit, for example to give a rule of a configuration to a limiter.
+impl From<Rule> for Limit {
+    fn from(rule: Rule) -> Self {
+        Self {
+            name: rule.name.to_string(),
+            quota: Ok(rule.quota),
+            shadow: rule.shadow,
+            on_store_failure: rule.on_store_failure,
+            consistency: rule.consistency(),
+        }
+    }
+}
+
 impl Rule {
     /// The limit's name.
-    pub const fn name(&self) -> LimitName {
-        self.name
+    pub const fn name(&self) -> &LimitName {
+        &self.name
     }
 
     /// The limit's quota. A check can replace it for one caller, see

@@ -55,10 +55,10 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
 
     let mut names = Vec::new();
     for selected in &selection {
-        let name = selected.config.limit.name();
+        let name = selected.limit.name().as_str();
         println!("limit {name}, cost {}:", selected.cost);
         for part in selector
-            .display_key(selected.index, &selected.key)
+            .display_key(selected.limit.position(), &selected.key)
             .into_iter()
             .flatten()
         {

@@ -19,6 +19,5 @@ pub use attribute::{ATTRIBUTE_NAME_MAX, Attribute, AttributeError, AttributeKind
 pub use config::{Config, ConfigError, Diagnostic};
 pub use limit::{Condition, Cost, LimitConfig, Pattern, Recipe, Tiers};
 pub use select::{
-    Attributes, DisplayPart, Explanation, MissingKeyPolicy, SelectError, SelectedLimit, Selection,
-    Selector, Value,
+    Attributes, DisplayPart, Explanation, MissingKeyPolicy, SelectError, Selection, Selector, Value,
 };

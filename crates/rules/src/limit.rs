@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate::{Limit, Quota};
+use tollgate::{Quota, Rule};
 use tollgate_subject::Glob;
 
 use crate::attribute::Attribute;
@@ -10,8 +10,8 @@ use crate::attribute::Attribute;
 /// A limit, and the rules that decide whether and how it applies to a request.
 #[derive(Clone, Debug)]
 pub struct LimitConfig {
-    /// The limit: its name, quota, failure policy and consistency.
-    pub limit: Limit,
+    /// The validated limit: its name, quota, failure policy and consistency.
+    pub rule: Rule,
     /// The conditions under which the limit applies, in file order. All of them must hold; a limit
     /// without conditions always applies.
     pub conditions: Vec<Condition>,

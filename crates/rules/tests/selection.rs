@@ -38,7 +38,7 @@ fn names<'r>(selector: &'r Selector, attributes: &[(&str, &str)]) -> Vec<&'r str
         .expect("a valid request");
     selection
         .iter()
-        .map(|selected| selected.config.limit.name())
+        .map(|selected| selected.limit.name().as_str())
         .collect()
 }
 
@@ -204,18 +204,7 @@ fn the_tier_determines_the_quota_with_a_default() {
         let selection: Selection<'_> = plan
             .select(&Request(tier), None, MissingKeyPolicy::Error)
             .expect("a valid request");
-        selection[0]
-            .quota
-            .copied()
-            .unwrap_or(
-                *selection[0]
-                    .config
-                    .limit
-                    .validate()
-                    .expect("a valid quota")
-                    .quota(),
-            )
-            .limit()
+        selection[0].quota().limit()
     };
 
     assert_eq!(numbers(&[("tier", "pro")]), 100);
@@ -235,7 +224,7 @@ fn limits_selected_by_name_ignore_their_conditions() {
         .select_named(&["a"], &Request(&[("path", "/")]), None)
         .expect("a known limit");
 
-    assert_eq!(selection[0].config.limit.name(), "a");
+    assert_eq!(selection[0].limit.name().as_str(), "a");
 
     let error = two
         .select_named(&["c"], &Request(&[]), None)
@@ -323,15 +312,12 @@ fn a_stored_key_is_displayed_like_the_key_of_a_request() {
         let (_, explanation) = rules
             .explain_named("one", &Request(request))
             .expect("a limit of that name");
-        let Explanation::Applies {
-            selected, parts, ..
-        } = explanation
-        else {
+        let Explanation::Applies { demand, parts, .. } = explanation else {
             panic!("{explanation:?}")
         };
-        assert_eq!(rules.display_key(0, &selected.key), Some(parts));
+        assert_eq!(rules.display_key(0, &demand.key), Some(parts));
         assert_eq!(
-            rules.display_key(1, &selected.key),
+            rules.display_key(1, &demand.key),
             None,
             "there is one limit"
         );
@@ -443,7 +429,7 @@ proptest! {
             let expected: Vec<&str> = explained
                 .iter()
                 .filter(|(_, explanation)| matches!(explanation, Explanation::Applies { .. }))
-                .map(|(limit, _)| limit.limit.name())
+                .map(|(limit, _)| limit.rule.name().as_str())
                 .collect();
             prop_assert_eq!(names(&selector, request), expected, "{:?}\n{}", request, yaml);
         }

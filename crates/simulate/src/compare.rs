@@ -57,7 +57,7 @@ impl Comparison {
 
         for (side, replay) in [first, second].into_iter().enumerate() {
             for (index, limit) in replay.limits().enumerate() {
-                let name = limit.limit.name();
+                let name = limit.rule.name().as_str();
                 let position = limits
                     .iter()
                     .position(|limit| limit.name == name)

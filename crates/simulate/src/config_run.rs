@@ -120,15 +120,19 @@ impl ConfigCounts {
             self.limits[*index].unkeyed += 1;
         }
         for (selected, outcome) in limits.iter().zip(outcomes) {
-            let counts = &mut self.limits[selected.index];
+            let counts = &mut self.limits[selected.limit.position()];
             let is_allowed = count_verdict(counts, outcome.verdict, request.at);
-            timeline.count(self.first_series + 1 + selected.index, step, is_allowed);
+            timeline.count(
+                self.first_series + 1 + selected.limit.position(),
+                step,
+                is_allowed,
+            );
             if !is_allowed {
                 counts.keys.record(&selected.key, request.at);
                 if let Some(compared) = &mut compared {
                     compared
                         .denials
-                        .push((selected.index, selected.key.clone()));
+                        .push((selected.limit.position(), selected.key.clone()));
                 }
             }
         }

@@ -7,11 +7,9 @@ use std::ops::Range;
 
 use tollgate::memory::Ledger;
 use tollgate::store::DEMANDS_MAX;
-use tollgate::{Demand, EncodedKey, Outcome, Quota, Rule};
+use tollgate::{Demand, EncodedKey, Outcome, Quota};
 use tollgate_rules::config::StoreConfig;
-use tollgate_rules::{
-    Attributes, Config, LimitConfig, MissingKeyPolicy, SelectError, SelectedLimit, Selector,
-};
+use tollgate_rules::{Attributes, Config, LimitConfig, MissingKeyPolicy, SelectError, Selector};
 
 use crate::batch::ReplayRequest;
 
@@ -25,8 +23,6 @@ const KEY_CHARS_MAX: usize = 160;
 #[derive(Debug)]
 pub struct ConfigReplay {
     selector: Selector,
-    /// The validated limits, in the order of the configuration.
-    rules: Vec<Rule>,
     ledger: Ledger,
     left_out: Vec<String>,
 }
@@ -35,7 +31,7 @@ pub struct ConfigReplay {
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayDecision<'a> {
     /// The limits that applied, in the order of the configuration.
-    pub limits: &'a [SelectedLimit<'a>],
+    pub limits: &'a [Demand<'a, EncodedKey>],
     /// Their outcomes, in the same order.
     pub outcomes: &'a [Outcome],
     /// Indexes of limits that match but were skipped, because the log lacks their key.
@@ -59,7 +55,7 @@ pub enum ReplayError {
 /// The limits of a batch of requests, concatenated.
 #[derive(Default)]
 struct BatchSelection<'r> {
-    limits: Vec<SelectedLimit<'r>>,
+    limits: Vec<Demand<'r, EncodedKey>>,
     unkeyed: Vec<usize>,
     /// For each request, its ranges in the two lists.
     requests: Vec<Result<RequestSelection, ReplayError>>,
@@ -90,7 +86,7 @@ impl ConfigReplay {
         config.limits.retain_mut(|limit| {
             let is_kept = !is_concurrency(limit) && change(limit);
             if !is_kept {
-                left_out.push(limit.limit.name().to_owned());
+                left_out.push(limit.rule.name().to_string());
             }
             is_kept
         });
@@ -99,17 +95,8 @@ impl ConfigReplay {
             StoreConfig::Memory { keys_max } => *keys_max,
             StoreConfig::Redis(_) => SHARED_KEYS_MAX,
         };
-        let rules = config
-            .limits
-            .iter()
-            .map(|limit| {
-                let rule = limit.limit.validate();
-                rule.expect("a validated configuration has valid limits")
-            })
-            .collect();
         Self {
             selector: Selector::new(&config),
-            rules,
             ledger: Ledger::new(keys_max),
             left_out,
         }
@@ -125,18 +112,11 @@ impl ConfigReplay {
         mut on_decision: impl FnMut(&ReplayRequest<R>, Result<ReplayDecision<'_>, &ReplayError>),
     ) {
         let Self {
-            selector,
-            rules,
-            ledger,
-            ..
+            selector, ledger, ..
         } = self;
 
         let batch = BatchSelection::new(selector, requests);
-        let demands: Vec<Demand<'_>> = batch
-            .limits
-            .iter()
-            .map(|selected| demand(rules, selected))
-            .collect();
+        let demands: Vec<Demand<'_>> = batch.limits.iter().map(Demand::as_demand).collect();
         let counter_ids: Vec<_> = demands
             .iter()
             .map(|demand| ledger.counter_id(&demand.key))
@@ -170,7 +150,7 @@ impl ConfigReplay {
 
     /// The replayed limits, in the order of the configuration.
     pub fn limits(&self) -> impl ExactSizeIterator<Item = &LimitConfig> {
-        self.selector.limits()
+        self.selector.limits().iter()
     }
 
     /// The names of limits that cannot be replayed.
@@ -241,28 +221,15 @@ impl<'r> BatchSelection<'r> {
     }
 }
 
-#[inline]
-fn demand<'a>(rules: &'a [Rule], selected: &'a SelectedLimit<'_>) -> Demand<'a> {
-    let rule = &rules[selected.index];
-    rule.demand_for(
-        &selected.key,
-        selected.quota.unwrap_or(rule.quota()),
-        selected.cost,
-    )
-}
-
 /// Whether a request is allowed: no limit denies it, except shadow limits.
 #[inline]
 fn is_allowed(demands: &[Demand<'_>], outcomes: &[Outcome]) -> bool {
     demands
         .iter()
         .zip(outcomes)
-        .all(|(demand, outcome)| demand.shadow || outcome.verdict.is_allowed())
+        .all(|(demand, outcome)| demand.limit.is_shadow() || outcome.verdict.is_allowed())
 }
 
 fn is_concurrency(limit: &LimitConfig) -> bool {
-    limit
-        .limit
-        .validate()
-        .is_ok_and(|rule| matches!(rule.quota(), Quota::Concurrency(_)))
+    matches!(limit.rule.quota(), Quota::Concurrency(_))
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use testkit::lending::Lender;
 use tollgate::lease::{LeaseStep, LeaseTable};
-use tollgate::store::DemandBuf;
-use tollgate::{Consistency, FixedWindow, Limit, ManualClock, Micros, Source, TokenBucket};
+use tollgate::{
+    Consistency, DemandBuf, FixedWindow, Limit, ManualClock, Micros, Source, TokenBucket,
+};
 
 /// A lease of a window ends before the window does, even if the clock runs 5 % too slow.
 #[test]
@@ -46,12 +47,8 @@ fn another_quota_does_not_hide_unreported_units() {
     let leases = LeaseTable::new(Arc::new(ManualClock::default()));
     let check = |capacity: u64| -> DemandBuf {
         let bucket = TokenBucket::new(capacity, tollgate::Rate::per_second(1)).unwrap();
-        Limit::new("limit", bucket)
-            .consistency(Consistency::Eventual)
-            .validate()
-            .unwrap()
-            .demand("ann", 1)
-            .unwrap()
+        let limit = Limit::new("limit", bucket).consistency(Consistency::Eventual);
+        DemandBuf::new(&limit.validate().unwrap(), "ann", 1).unwrap()
     };
     let checks = [check(100), check(200)];
     let passes = |index: usize| {

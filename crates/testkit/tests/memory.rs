@@ -10,7 +10,7 @@ use testkit::differential::{
     Kind, StepsBack, Trace, any_trace_strategy, run_trace, trace_strategy,
 };
 use tollgate::store::Intent;
-use tollgate::{Limit, ManualClock, MemoryStore, Micros, PermitId, Rate, Store};
+use tollgate::{DemandBuf, Limit, ManualClock, MemoryStore, Micros, PermitId, Rate, Store};
 
 /// Few enough keys for a single shard, so that a sweep always visits the counters of the trace.
 const KEYS_MAX: usize = 64;

@@ -8,8 +8,8 @@ use testkit::differential::{Kind, quota_strategy};
 use testkit::overadmission::{Bound, Event, OverAdmission};
 use tollgate::store::Intent;
 use tollgate::{
-    Clock, LeakyBucket, LeakyMode, Limit, ManualClock, MemoryStore, Micros, Outcome, PermitId,
-    Quota, Rate, Rule, SlidingLog, Store, TokenBucket, Verdict,
+    Clock, DemandBuf, LeakyBucket, LeakyMode, Limit, ManualClock, MemoryStore, Micros, Outcome,
+    PermitId, Quota, Rate, Rule, SlidingLog, Store, TokenBucket, Verdict,
 };
 
 fn rule(quota: Quota) -> Rule {
@@ -28,7 +28,7 @@ fn spend(store: &MemoryStore, rule: &Rule, key: u64, cost: u64) -> (Micros, Outc
     let spent =
         pollster::block_on(store.spend(&[check.as_demand()], Intent::Spend, PermitId::NONE));
     let spent = spent.expect("the embedded store is always available");
-    (spent.at, spent.outcomes[0])
+    (spent.at, spent.outcomes()[0].0)
 }
 
 fn with_bounds() -> impl Strategy<Value = Quota> {

@@ -6,8 +6,8 @@ use testkit::differential::{Act, Ask, Cost, Counter, Length, Move, Step, Trace, 
 use tollgate::algorithm::CLOCK_SLACK;
 use tollgate::store::Intent;
 use tollgate::{
-    Concurrency, FixedWindow, Limit, ManualClock, MemoryStore, Micros, PermitId, Quota, Rate,
-    SlidingLog, SlidingWindow, Store, TokenBucket,
+    Concurrency, DemandBuf, FixedWindow, Limit, ManualClock, MemoryStore, Micros, PermitId, Quota,
+    Rate, SlidingLog, SlidingWindow, Store, TokenBucket,
 };
 
 const SECOND: u64 = 1_000_000;
@@ -269,7 +269,7 @@ fn a_sweep_keeps_counters_that_a_slower_thread_needs() {
         let spent =
             pollster::block_on(store.spend(&[check.as_demand()], Intent::Spend, PermitId::NONE))
                 .unwrap();
-        spent.outcomes[0].verdict.is_allowed()
+        spent.outcomes()[0].0.verdict.is_allowed()
     };
     let start = Micros::from_secs(1_798_761_600);
     clock.set(start);

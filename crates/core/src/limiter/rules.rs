@@ -82,7 +82,7 @@ impl Rules {
 
         for rule in rules {
             let name = rule.name();
-            if table.positions.contains_key(&*name) {
+            if table.positions.contains_key(name.as_str()) {
                 let name = name.to_string();
                 return Err(Error::Limit {
                     limit: name.clone(),
@@ -90,7 +90,7 @@ impl Rules {
                 });
             }
 
-            table.positions.insert((*name).into(), table.list.len());
+            table.positions.insert(name.as_str().into(), table.list.len());
             table.list.push(NamedRule {
                 signature: signature(&name),
                 rule: rule.with_replicas(replicas),

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::rc::Rc;
 
-use tollgate::{Consistency, Micros, Quota};
+use tollgate::{Consistency, Demand, EncodedKey, Micros, Quota};
 use tollgate_audit::Bound;
-use tollgate_rules::{Attribute, Attributes, MissingKeyPolicy, SelectedLimit, Selection, Value};
+use tollgate_rules::{Attribute, Attributes, MissingKeyPolicy, Selection, Value};
 
 use super::bounds::{BoundSource, ConfigBounds, JudgeError};
 use crate::generator::RequestParams;
@@ -77,7 +77,7 @@ impl AdmissionResolver {
         index: usize,
         status: &LimitStatus<'_>,
         params: RequestParams,
-        selection: Option<&[SelectedLimit<'_>]>,
+        selection: Option<&[Demand<'_, EncodedKey>]>,
     ) -> Result<CounterUpdate, JudgeError> {
         let limit_id = u8::try_from(index).unwrap_or(u8::MAX);
         let allowance = self.allowance(&status.name);
@@ -101,7 +101,7 @@ impl AdmissionResolver {
                 let selected = selection
                     .unwrap_or_default()
                     .iter()
-                    .find(|selected| selected.config.limit.name() == status.name)
+                    .find(|selected| selected.limit.name().as_str() == status.name)
                     .ok_or(JudgeError::NotConfigured)?;
 
                 let replicas = self.plan.replicas.len();
@@ -141,16 +141,12 @@ impl ConfigBounds {
     /// local limit is judged as if it were shared, to show what its replicas admit together.
     fn limit_bounds(
         &self,
-        selected: &SelectedLimit<'_>,
+        selected: &Demand<'_, EncodedKey>,
         status: &LimitStatus<'_>,
         replicas: usize,
     ) -> Result<LimitBounds, JudgeError> {
-        let rule = selected
-            .config
-            .limit
-            .validate()
-            .map_err(|_| JudgeError::NotConfigured)?;
-        let quota: Quota = *selected.quota.unwrap_or(rule.quota());
+        let rule = selected.limit;
+        let quota: Quota = *selected.quota();
         let configured = quota.limit();
         if configured != status.limit {
             return Err(JudgeError::QuotaMismatch {

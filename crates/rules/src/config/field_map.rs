@@ -61,6 +61,11 @@ impl<'a> FieldMap<'a> {
         self.get(name).and_then(|field| read(&field))
     }
 
+    /// Reports an error about the mapping as a whole.
+    pub(super) fn error(&self, message: impl fmt::Display) {
+        self.field.error(message);
+    }
+
     /// Reports a missing field at the start of the mapping. If the field is there under a
     /// misspelled or former name, that was reported already.
     pub(super) fn missing(&self, name: &str, reason: impl fmt::Display) {

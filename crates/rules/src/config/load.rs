@@ -113,8 +113,9 @@ impl Config {
     /// minute and client address.
     pub fn built_in() -> Self {
         let client_ip: Result<Attribute, _> = "client_ip".parse();
+        let limit = Limit::sliding_window("default", 100, Duration::from_secs(60));
         let limit = LimitConfig {
-            limit: Limit::sliding_window("default", 100, Duration::from_secs(60)),
+            rule: limit.validate().expect("the built-in limit is valid"),
             conditions: Vec::new(),
             key: Recipe {
                 parts: vec![client_ip.into_iter().collect()],

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use tollgate::{Demand, EncodedKey};
+
 use super::request_view::RequestView;
-use super::{Attributes, SelectError, SelectedLimit};
+use super::{Attributes, SelectError};
 use crate::attribute::Attribute;
 use crate::limit::Condition;
 
@@ -13,7 +15,7 @@ pub enum Explanation<'r> {
     /// The limit applies.
     Applies {
         /// The limit with its key, cost and quota.
-        selected: SelectedLimit<'r>,
+        demand: Demand<'r, EncodedKey>,
         /// The parts of the key in readable form.
         parts: Vec<DisplayPart<'r>>,
         /// The tier whose quota is used. `None` if the limit has no tiers.

@@ -1,7 +1,7 @@
 //! Selects the limits that apply to a request, with their keys, costs and quotas.
 //!
 //! For each limit: do its conditions hold, does the request have its key, what does the request
-//! cost? The result is a list of [`SelectedLimit`]s.
+//! cost? The result is a list of demands, which a limiter takes as it is.
 
 mod explanation;
 mod limit_index;
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use smallvec::SmallVec;
-use tollgate::{EncodedKey, KeyError, LimitName, Quota};
+use tollgate::{Demand, EncodedKey, KeyError};
 use tollgate_subject::{AddressError, ClientResolver};
 
 use crate::attribute::Attribute;
@@ -44,7 +44,7 @@ pub enum Value<'v> {
 /// The limits of a configuration, prepared for selection.
 #[derive(Debug)]
 pub struct Selector {
-    limits: Vec<(LimitName, LimitConfig)>,
+    limits: Vec<LimitConfig>,
     /// The index of each limit by its name.
     index_by_name: HashMap<Box<str>, usize>,
     /// Narrows down the limits whose conditions have to be evaluated.
@@ -53,23 +53,9 @@ pub struct Selector {
     hashing: Option<HashConfig>,
 }
 
-/// A limit that applies to a request.
-#[derive(Clone, Debug)]
-pub struct SelectedLimit<'r> {
-    /// The index of the limit in the configuration, from 0.
-    pub index: usize,
-    /// The configuration of the limit.
-    pub config: &'r LimitConfig,
-    /// The key that is counted.
-    pub key: EncodedKey,
-    /// The cost of the request, in units of the limit.
-    pub cost: u64,
-    /// The quota of the caller's tier. `None` if the limit's own quota applies.
-    pub quota: Option<&'r Quota>,
-}
-
-/// All limits that apply to a request, in file order.
-pub type Selection<'r> = SmallVec<[SelectedLimit<'r>; 4]>;
+/// What a request asks of the limits that apply to it, in file order. A limit's
+/// [position](tollgate::Rule::position) is its index in the configuration.
+pub type Selection<'r> = SmallVec<[Demand<'r, EncodedKey>; 4]>;
 
 /// How to treat a request that lacks an attribute of a limit's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,24 +68,22 @@ pub enum MissingKeyPolicy {
 
 impl Selector {
     /// Prepares the limits of a configuration.
-    ///
-    /// # Panics
-    ///
-    /// If a limit is invalid. The limits of a configuration that was read without errors are valid.
     pub fn new(config: &Config) -> Self {
-        let named = |limit: &LimitConfig| {
-            let rule = limit.limit.validate();
-            let rule = rule.expect("a validated configuration has valid limits");
-            (rule.name(), limit.clone())
-        };
-        let limits: Vec<(LimitName, LimitConfig)> = config.limits.iter().map(named).collect();
-        let indexed = limits.iter().enumerate();
+        let numbered = config.limits.iter().zip(0..);
+        let limits: Vec<LimitConfig> = numbered
+            .map(|(limit, position)| {
+                let rule = limit.rule.with_replicas(config.expected_replicas);
+                LimitConfig {
+                    rule: rule.with_position(position),
+                    ..limit.clone()
+                }
+            })
+            .collect();
+        let names = limits.iter().map(|limit| limit.rule.name().as_str().into());
 
         Self {
-            index_by_name: indexed
-                .map(|(index, (name, _))| ((**name).into(), index))
-                .collect(),
-            limit_index: LimitIndex::new(limits.iter().map(|(_, limit)| limit)),
+            index_by_name: names.zip(0..).collect(),
+            limit_index: LimitIndex::new(limits.iter()),
             limits,
             clients: config.clients.clone(),
             hashing: config.hashing.clone(),
@@ -107,8 +91,13 @@ impl Selector {
     }
 
     /// The limits, in file order.
-    pub fn limits(&self) -> impl ExactSizeIterator<Item = &LimitConfig> {
-        self.limits.iter().map(|(_, limit)| limit)
+    pub fn limits(&self) -> &[LimitConfig] {
+        &self.limits
+    }
+
+    /// The limit with this name.
+    pub fn limit(&self, name: &str) -> Result<&LimitConfig, SelectError> {
+        self.index_of(name).map(|index| &self.limits[index])
     }
 
     /// The resolver that determines and groups client addresses.
@@ -126,26 +115,26 @@ impl Selector {
     ) -> Result<Selection<'_>, SelectError> {
         let mut selection = Selection::new();
 
-        self.for_each_selected(attributes, cost, on_missing, |_, selected| {
-            selection.extend(selected);
+        self.for_each_selected(attributes, cost, on_missing, |_, demand| {
+            selection.extend(demand);
         })?;
         Ok(selection)
     }
 
     /// Calls `visit` for every limit whose conditions hold, for callers that keep their own list.
     ///
-    /// `visit` gets the index of the limit and the selected limit, or `None` if the request lacks
-    /// the key and that is not an error.
+    /// `visit` gets the index of the limit and the demand, or `None` if the request lacks the key
+    /// and that is not an error.
     pub fn for_each_selected<'r>(
         &'r self,
         attributes: &impl Attributes,
         cost: Option<u64>,
         on_missing: MissingKeyPolicy,
-        mut visit: impl FnMut(usize, Option<SelectedLimit<'r>>),
+        mut visit: impl FnMut(usize, Option<Demand<'r, EncodedKey>>),
     ) -> Result<(), SelectError> {
         let request = RequestView::new(attributes);
         for index in self.limit_index.candidates(&request) {
-            let limit = &self.limits[index].1;
+            let limit = &self.limits[index];
             let mut conditions = limit.conditions.iter();
 
             if conditions.all(|condition| request.satisfies(condition)) {
@@ -179,7 +168,7 @@ impl Selector {
     ) -> Vec<(&'r LimitConfig, Explanation<'r>)> {
         let request = RequestView::new(attributes);
         (0..self.limits.len())
-            .map(|index| (&self.limits[index].1, self.explain_one(index, &request)))
+            .map(|index| (&self.limits[index], self.explain_one(index, &request)))
             .collect()
     }
 
@@ -192,7 +181,7 @@ impl Selector {
     ) -> Result<(&'r LimitConfig, Explanation<'r>), SelectError> {
         let index = self.index_of(name)?;
         Ok((
-            &self.limits[index].1,
+            &self.limits[index],
             self.explain_matched(index, &RequestView::new(attributes)),
         ))
     }
@@ -202,7 +191,7 @@ impl Selector {
         index: usize,
         request: &RequestView<'_, impl Attributes>,
     ) -> Explanation<'r> {
-        let mut conditions = self.limits[index].1.conditions.iter();
+        let mut conditions = self.limits[index].conditions.iter();
         if let Some(condition) = conditions.find(|condition| !request.satisfies(condition)) {
             return Explanation::not_matched(condition, request);
         }
@@ -215,18 +204,18 @@ impl Selector {
         index: usize,
         request: &RequestView<'_, impl Attributes>,
     ) -> Explanation<'r> {
-        let limit = &self.limits[index].1;
+        let limit = &self.limits[index];
 
         match self.select_one(index, request, None, MissingKeyPolicy::Error) {
             Err(error) => Explanation::Invalid(error),
             Ok(None) => Explanation::Skipped,
-            Ok(Some(selected)) => Explanation::Applies {
+            Ok(Some(demand)) => Explanation::Applies {
                 parts: self.display_parts(limit, request),
                 tier: limit
                     .tiers
                     .as_ref()
                     .map(|tiers| request.tier(tiers).0.to_owned()),
-                selected,
+                demand,
             },
         }
     }
@@ -240,8 +229,9 @@ impl Selector {
         request: &RequestView<'_, impl Attributes>,
         cost: Option<u64>,
         on_missing: MissingKeyPolicy,
-    ) -> Result<Option<SelectedLimit<'r>>, SelectError> {
-        let (name, limit) = &self.limits[index];
+    ) -> Result<Option<Demand<'r, EncodedKey>>, SelectError> {
+        let limit = &self.limits[index];
+        let name = limit.rule.name();
 
         let key = match self.key(limit, request) {
             Ok(key) => key,
@@ -262,13 +252,8 @@ impl Selector {
         };
 
         let quota = limit.tiers.as_ref().and_then(|tiers| request.tier(tiers).1);
-        Ok(Some(SelectedLimit {
-            index,
-            config: limit,
-            key,
-            cost,
-            quota,
-        }))
+        let demand = Demand::new(&limit.rule, key).with_cost(cost);
+        Ok(Some(demand.with_quota(quota.copied())))
     }
 
     fn index_of(&self, name: &str) -> Result<usize, SelectError> {
@@ -286,7 +271,7 @@ impl Selector {
             .limits
             .iter()
             .take(SHOWN)
-            .map(|(name, _)| &**name)
+            .map(|limit| limit.rule.name().as_str())
             .collect();
 
         let more = self.limits.len().saturating_sub(SHOWN);

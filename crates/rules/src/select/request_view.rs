@@ -152,7 +152,7 @@ impl Selector {
         index: usize,
         key: &EncodedKey,
     ) -> Option<Vec<DisplayPart<'r>>> {
-        let (_, limit) = self.limits.get(index)?;
+        let limit = self.limits.get(index)?;
         let mut parts = key.parts();
 
         let shown = limit.key.parts.iter().map(|alternatives| {

@@ -19,7 +19,7 @@ fn named(config: &Config, name: &str) -> LimitConfig {
     config
         .limits
         .iter()
-        .find(|rule| rule.limit.name() == name)
+        .find(|rule| rule.rule.name().as_str() == name)
         .unwrap()
         .clone()
 }
@@ -111,7 +111,7 @@ fn the_limits_have_their_quotas() {
             Limit::concurrency("x", 20, Duration::from_secs(30)),
         ),
     ] {
-        assert_eq!(quota(&named(&config, name).limit), quota(&same), "{name}");
+        assert_eq!(*named(&config, name).rule.quota(), quota(&same), "{name}");
     }
 
     assert_eq!(config.limits.len(), 8);
@@ -146,7 +146,7 @@ fn the_limits_have_their_keys_and_conditions() {
     );
 
     for rule in &config.limits {
-        assert_eq!(rule.optional, rule.limit.name() == "login-account");
+        assert_eq!(rule.optional, rule.rule.name().as_str() == "login-account");
     }
 }
 
@@ -174,7 +174,7 @@ fn the_plan_has_tiers() {
 #[test]
 fn the_policies_are_set_or_default() {
     let config = example();
-    let rule = |name| named(&config, name).limit.validate().unwrap();
+    let rule = |name| named(&config, name).rule;
     for name in ["login", "login-account"] {
         assert_eq!(rule(name).on_store_failure(), FailurePolicy::Deny);
     }
@@ -248,9 +248,9 @@ fn the_built_in_configuration_has_one_limit_per_address() {
     let [rule] = config.limits.as_slice() else {
         panic!("{:?}", config.limits)
     };
-    assert_eq!(rule.limit.name(), "default");
+    assert_eq!(rule.rule.name().as_str(), "default");
     assert_eq!(
-        quota(&rule.limit),
+        *rule.rule.quota(),
         quota(&Limit::sliding_window("x", 100, Duration::from_secs(60)))
     );
     assert_eq!(key(rule), ["client_ip"]);
@@ -325,7 +325,7 @@ fn all_fields_of_a_limit_are_read() {
     );
     let rule = named(&month.unwrap(), "a");
     assert_eq!(
-        quota(&rule.limit),
+        *rule.rule.quota(),
         FixedWindow::aligned(1_000, Calendar::Month).unwrap().into()
     );
     assert_eq!(
@@ -340,7 +340,7 @@ fn all_fields_of_a_limit_are_read() {
     let local =
         one_limit("algorithm: leaky_bucket, capacity: 5, leak_rate: 1/10s, consistency: local")
             .unwrap();
-    let rule = named(&local, "a").limit.validate().unwrap();
+    let rule = named(&local, "a").rule;
     assert_eq!(
         *rule.quota(),
         quota(&Limit::leaky_bucket(
@@ -378,7 +378,7 @@ limits:
   - { name: q, key: [], algorithm: leaky_bucket, mode: queue, tier: { by: plan, default: s } }
 ";
     let config = parse(text).unwrap();
-    let found = |name| quota(&named(&config, name).limit);
+    let found = |name| *named(&config, name).rule.quota();
 
     assert_eq!(
         found("w"),
@@ -421,7 +421,7 @@ limits:
         ]
     );
 
-    let of = |name| named(&config, name).limit.validate().unwrap().consistency();
+    let of = |name| named(&config, name).rule.consistency();
     assert_eq!(["c", "q"].map(of), [Consistency::Strict; 2]);
     assert_eq!(
         (of("l"), of("m")),
@@ -437,7 +437,7 @@ fn variables_are_expanded_in_values() {
     );
     let rule = named(&config.unwrap(), "a");
     assert_eq!(
-        quota(&rule.limit),
+        *rule.rule.quota(),
         quota(&Limit::sliding_window("x", 600, Duration::from_secs(300)))
     );
     assert_eq!(conditions(&rule), ["a = ${SIX} 600"]);

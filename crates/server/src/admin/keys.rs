@@ -141,7 +141,7 @@ fn look_up<'r, B>(
             let detail = format!(
                 "missing attribute: the key of limit {:?} is {}; the limit is optional, so it \
                  ignores requests without that key",
-                limit.limit.name(),
+                limit.rule.name(),
                 super::limits::key_recipe(&limit.key).join(" and ")
             );
             Err(ApiError::unprocessable("missing-attribute", detail))

@@ -108,7 +108,7 @@ pub(super) fn respond(service: &Service) -> Response<Body> {
     let active = service.gate.active();
     let limits_and_metrics = active.config.limits.iter().zip(active.metrics());
     let limits = limits_and_metrics
-        .filter_map(|(limit, metrics)| LimitView::new(limit, metrics.outcomes()))
+        .map(|(limit, metrics)| LimitView::new(limit, metrics.outcomes()))
         .collect();
     json_ok(&LimitsResponse { limits })
 }
@@ -125,13 +125,12 @@ pub(super) fn key_recipe(key: &Recipe) -> Vec<String> {
 }
 
 impl<'a> LimitView<'a> {
-    /// `None` only for an invalid limit, which a configuration never holds.
-    fn new(limit: &'a LimitConfig, decisions: OutcomeCounts) -> Option<Self> {
-        let rule = limit.limit.validate().ok()?;
+    fn new(limit: &'a LimitConfig, decisions: OutcomeCounts) -> Self {
+        let rule = &limit.rule;
         let conditions = limit.conditions.iter();
 
-        Some(Self {
-            name: limit.limit.name(),
+        Self {
+            name: rule.name(),
             quota: QuotaView::new(rule.quota()),
             key: key_recipe(&limit.key),
             conditions: conditions.map(ConditionView::new).collect(),
@@ -142,7 +141,7 @@ impl<'a> LimitView<'a> {
             cost: limit.cost.as_ref().map(CostView::new),
             tiers: limit.tiers.as_ref().map(TiersView::new),
             decisions,
-        })
+        }
     }
 }
 

@@ -113,7 +113,7 @@ fn file_object(file: &ValidatedFile) -> Value {
             let limits: Vec<&str> = config
                 .limits
                 .iter()
-                .map(|limit| limit.limit.name())
+                .map(|limit| limit.rule.name().as_str())
                 .collect();
             let store = configuration::store_type(config);
             json!({ "file": file.name, "valid": true, "limits": limits, "store": store })

@@ -93,7 +93,7 @@ impl ActiveConfig {
     }
 
     fn new(config: Config, limiter: Limiter, store: OpenStore, metrics: &Metrics) -> Self {
-        let names = config.limits.iter().map(|limit| limit.limit.name());
+        let names = config.limits.iter().map(|limit| limit.rule.name().as_str());
         let denied_keys = metrics.denied_keys().clone();
         let metrics = metrics.set_limits(names, OVERRIDES);
 
@@ -178,7 +178,7 @@ fn limits(config: &Config) -> Vec<Limit> {
     config
         .limits
         .iter()
-        .map(|limit| limit.limit.clone())
+        .map(|limit| Limit::from(limit.rule))
         .chain(overrides)
         .collect()
 }

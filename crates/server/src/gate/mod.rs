@@ -97,7 +97,7 @@ impl<'r> From<SelectedLimit<'r>> for GateDemand<'r> {
         } = selected;
 
         Self {
-            limit: limit.limit.name(),
+            limit: limit.rule.name(),
             index,
             key,
             cost,

@@ -136,7 +136,7 @@ fn notes(run: &ConfigRun) -> Vec<String> {
         .zip(&run.counts.limits)
         .filter(|(_, counts)| counts.unkeyed > 0);
     let unkeyed = unkeyed.map(|(limit, counts)| {
-        let name = limit.limit.name();
+        let name = limit.rule.name();
         let count = crate::text::grouped(counts.unkeyed);
         let key = key_attributes(limit).join(", ");
         format!("{name} was skipped for {count} matching requests without its key ({key})")
@@ -165,18 +165,16 @@ fn limit_report(
     replay: &ConfigReplay,
     labels: &ReportLabels,
 ) -> SimulatedLimitReport {
-    let rule = limit.limit.validate().ok();
+    let rule = &limit.rule;
     let worst_minute = counts.worst_minute().map(|(at, denied)| WorstMinute {
         at: utc(at),
         denied,
     });
 
     SimulatedLimitReport {
-        name: limit.limit.name().to_owned(),
-        quota: rule
-            .map(|rule| (labels.format_quota)(rule.quota()))
-            .unwrap_or_default(),
-        shadow: rule.is_some_and(|rule| rule.is_shadow()),
+        name: rule.name().to_string(),
+        quota: (labels.format_quota)(rule.quota()),
+        shadow: rule.is_shadow(),
         key: key_attributes(limit),
         requests: counts.requests,
         denied: counts.denied,
@@ -305,7 +303,7 @@ fn timeline_report(
         let limits = run
             .replay
             .limits()
-            .map(|limit| Some(limit.limit.name().to_owned()));
+            .map(|limit| Some(limit.rule.name().to_string()));
         std::iter::once(None)
             .chain(limits)
             .zip(run.counts.first_series..)

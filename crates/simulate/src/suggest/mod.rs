@@ -12,7 +12,7 @@ mod trial;
 use std::collections::HashMap;
 
 use ahash::RandomState;
-use tollgate::{Limit, Quota};
+use tollgate::{Limit, Quota, Rule};
 use tollgate_rules::{Attributes, Config};
 
 pub use trial::SuggestionTrials;
@@ -57,17 +57,15 @@ impl UsagePeaks {
     pub(crate) fn new(config: &Config) -> Self {
         let mut limits = Vec::new();
         let replay = ConfigReplay::with_limits(config, |limit| {
-            let quota = limit.limit.validate().ok().map(|rule| *rule.quota());
-            let quotas = quota.and_then(|quota| Some((quota, unlimited(&quota)?)));
-            let Some((quota, unlimited)) = quotas else {
+            let quota = *limit.rule.quota();
+            let Some(unlimited) = unlimited(&quota) else {
                 return false;
             };
 
-            let name = limit.limit.name().to_owned();
-            limit.limit = Limit::new(name.clone(), unlimited).shadow();
+            limit.rule = shadow_rule(&limit.rule, unlimited);
             let has_tiers = limit.tiers.take().is_some();
             limits.push(LimitPeaks {
-                name,
+                name: limit.rule.name().to_string(),
                 quota,
                 has_tiers,
                 requests: 0,
@@ -91,7 +89,7 @@ impl UsagePeaks {
             let Ok(decision) = result else { return };
 
             for (selected, outcome) in decision.limits.iter().zip(decision.outcomes) {
-                let LimitPeaks { requests, keys, .. } = &mut limits[selected.index];
+                let LimitPeaks { requests, keys, .. } = &mut limits[selected.limit.position()];
                 *requests += 1;
                 let used = outcome.limit.saturating_sub(outcome.remaining);
                 let peak = keys.entry(trial::key_hash(&selected.key)).or_default();
@@ -111,16 +109,22 @@ impl UsagePeaks {
             let peaks = self
                 .limits
                 .iter()
-                .find(|peaks| peaks.name == limit.limit.name());
+                .find(|peaks| peaks.name == limit.rule.name().as_str());
             let quota =
                 peaks.and_then(|peaks| with_limit(&peaks.quota, peaks.percentile(permille)?));
             let Some(quota) = quota else { return false };
 
-            limit.limit = Limit::new(limit.limit.name(), quota).shadow();
+            limit.rule = shadow_rule(&limit.rule, quota);
             limit.tiers = None;
             true
         })
     }
+}
+
+/// A shadow limit with the same name and another quota.
+fn shadow_rule(rule: &Rule, quota: Quota) -> Rule {
+    let limit = Limit::new(rule.name().as_str(), quota).shadow();
+    limit.validate().expect("the name and the quota are valid")
 }
 
 impl LimitPeaks {

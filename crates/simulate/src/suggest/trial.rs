@@ -84,7 +84,7 @@ impl SuggestionTrials {
     ) -> [Option<&TrialDenialCounts>; PERCENTILES.len()] {
         self.trials.each_ref().map(|trial| {
             let mut limits = trial.replay.limits();
-            let index = limits.position(|config| config.limit.name() == limit);
+            let index = limits.position(|config| config.rule.name().as_str() == limit);
             index.and_then(|index| trial.limits.get(index))
         })
     }
@@ -98,7 +98,7 @@ impl PercentileTrial {
 
             for (selected, outcome) in decision.limits.iter().zip(decision.outcomes) {
                 if !outcome.verdict.is_allowed() {
-                    let denials = &mut limits[selected.index];
+                    let denials = &mut limits[selected.limit.position()];
                     denials.requests += 1;
                     denials.keys.insert(key_hash(&selected.key));
                 }

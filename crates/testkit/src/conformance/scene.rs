@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::store::{Intent, SpendReply, StoreFuture};
+use tollgate::store::{Intent, StoreFuture};
 use tollgate::{
     Calendar, Concurrency, DemandBuf, FixedWindow, LeakyBucket, LeakyMode, Limit, LimitError,
     Micros, Outcome, PermitId, Quota, Rate, Rule, SlidingLog, SlidingWindow, Store, ToKey,
@@ -59,16 +59,16 @@ impl<'a> Scene<'a> {
         self.peek(rule, 0).remaining
     }
 
-    pub(super) fn spend_all(&self, demands: &[DemandBuf]) -> SpendReply {
+    pub(super) fn spend_all(&self, demands: &[DemandBuf]) -> SceneReply {
         self.acquire_all(demands, self.new_permit_id())
     }
 
     /// Spends several demands together with this permit id.
-    pub(super) fn acquire_all(&self, demands: &[DemandBuf], permit_id: PermitId) -> SpendReply {
+    pub(super) fn acquire_all(&self, demands: &[DemandBuf], permit_id: PermitId) -> SceneReply {
         self.ask(demands, Intent::Spend, permit_id)
     }
 
-    pub(super) fn peek_all(&self, demands: &[DemandBuf]) -> SpendReply {
+    pub(super) fn peek_all(&self, demands: &[DemandBuf]) -> SceneReply {
         self.ask(demands, Intent::Peek, self.new_permit_id())
     }
 
@@ -130,25 +130,36 @@ impl<'a> Scene<'a> {
         )
     }
 
-    fn ask(&self, demands: &[DemandBuf], intent: Intent, permit_id: PermitId) -> SpendReply {
+    fn ask(&self, demands: &[DemandBuf], intent: Intent, permit_id: PermitId) -> SceneReply {
         let borrowed: Vec<_> = demands.iter().map(DemandBuf::as_demand).collect();
-        let spent = answered(self.store.spend(&borrowed, intent, permit_id));
-        assert_eq!(
-            spent.outcomes.len(),
-            demands.len(),
-            "one outcome per demand"
-        );
-        spent
+        let reply = answered(self.store.spend(&borrowed, intent, permit_id));
+        let outcomes: Vec<Outcome> = reply
+            .outcomes()
+            .iter()
+            .map(|(outcome, _)| *outcome)
+            .collect();
+        assert_eq!(outcomes.len(), demands.len(), "one outcome per demand");
+        SceneReply {
+            outcomes,
+            at: reply.at,
+        }
     }
 }
 
+/// A store's reply, without the sources of its outcomes.
+#[derive(Debug)]
+pub(super) struct SceneReply {
+    pub(super) outcomes: Vec<Outcome>,
+    pub(super) at: Micros,
+}
+
 pub(super) fn check(rule: &Rule, key: impl ToKey, cost: u64) -> DemandBuf {
-    DemandBuf::new(&rule, key, cost).expect("the cases have valid keys")
+    DemandBuf::new(rule, key, cost).expect("the cases have valid keys")
 }
 
 /// The same demand, as a shadow.
 pub(super) fn shadow(mut check: DemandBuf) -> DemandBuf {
-    check.shadow = true;
+    check.limit = check.limit.with_shadow(true);
     check
 }
 

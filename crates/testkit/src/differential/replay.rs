@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use tollgate::store::{DemandBuf, Intent, SpendReply, StoreFuture};
+use tollgate::store::{Intent, SpendReply, StoreFuture};
 use tollgate::{
-    Clock, Demand, Limit, ManualClock, Micros, Outcome, PermitId, Rule, Store, Verdict,
+    Clock, Demand, DemandBuf, Limit, ManualClock, Micros, Outcome, PermitId, Rule, Source, Store,
+    Verdict,
 };
 
 use super::trace::{Act, Ask, Cost, Counter, Length, Move, Trace};
@@ -156,7 +157,7 @@ impl<'a> Replay<'a> {
             return self.spend(what, vec![demand], intent);
         };
 
-        let spent = SpendReply::by_store(std::iter::once(outcome).collect(), self.clock.now());
+        let spent = SpendReply::new([outcome], Source::Store, self.clock.now());
         self.compare(what, vec![demand], intent, permit_id, &spent)
     }
 
@@ -172,13 +173,21 @@ impl<'a> Replay<'a> {
             .model
             .confirm(&borrowed(&demands), intent, permit_id, spent);
 
-        for (demand, outcome) in demands.iter().zip(&spent.outcomes) {
+        for (demand, (outcome, _)) in demands.iter().zip(spent.outcomes()) {
             self.remember(demand, outcome);
         }
         self.permits
             .extend(demands.first().map(|demand| (demand.clone(), permit_id)));
 
-        self.record(what, demands, spent.outcomes.to_vec());
+        self.record(
+            what,
+            demands,
+            spent
+                .outcomes()
+                .iter()
+                .map(|(outcome, _)| *outcome)
+                .collect(),
+        );
         compared
     }
 
@@ -264,9 +273,8 @@ impl<'a> Replay<'a> {
             Cost::LeftAnd(more) => self.left[counter] + more,
         };
 
-        let mut demand = DemandBuf::new(&rule, "someone", cost).expect("the key is valid");
-        demand.shadow = ask.shadow;
-        demand
+        let rule = rule.with_shadow(ask.shadow);
+        DemandBuf::new(&rule, "someone", cost).expect("the key is valid")
     }
 
     fn record(&mut self, what: &'static str, demands: Vec<DemandBuf>, outcomes: Vec<Outcome>) {
@@ -299,8 +307,7 @@ fn borrowed(demands: &[DemandBuf]) -> Vec<Demand<'_>> {
 }
 
 fn is_of(rules: &[Rule], demand: &DemandBuf) -> bool {
-    rules[0]
-        .demand("someone", 0)
+    DemandBuf::new(&rules[0], "someone", 0)
         .is_ok_and(|own| own.as_demand().key == demand.as_demand().key)
 }
 
@@ -325,11 +332,16 @@ impl fmt::Display for Replay<'_> {
                     .position(|rules| is_of(rules, demand))
                     .unwrap_or_default();
 
-                let shadow = if demand.shadow { " as a shadow" } else { "" };
+                let shadow = if demand.limit.is_shadow() {
+                    " as a shadow"
+                } else {
+                    ""
+                };
                 write!(
                     f,
                     "  counter {counter}, cost {}{shadow}, {:?}",
-                    demand.cost, demand.quota
+                    demand.cost,
+                    demand.quota()
                 )?;
 
                 match entry.outcomes.get(index) {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tollgate::lease::quantum;
 use tollgate::store::Intent;
 use tollgate::{
-    Consistency, Limit, ManualClock, MemoryStore, Micros, PermitId, Quota, Source, Store,
+    Consistency, DemandBuf, Limit, ManualClock, MemoryStore, Micros, PermitId, Quota, Source, Store,
 };
 
 use super::plan::Plan;

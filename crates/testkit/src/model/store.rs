@@ -44,18 +44,18 @@ impl ModelStore {
         permit_id: PermitId,
         spent: &SpendReply,
     ) -> Result<(), String> {
-        if spent.outcomes.len() != demands.len() {
+        if spent.outcomes().len() != demands.len() {
             return Err(format!(
                 "{} outcomes for {} demands",
-                spent.outcomes.len(),
+                spent.outcomes().len(),
                 demands.len()
             ));
         }
 
         let intent = self.update(demands, intent, spent.at);
 
-        for (index, ((demand, model), outcome)) in
-            self.updated(demands).zip(&spent.outcomes).enumerate()
+        for (index, ((demand, model), (outcome, _))) in
+            self.updated(demands).zip(spent.outcomes()).enumerate()
         {
             let compared = model.confirm(outcome, demand.cost, spent.at, intent);
             compared.map_err(|difference| format!("demand {index}: {difference}"))?;
@@ -69,7 +69,7 @@ impl ModelStore {
     pub fn refund(&mut self, demands: &[Demand<'_>], now: Micros) {
         for demand in demands {
             if let Some(model) = self.counters.get_mut(&demand.key.to_bytes()) {
-                model.set_quota(*demand.quota);
+                model.set_quota(*demand.quota());
                 model.refund(demand.cost, now);
             }
         }
@@ -85,7 +85,7 @@ impl ModelStore {
         self.counters
             .get_mut(&demand.key.to_bytes())
             .is_some_and(|model| {
-                model.set_quota(*demand.quota);
+                model.set_quota(*demand.quota());
                 model.release(permit_id, now)
             })
     }
@@ -95,7 +95,7 @@ impl ModelStore {
         self.counters
             .get_mut(&demand.key.to_bytes())
             .is_some_and(|model| {
-                model.set_quota(*demand.quota);
+                model.set_quota(*demand.quota());
                 model.renew(permit_id, now)
             })
     }
@@ -107,14 +107,14 @@ impl ModelStore {
             let model = self
                 .counters
                 .entry(demand.key.to_bytes())
-                .or_insert_with(|| Model::new(*demand.quota));
-            model.set_quota(*demand.quota);
+                .or_insert_with(|| Model::new(*demand.quota()));
+            model.set_quota(*demand.quota());
             model.update(now);
         }
 
         let passes = self
             .updated(demands)
-            .all(|(demand, model)| demand.shadow || model.passes(demand.cost, now));
+            .all(|(demand, model)| demand.limit.is_shadow() || model.passes(demand.cost, now));
         if passes { intent } else { Intent::Peek }
     }
 

@@ -136,7 +136,7 @@ fn limited() -> Vec<(&'static str, Rule)> {
         .map(|limit| limit.validate().expect("the limits are valid"));
     let named = super::subjects::LIMITS.into_iter().zip(rules);
     named
-        .inspect(|(name, rule)| assert!(*name == &*rule.name() && *name != LEDGER))
+        .inspect(|(name, rule)| assert!(*name == rule.name().as_str() && *name != LEDGER))
         .collect()
 }
 

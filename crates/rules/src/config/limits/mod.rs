@@ -128,7 +128,10 @@ fn read_limit(
     let (quotas, key) = (quotas?, key?);
     let limit = with_policies(Limit::new(name?, quotas.quota));
     Some(LimitConfig {
-        limit,
+        rule: limit
+            .validate()
+            .map_err(|error| mapping.error(error))
+            .ok()?,
         conditions: conditions?,
         key,
         optional,

@@ -62,7 +62,10 @@ fn explain(
 ) -> Result<ExplainOutput, CommandError> {
     let selector = Selector::new(config);
     for name in names {
-        if !selector.limits().any(|limit| limit.limit.name() == name) {
+        if !selector
+            .limits()
+            .any(|limit| limit.rule.name().as_str() == name)
+        {
             return Err(CommandError::invalid(unknown_limit(&selector, name)));
         }
     }
@@ -75,7 +78,7 @@ fn explain(
     let is_wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
     let limits = explanations
         .iter()
-        .filter(|(limit, _)| is_wanted(limit.limit.name()))
+        .filter(|(limit, _)| is_wanted(limit.rule.name()))
         .map(|(limit, explanation)| LimitExplanation::new(limit, explanation, hashed));
 
     Ok(ExplainOutput {

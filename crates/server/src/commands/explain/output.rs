@@ -2,7 +2,7 @@
 //! otherwise.
 
 use serde::Serialize;
-use tollgate::{Quota, Rule};
+use tollgate::Quota;
 use tollgate_rules::{Attribute, Condition, DisplayPart, Explanation, LimitConfig, Pattern};
 
 use super::super::numbers;
@@ -90,7 +90,7 @@ impl LimitExplanation {
         explanation: &Explanation<'_>,
         hashed: &[Attribute],
     ) -> Self {
-        let rule = limit.limit.validate().ok();
+        let rule = &limit.rule;
 
         let (applicability, reason, demand) = match explanation {
             Explanation::Applies {
@@ -98,10 +98,9 @@ impl LimitExplanation {
                 parts,
                 tier,
             } => {
-                let quota = selected.quota.or(rule.as_ref().map(Rule::quota));
-                let demand = quota
-                    .map(|quota| DemandExplanation::new(quota, selected.cost, parts, tier.clone()));
-                (Applicability::Applies, None, demand)
+                let quota = selected.quota.unwrap_or(rule.quota());
+                let demand = DemandExplanation::new(quota, selected.cost, parts, tier.clone());
+                (Applicability::Applies, None, Some(demand))
             }
             Explanation::NotMatched { condition, found } => {
                 let is_hashed = hashed.contains(&condition.attribute);
@@ -116,19 +115,13 @@ impl LimitExplanation {
         };
 
         Self {
-            name: limit.limit.name().to_owned(),
+            name: rule.name().to_string(),
             applicability,
             reason,
             demand,
-            shadow: rule.is_some_and(|rule| rule.is_shadow()),
-            consistency: rule
-                .map(|rule| rule.consistency())
-                .unwrap_or_default()
-                .as_str(),
-            on_store_failure: rule
-                .map(|rule| rule.on_store_failure())
-                .unwrap_or_default()
-                .as_str(),
+            shadow: rule.is_shadow(),
+            consistency: rule.consistency().as_str(),
+            on_store_failure: rule.on_store_failure().as_str(),
         }
     }
 }
