@@ -177,7 +177,7 @@ fn a_comparison_matches_two_replays() {
                 let decision = result.expect("a request that fits");
                 let both = decision.limits.iter().zip(decision.outcomes);
                 let by = both.filter(|(_, outcome)| !outcome.verdict.is_allowed());
-                let by = by.map(|(chosen, _)| chosen.config.rule.name().to_string());
+                let by = by.map(|(chosen, _)| chosen.limit.name().to_string());
                 all.push((!decision.is_allowed, by.collect::<HashSet<_>>()));
             });
         }

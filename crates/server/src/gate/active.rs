@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::limiter::LimiterBuilder;
-use tollgate::store::Intent;
-use tollgate::{Calendar, Decision, Limit, Limiter, Quota, Rate};
-use tollgate_rules::{Config, Selector};
+use tollgate::limiter::{LimitHandle, LimiterBuilder};
+use tollgate::{Calendar, Decision, Demand, EncodedKey, Limit, Limiter, Quota, Rate, Rule};
+use tollgate_rules::{Attributes, Config, MissingKeyPolicy, SelectError, Selection, Selector};
 
-use super::GateDemand;
 use super::store::{OpenStore, StoreOpenError};
+use super::{CheckOptions, DecideError};
 use crate::metrics::{DeniedKeys, LimitMetrics, Metrics};
 
 /// Names of the limits for quotas that come with a request, as Envoy's descriptors may carry them:
@@ -32,7 +31,9 @@ pub(crate) struct ActiveConfig {
     pub(crate) selector: Selector,
     pub(crate) limiter: Limiter,
     pub(crate) store: OpenStore,
-    /// By the index of a limit; overrides follow the configured limits.
+    /// The limits of [`OVERRIDES`], whose positions follow the configured limits.
+    overrides: Vec<Rule>,
+    /// By the position of a limit.
     metrics: Vec<Arc<LimitMetrics>>,
     denied_keys: Arc<DeniedKeys>,
 }
@@ -50,12 +51,8 @@ impl ActiveConfig {
         config: Config,
         metrics: &Metrics,
     ) -> Self {
-        let store = OpenStore::Memory(
-            tollgate::MemoryStore::builder()
-                .clock(clock.clone())
-                .build(),
-        );
-
+        let store = tollgate::MemoryStore::builder().clock(clock.clone());
+        let store = OpenStore::Memory(store.build());
         Self::with_store(store.limiter().clock(clock.clone()), store, config, metrics)
     }
 
@@ -65,12 +62,7 @@ impl ActiveConfig {
         config: Config,
         metrics: &Metrics,
     ) -> Self {
-        let limiter = limiter
-            .limits(limits(&config))
-            .expected_replicas(config.expected_replicas.get())
-            .build()
-            .expect("a validated configuration has valid limits with unique names");
-
+        let limiter = limiter.build().expect("a limiter without limits is valid");
         Self::new(config, limiter, store, metrics)
     }
 
@@ -85,11 +77,8 @@ impl ActiveConfig {
             return Self::open(config, metrics);
         }
 
-        let limiter = self
-            .limiter
-            .with_limits(limits(&config), config.expected_replicas.get())
-            .expect("a validated configuration has valid limits with unique names");
-        Ok(Self::new(config, limiter, self.store.clone(), metrics))
+        let (limiter, store) = (self.limiter.clone(), self.store.clone());
+        Ok(Self::new(config, limiter, store, metrics))
     }
 
     fn new(config: Config, limiter: Limiter, store: OpenStore, metrics: &Metrics) -> Self {
@@ -99,6 +88,7 @@ impl ActiveConfig {
 
         Self {
             selector: Selector::new(&config),
+            overrides: override_rules(&config),
             config,
             limiter,
             store,
@@ -107,10 +97,51 @@ impl ActiveConfig {
         }
     }
 
+    /// Selects the limits that apply to a request.
+    pub(crate) fn select(
+        &self,
+        attributes: &impl Attributes,
+        options: CheckOptions<'_>,
+    ) -> Result<Selection<'_>, SelectError> {
+        let CheckOptions { limits, cost, .. } = options;
+        match limits {
+            Some(names) => self.selector.select_named(names, attributes, cost),
+            None => self
+                .selector
+                .select(attributes, cost, MissingKeyPolicy::Error),
+        }
+    }
+
+    /// Refunds these demands, except those on concurrency limits.
+    pub(crate) async fn refund(
+        &self,
+        demands: &[Demand<'_, EncodedKey>],
+    ) -> Result<(), DecideError> {
+        let is_rate =
+            |demand: &&Demand<'_, EncodedKey>| !matches!(demand.quota(), Quota::Concurrency(_));
+        let demands: Selection<'_> = demands.iter().filter(is_rate).cloned().collect();
+        Ok(self.limiter.refund_request(&demands).await?)
+    }
+
+    /// The limit with this name, configured or an override, on the store.
+    pub(super) fn handle(&self, limit: &str) -> Result<LimitHandle<'_>, SelectError> {
+        let mut overrides = self.overrides.iter();
+        let rule = match overrides.find(|rule| rule.name().as_str() == limit) {
+            Some(rule) => rule,
+            None => &self.selector.limit(limit)?.rule,
+        };
+        Ok(self.limiter.with_rule(rule))
+    }
+
+    /// The limit at this index of [`OVERRIDES`].
+    pub(crate) fn override_rule(&self, index: usize) -> &Rule {
+        &self.overrides[index]
+    }
+
     /// Counts the outcome of each limit.
-    pub(crate) fn count(&self, demands: &[GateDemand<'_>], decision: &Decision) {
+    pub(crate) fn count(&self, demands: &[Demand<'_, EncodedKey>], decision: &Decision) {
         for (demand, outcome) in demands.iter().zip(decision.limits()) {
-            if let Some(metrics) = self.metrics.get(demand.index) {
+            if let Some(metrics) = self.metrics.get(demand.limit.position()) {
                 metrics.count(outcome);
             }
         }
@@ -123,10 +154,11 @@ impl ActiveConfig {
     /// Records the keys that configured limits denied, shadow limits included. Keys of overrides
     /// are left out: they have no key recipe to display them with.
     #[cold]
-    fn record_denied_keys(&self, demands: &[GateDemand<'_>], decision: &Decision) {
+    fn record_denied_keys(&self, demands: &[Demand<'_, EncodedKey>], decision: &Decision) {
         for (demand, outcome) in demands.iter().zip(decision.limits()) {
-            if outcome.retry().is_some() && demand.index < self.config.limits.len() {
-                let limit_id = self.metrics[demand.index].id();
+            let position = demand.limit.position();
+            if outcome.retry().is_some() && position < self.config.limits.len() {
+                let limit_id = self.metrics[position].id();
                 self.denied_keys.record(limit_id, &demand.key);
             }
         }
@@ -137,33 +169,21 @@ impl ActiveConfig {
         &self.metrics
     }
 
-    /// True when the limit counts requests in flight.
-    pub(crate) fn is_concurrency(&self, limit: &str) -> bool {
-        self.limiter
-            .rule(limit)
-            .is_ok_and(|rule| matches!(rule.quota(), Quota::Concurrency(_)))
-    }
-
     /// Sends the store a call that changes nothing, so that an outage, and its end, are noticed
     /// even while there is no traffic.
     pub(crate) async fn probe(&self) {
-        let peek = self
-            .limiter
-            .request(Intent::Peek)
-            .and(OVERRIDES[0], "probe")
-            .limit_cost(0);
+        let limit = self.limiter.with_rule(&self.overrides[0]);
         // The limiter's health records the result.
-        drop(peek.await);
+        drop(limit.peek("probe").cost(0).await);
     }
 }
 
-/// The configured limits, then the overrides.
-fn limits(config: &Config) -> Vec<Limit> {
+/// The limits of [`OVERRIDES`]. Requests bring their own quotas; the ones given here only fix the
+/// kind of window.
+fn override_rules(config: &Config) -> Vec<Rule> {
     let days = |days: u64| Duration::from_secs(days * 86_400);
-
-    // Requests bring their own quotas; the ones given here only fix the kind of window.
     let [second, minute, hour, day, week, month, year, multiple] = OVERRIDES;
-    let overrides = [
+    let limits = [
         Limit::calendar_window(second, 1, Calendar::Second),
         Limit::calendar_window(minute, 1, Calendar::Minute),
         Limit::calendar_window(hour, 1, Calendar::Hour),
@@ -175,10 +195,13 @@ fn limits(config: &Config) -> Vec<Limit> {
         Limit::token_bucket(multiple, 1, Rate::per_second(1)),
     ];
 
-    config
-        .limits
-        .iter()
-        .map(|limit| Limit::from(limit.rule))
-        .chain(overrides)
+    let first = u32::try_from(config.limits.len()).unwrap_or(u32::MAX);
+    let positioned = limits.into_iter().zip(first..);
+    positioned
+        .map(|(limit, position)| {
+            let rule = limit.validate().expect("the limits of overrides are valid");
+            rule.with_replicas(config.expected_replicas)
+                .with_position(position)
+        })
         .collect()
 }

@@ -10,10 +10,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use smallvec::SmallVec;
 use tollgate::store::Intent;
-use tollgate::{Clock as _, Decision, EncodedKey, Quota, StoreError, SystemClock};
-use tollgate_rules::{Attributes, Config, MissingKeyPolicy, SelectError, SelectedLimit};
+use tollgate::{Clock as _, Decision, Demand, EncodedKey, StoreError, SystemClock};
+use tollgate_rules::{Attributes, Config, SelectError};
 
 pub(crate) use active::{ActiveConfig, OVERRIDES};
 pub(crate) use permit::{PermitToken, PermitTokenError};
@@ -41,22 +40,6 @@ pub(crate) struct CheckOptions<'q> {
     pub(crate) intent: Intent,
 }
 
-/// One limit that a request has to pass, with the key and cost it is charged.
-#[derive(Clone, Debug)]
-pub(crate) struct GateDemand<'r> {
-    /// The limit's name.
-    pub(crate) limit: &'r str,
-    /// The limit's index in the active configuration; overrides follow the configured limits.
-    pub(crate) index: usize,
-    pub(crate) key: EncodedKey,
-    /// Units to charge or refund.
-    pub(crate) cost: u64,
-    /// A quota to use instead of the one the limit configures.
-    pub(crate) quota: Option<Quota>,
-}
-
-pub(crate) type GateDemands<'r> = SmallVec<[GateDemand<'r>; 4]>;
-
 /// A decision, with the permit to release when the work is done.
 #[derive(Debug)]
 pub(crate) struct GateDecision {
@@ -82,26 +65,6 @@ impl DecideError {
         match self {
             Self::Limiter(tollgate::Error::Store(error)) => Some(error),
             Self::Limiter(_) | Self::Select(_) => None,
-        }
-    }
-}
-
-impl<'r> From<SelectedLimit<'r>> for GateDemand<'r> {
-    fn from(selected: SelectedLimit<'r>) -> Self {
-        let SelectedLimit {
-            index,
-            config: limit,
-            key,
-            cost,
-            quota,
-        } = selected;
-
-        Self {
-            limit: limit.rule.name(),
-            index,
-            key,
-            cost,
-            quota: quota.copied(),
         }
     }
 }
@@ -166,11 +129,11 @@ impl Gate {
     pub(crate) async fn spend(
         &self,
         active: &ActiveConfig,
-        demands: &[GateDemand<'_>],
+        demands: &[Demand<'_, EncodedKey>],
         intent: Intent,
     ) -> Result<GateDecision, DecideError> {
         let started_at = self.clock.now();
-        let decision = active.check(demands, intent).await?;
+        let decision = active.limiter.request(demands, intent).await?;
 
         traces::record_decision(&tracing::Span::current(), &decision);
         if intent == Intent::Spend {
@@ -181,7 +144,7 @@ impl Gate {
 
         let permit = decision
             .permit_id()
-            .map(|permit_id| PermitToken::new(permit_id, active, demands));
+            .map(|permit_id| PermitToken::new(permit_id, demands));
         Ok(GateDecision { decision, permit })
     }
 
@@ -204,78 +167,10 @@ impl Gate {
         let mut was_held = false;
         for counter in &permit.counters {
             was_held |= active
-                .limiter
-                .release(&counter.limit, &counter.key, permit.id)
+                .handle(&counter.limit)?
+                .release(&counter.key, permit.id)
                 .await?;
         }
         Ok(was_held)
-    }
-}
-
-impl ActiveConfig {
-    /// Checks the demands together. A single demand, the usual case, is checked without copying
-    /// its key.
-    async fn check(
-        &self,
-        demands: &[GateDemand<'_>],
-        intent: Intent,
-    ) -> Result<Decision, tollgate::Error> {
-        if let [demand] = demands
-            && demand.quota.is_none()
-            && intent == Intent::Spend
-        {
-            return self
-                .limiter
-                .check(demand.limit, &demand.key)
-                .cost(demand.cost)
-                .await;
-        }
-
-        let mut request = self.limiter.request(intent);
-        for demand in demands {
-            request = request
-                .and(demand.limit, &demand.key)
-                .limit_cost(demand.cost);
-            if let Some(quota) = demand.quota {
-                request = request.quota(quota);
-            }
-        }
-        request.await
-    }
-
-    /// Selects the limits that apply to a request.
-    pub(crate) fn select(
-        &self,
-        attributes: &impl Attributes,
-        options: CheckOptions<'_>,
-    ) -> Result<GateDemands<'_>, SelectError> {
-        let CheckOptions { limits, cost, .. } = options;
-
-        let selection = match limits {
-            Some(names) => self.selector.select_named(names, attributes, cost)?,
-            None => self
-                .selector
-                .select(attributes, cost, MissingKeyPolicy::Error)?,
-        };
-
-        Ok(selection.into_iter().map(GateDemand::from).collect())
-    }
-
-    /// Refunds these demands, except those on concurrency limits.
-    pub(crate) async fn refund(&self, demands: &[GateDemand<'_>]) -> Result<(), DecideError> {
-        let mut refund = self.limiter.refund_request();
-        for demand in demands
-            .iter()
-            .filter(|demand| !self.is_concurrency(demand.limit))
-        {
-            refund = refund
-                .and(demand.limit, &demand.key)
-                .limit_cost(demand.cost);
-            if let Some(quota) = demand.quota {
-                refund = refund.quota(quota);
-            }
-        }
-
-        Ok(refund.await?)
     }
 }

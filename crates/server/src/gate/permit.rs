@@ -4,9 +4,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tollgate::store::DEMANDS_MAX;
-use tollgate::{EncodedKey, PermitId};
+use tollgate::{Demand, EncodedKey, PermitId};
 
-use super::{ActiveConfig, GateDemand};
 
 /// The version of the layout: the permit's id, then for each counter its limit and its key, each
 /// preceded by its length.
@@ -35,12 +34,12 @@ pub(super) struct PermitCounter {
 pub(crate) struct PermitTokenError;
 
 impl PermitToken {
-    pub(super) fn new(id: PermitId, active: &ActiveConfig, demands: &[GateDemand<'_>]) -> Self {
+    pub(super) fn new(id: PermitId, demands: &[Demand<'_, EncodedKey>]) -> Self {
         let counters = demands
             .iter()
-            .filter(|demand| demand.cost > 0 && active.is_concurrency(demand.limit))
+            .filter(|demand| demand.needs_permit())
             .map(|demand| PermitCounter {
-                limit: demand.limit.to_owned(),
+                limit: demand.limit.name().to_string(),
                 key: demand.key.clone(),
             });
 

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tollgate::algorithm::WindowStart;
 use tollgate::headers::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED, each_field};
-use tollgate::{Calendar, Decision, LimitOutcome, Micros, Quota, Retry};
+use tollgate::{Calendar, Decision, Demand, EncodedKey, LimitOutcome, Micros, Quota, Retry};
 use tollgate_envoy::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit};
 
 use super::error::InvalidRequestProblem;
 use super::overrides::Override;
 use super::plan::{DescriptorPlan, RequestPlan};
-use crate::gate::{ActiveConfig, GateDecision, GateDemand};
+use crate::gate::{ActiveConfig, GateDecision};
 
 /// Units of fixed length in seconds, the longest first. An Envoy that does not know weeks yet shows
 /// no unit then, rather than a wrong one.
@@ -37,7 +37,7 @@ pub(super) fn decision(
     let statuses = plan
         .descriptors
         .iter()
-        .map(|descriptor| status(active, descriptor, plan, decision))
+        .map(|descriptor| status(descriptor, plan, decision))
         .collect();
     let mut response = RateLimitResponse {
         statuses,
@@ -125,7 +125,6 @@ fn header(name: &'static str, value: &str) -> HeaderValue {
 /// The status of a descriptor: that of the limit that denies it longest, or else of the limit with
 /// the fewest units left.
 fn status(
-    active: &ActiveConfig,
     descriptor: &DescriptorPlan,
     plan: &RequestPlan<'_>,
     decision: &Decision,
@@ -153,7 +152,7 @@ fn status(
     };
     DescriptorStatus {
         code: code.into(),
-        current_limit: Some(current_limit(active, demand, outcome)),
+        current_limit: Some(current_limit(demand, outcome)),
         limit_remaining: at_most_u32(outcome.remaining()),
         duration_until_reset: until.map(whole_secs),
     }
@@ -185,13 +184,9 @@ fn zero_limit_status(zero_limit: Override) -> DescriptorStatus {
     }
 }
 
-fn current_limit(
-    active: &ActiveConfig,
-    demand: &GateDemand<'_>,
-    outcome: &LimitOutcome,
-) -> RateLimit {
+fn current_limit(demand: &Demand<'_, EncodedKey>, outcome: &LimitOutcome) -> RateLimit {
     let (unit, multiplier) = match outcome.window() {
-        Some(window) if !is_month(active, demand) => in_units(window),
+        Some(window) if !is_month(demand.quota()) => in_units(window),
         Some(_) => (Unit::Month, 1),
         None => (Unit::Unknown, 1),
     };
@@ -204,19 +199,10 @@ fn current_limit(
     }
 }
 
-/// True when the limit's window is a calendar month, which has no fixed length.
-fn is_month(active: &ActiveConfig, demand: &GateDemand<'_>) -> bool {
+/// True when the window is a calendar month, which has no fixed length.
+fn is_month(quota: &Quota) -> bool {
     const MONTH: WindowStart = WindowStart::Clock(Calendar::Month);
-    let is_month =
-        |quota: &Quota| matches!(quota, Quota::FixedWindow(window) if window.start() == MONTH);
-
-    match &demand.quota {
-        Some(quota) => is_month(quota),
-        None => active
-            .limiter
-            .rule(demand.limit)
-            .is_ok_and(|rule| is_month(rule.quota())),
-    }
+    matches!(quota, Quota::FixedWindow(window) if window.start() == MONTH)
 }
 
 /// A window as a number of units; the unit is unknown if it is not a whole number of seconds.

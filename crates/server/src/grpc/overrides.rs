@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use tollgate::{Calendar, EncodedKey, FixedWindow, LimitError, Quota, Rate, TokenBucket};
+use tollgate::{Calendar, Demand, EncodedKey, FixedWindow, LimitError, Quota, Rate, TokenBucket};
 use tollgate_envoy::{RateLimitOverride, RateLimitUnit, Unit};
 
 use super::descriptor::DescriptorAttributes;
 use super::error::GrpcError;
-use crate::gate::{ActiveConfig, GateDemand, OVERRIDES};
+use crate::gate::{ActiveConfig, OVERRIDES};
 
 const DAY_SECS: u64 = 86_400;
 const WEEK_DAYS: u32 = 7;
@@ -133,7 +133,7 @@ pub(super) fn demand<'r>(
     attributes: &DescriptorAttributes<'_>,
     limit: Override,
     cost: Option<u64>,
-) -> Result<Option<GateDemand<'r>>, GrpcError> {
+) -> Result<Option<Demand<'r, EncodedKey>>, GrpcError> {
     if limit.requests == 0 {
         return Ok(None);
     }
@@ -142,15 +142,10 @@ pub(super) fn demand<'r>(
         .quota()
         .map_err(|error| GrpcError::invalid(format!("invalid limit in a descriptor: {error}")))?;
     let key = key(active, attributes, limit).map_err(GrpcError::denied)?;
-    let index = active.config.limits.len() + limit.index();
-
-    Ok(Some(GateDemand {
-        limit: limit.name(),
-        index,
-        key,
-        cost: cost.unwrap_or(1),
-        quota: Some(quota),
-    }))
+    let demand = Demand::new(active.override_rule(limit.index()), key);
+    Ok(Some(
+        demand.with_cost(cost.unwrap_or(1)).with_quota(Some(quota)),
+    ))
 }
 
 /// The key of an override: the domain and every entry. Values of attributes that the configuration

@@ -2,22 +2,23 @@
 
 use smallvec::SmallVec;
 use tollgate::store::DEMANDS_MAX;
+use tollgate::{Demand, EncodedKey};
 use tollgate_envoy::{RateLimitDescriptor, RateLimitRequest};
-use tollgate_rules::MissingKeyPolicy;
+use tollgate_rules::{MissingKeyPolicy, Selection};
 
 use super::descriptor::DescriptorAttributes;
 use super::error::GrpcError;
 use super::overrides::{self, Override};
-use crate::gate::{ActiveConfig, GateDemand, GateDemands};
+use crate::gate::ActiveConfig;
 
 /// Everything a request asks for.
 #[derive(Debug, Default)]
 pub(super) struct RequestPlan<'r> {
     /// At most one per counter.
-    pub(super) demands: GateDemands<'r>,
+    pub(super) demands: Selection<'r>,
     /// Demands to refund, at most one per counter. Each is also in `demands`, with a cost of 0, so
     /// that the response reports its limit.
-    pub(super) refunds: GateDemands<'r>,
+    pub(super) refunds: Selection<'r>,
     /// One per descriptor, in their order.
     pub(super) descriptors: SmallVec<[DescriptorPlan; 2]>,
     /// A bit for each of the demands that only asks whether a unit is left.
@@ -85,8 +86,8 @@ impl<'r> RequestPlan<'r> {
                 None => {
                     let cost = action.cost();
                     let selector = &active.selector;
-                    for selected in selector.select(&attributes, cost, MissingKeyPolicy::Skip)? {
-                        own.demands.push(plan.add(selected.into(), action)?);
+                    for demand in selector.select(&attributes, cost, MissingKeyPolicy::Skip)? {
+                        own.demands.push(plan.add(demand, action)?);
                     }
                 }
                 Some(limit) => {
@@ -117,7 +118,7 @@ impl<'r> RequestPlan<'r> {
 
     /// The demands with a cost of at least 1 where a descriptor asks whether a unit is left. None
     /// when no descriptor does.
-    pub(super) fn demands_with_peeks(&self) -> Option<GateDemands<'r>> {
+    pub(super) fn demands_with_peeks(&self) -> Option<Selection<'r>> {
         if self.peeks == 0 {
             return None;
         }
@@ -132,16 +133,13 @@ impl<'r> RequestPlan<'r> {
     }
 
     /// Adds a demand, or merges it with the one on the same counter. Returns its index.
-    fn add(&mut self, mut demand: GateDemand<'r>, action: HitsAction) -> Result<u8, GrpcError> {
+    fn add(&mut self, mut demand: Demand<'r, EncodedKey>, action: HitsAction) -> Result<u8, GrpcError> {
         match action {
             HitsAction::Charge(_) => {}
             // The limit may configure a cost of its own, which does not apply here.
             HitsAction::Peek => demand.cost = 0,
             HitsAction::Refund(_) => {
-                let free = GateDemand {
-                    cost: 0,
-                    ..demand.clone()
-                };
+                let free = demand.clone().with_cost(0);
                 merge(&mut self.refunds, std::mem::replace(&mut demand, free));
             }
         }
@@ -161,8 +159,10 @@ impl<'r> RequestPlan<'r> {
 
 /// Adds a demand, or merges it with the one on the same counter: costs add up, and of two quotas
 /// the stricter one applies. Returns its index.
-fn merge<'r>(demands: &mut GateDemands<'r>, demand: GateDemand<'r>) -> usize {
-    let is_same = |other: &GateDemand<'r>| other.index == demand.index && other.key == demand.key;
+fn merge<'r>(demands: &mut Selection<'r>, demand: Demand<'r, EncodedKey>) -> usize {
+    let is_same = |other: &Demand<'r, EncodedKey>| {
+        other.limit.position() == demand.limit.position() && other.key == demand.key
+    };
     let Some(index) = demands.iter().position(is_same) else {
         demands.push(demand);
         return demands.len() - 1;
