@@ -1,6 +1,7 @@
 //! Server endpoints, parsed from URLs.
 
 use std::fmt;
+use std::num::NonZeroU16;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -70,10 +71,9 @@ impl fmt::Display for Endpoint {
         }
 
         write!(f, "{}", self.address)?;
-        if self.database > 0 {
-            write!(f, "/{}", self.database)
-        } else {
-            Ok(())
+        match self.database {
+            0 => Ok(()),
+            database => write!(f, "/{database}"),
         }
     }
 }
@@ -166,18 +166,12 @@ impl FromStr for Endpoint {
         let is_tls = parse_scheme(scheme)?;
 
         // A password may contain an `@`, a host may not.
-        let (user_info, location) = rest
-            .rsplit_once('@')
-            .map_or((None, rest), |(user_info, location)| {
-                (Some(user_info), location)
-            });
+        let (user_info, location) = rest.rsplit_once('@').unwrap_or(("", rest));
         let (address, database) = location.split_once('/').unwrap_or((location, ""));
-
-        let credentials = user_info.map(Credentials::parse).transpose()?.flatten();
         Ok(Self {
             address: Address::parse(address)?,
             is_tls,
-            credentials,
+            credentials: Credentials::parse(user_info)?,
             database: parse_database(database)?,
         })
     }
@@ -195,12 +189,10 @@ fn parse_scheme(scheme: &str) -> Result<bool, RedisConfigError> {
         _ => {
             // Only a single word is repeated: anything else may contain a password.
             let is_word = scheme.len() < 12 && scheme.chars().all(|c| c.is_ascii_alphanumeric());
-            let found = if is_word {
-                scheme.into()
-            } else {
-                String::new()
-            };
-            Err(RedisConfigError::Scheme { found })
+            let found = if is_word { scheme } else { "" };
+            Err(RedisConfigError::Scheme {
+                found: found.into(),
+            })
         }
     }
 }
@@ -208,30 +200,26 @@ fn parse_scheme(scheme: &str) -> Result<bool, RedisConfigError> {
 impl Credentials {
     /// Parses `user:password` or `:password`. `None` when both are empty.
     fn parse(text: &str) -> Result<Option<Self>, RedisConfigError> {
-        let decode = |text: &str| {
-            let decoded = percent_decode_str(text).decode_utf8();
-            decoded
-                .map(std::borrow::Cow::into_owned)
-                .map_err(|_| RedisConfigError::Part {
-                    part: "user or password",
-                    found: "***".into(),
-                    expected: "must be UTF-8, with % written as %25, @ as %40 and / as %2F",
-                })
+        let decode = |text| match percent_decode_str(text).decode_utf8() {
+            Ok(decoded) => Ok(decoded.into_owned()),
+            Err(_) => Err(invalid(
+                "user or password",
+                "***",
+                "must be UTF-8, with % written as %25, @ as %40 and / as %2F",
+            )),
         };
         let (user, password) = text.split_once(':').unwrap_or((text, ""));
         let user = Some(decode(user)?).filter(|user| !user.is_empty());
         let password = decode(password)?;
 
-        if !password.is_empty() {
-            return Ok(Some(Self { user, password }));
-        }
-        match user {
-            None => Ok(None),
-            Some(_) => Err(RedisConfigError::Part {
-                part: "password",
-                found: String::new(),
-                expected: "must not be empty when there is a user, as in user:password@",
-            }),
+        match (&user, password.is_empty()) {
+            (_, false) => Ok(Some(Self { user, password })),
+            (None, true) => Ok(None),
+            (Some(_), true) => Err(invalid(
+                "password",
+                "",
+                "must not be empty when there is a user, as in user:password@",
+            )),
         }
     }
 }
@@ -248,44 +236,32 @@ impl Address {
     /// IPv6 address has no brackets.
     pub(crate) fn parse_announced(text: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
-        let port = port.parse().ok().filter(|port| *port > 0)?;
-        if host.is_empty() {
-            None
-        } else {
-            Some(Self::new(host, port))
-        }
+        let port: NonZeroU16 = port.parse().ok()?;
+        (!host.is_empty()).then(|| Self::new(host, port.get()))
     }
 
     /// Parses `host`, `host:port`, `[IPv6]` or `[IPv6]:port`.
-    pub(crate) fn parse(text: &str) -> Result<Self, RedisConfigError> {
+    fn parse(text: &str) -> Result<Self, RedisConfigError> {
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, port)) => (host, port.strip_prefix(':').unwrap_or(port)),
             None => text.rsplit_once(':').unwrap_or((text, "")),
         };
 
-        let is_valid = |c: char| c.is_ascii_alphanumeric() || "-._:%".contains(c);
-        if host.is_empty() || !host.chars().all(is_valid) {
+        let is_valid = |c: &char| c.is_ascii_alphanumeric() || "-._:%".contains(*c);
+        if host.is_empty() || !host.chars().all(|c| is_valid(&c)) {
             // The text is repeated only up to the first invalid character: what follows may be
             // part of a password.
-            let found = host.chars().take(80).take_while(|c| is_valid(*c)).collect();
-            return Err(RedisConfigError::Part {
-                part: "host",
-                found,
-                expected: "must be a host name or an IP address (IPv6 in brackets)",
-            });
+            let found: String = host.chars().take(80).take_while(is_valid).collect();
+            let expected = "must be a host name or an IP address (IPv6 in brackets)";
+            return Err(invalid("host", &found, expected));
+        }
+        if port.is_empty() {
+            return Ok(Self::new(host, DEFAULT_PORT));
         }
 
-        let number = if port.is_empty() {
-            Some(DEFAULT_PORT)
-        } else {
-            port.parse().ok().filter(|port| *port > 0)
-        };
-        let invalid_port = || RedisConfigError::Part {
-            part: "port",
-            found: number_or_placeholder(port),
-            expected: "must be between 1 and 65535",
-        };
-        Ok(Self::new(host, number.ok_or_else(invalid_port)?))
+        let invalid_port = |_| invalid("port", digits_only(port), "must be between 1 and 65535");
+        let port: NonZeroU16 = port.parse().map_err(invalid_port)?;
+        Ok(Self::new(host, port.get()))
     }
 }
 
@@ -296,24 +272,25 @@ fn parse_database(text: &str) -> Result<u32, RedisConfigError> {
         return Ok(0);
     }
 
-    text.parse()
-        .ok()
-        .filter(|database| *database < DATABASE_MAX)
-        .ok_or_else(|| RedisConfigError::Part {
-            part: "database",
-            found: number_or_placeholder(text),
-            expected: "must be a number, as in redis://host:6379/2",
-        })
+    let number = text.parse().ok().filter(|number| *number < DATABASE_MAX);
+    number.ok_or_else(|| {
+        let expected = "must be a number, as in redis://host:6379/2";
+        invalid("database", digits_only(text), expected)
+    })
 }
 
 /// The text for an error if it is a number. Anything else is replaced, because it may be a
 /// misplaced password.
-fn number_or_placeholder(text: &str) -> String {
+fn digits_only(text: &str) -> &str {
     let is_number = text.len() <= 20 && text.chars().all(|c| c.is_ascii_digit());
-    if is_number {
-        text.to_owned()
-    } else {
-        "not a number".to_owned()
+    if is_number { text } else { "not a number" }
+}
+
+fn invalid(part: &'static str, found: &str, expected: &'static str) -> RedisConfigError {
+    RedisConfigError::Part {
+        part,
+        found: found.into(),
+        expected,
     }
 }
 

@@ -32,11 +32,20 @@ pub(crate) enum CallError {
     TryAgain,
 }
 
+impl CallError {
+    /// The script and our arithmetic do not agree on a verdict.
+    pub(crate) fn foreign_write() -> Self {
+        Self::Refused(ServerError::new(
+            "a counter was written by another program or by another version of Tollgate",
+        ))
+    }
+}
+
 /// A failure of a server or of the connection to it, described for an operator. The text never
 /// contains a password or a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct ServerError(pub(crate) Arc<str>);
+pub(crate) struct ServerError(Arc<str>);
 
 impl ServerError {
     pub(crate) fn new(text: impl Into<Arc<str>>) -> Self {
@@ -95,12 +104,17 @@ pub(crate) enum ErrorClass {
 
 impl ErrorClass {
     /// Classifies an error reply by its first word, the error code.
-    pub(crate) fn from_reply(error: &str) -> Self {
-        let (code, rest) = error.split_once(' ').unwrap_or((error, ""));
-        let server_error = || ServerError::from_reply(error.as_bytes());
+    pub(crate) fn from_reply(error: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(error);
+        let mut words = text.split(' ');
+        let code = words.next().unwrap_or_default();
+
+        let server_error = || ServerError::from_reply(error);
         let unavailable = || CallError::Unavailable(server_error());
-        let redirection = |redirected: fn(Address) -> CallError| {
-            Self::CallFailed(redirect_address(rest).map_or_else(unavailable, redirected))
+        // A redirection has a slot and an address, as in `MOVED 3999 127.0.0.1:6381`.
+        let mut redirection = |redirected: fn(Address) -> CallError| {
+            let address = words.nth(1).and_then(Address::parse_announced);
+            Self::CallFailed(address.map_or_else(unavailable, redirected))
         };
 
         match code {
@@ -117,11 +131,17 @@ impl ErrorClass {
     }
 }
 
-/// Reads the address from the rest of a redirection, such as `3999 127.0.0.1:6381`.
-fn redirect_address(rest: &str) -> Option<Address> {
-    rest.split_whitespace()
-        .nth(1)
-        .and_then(Address::parse_announced)
+/// The error with which the calls fail.
+impl From<ErrorClass> for CallError {
+    fn from(class: ErrorClass) -> Self {
+        match class {
+            ErrorClass::ScriptMissing => {
+                Self::Refused(ServerError::new("the server does not accept the script"))
+            }
+            ErrorClass::CallFailed(error) => error,
+            ErrorClass::ServerUnusable(error) => Self::Unavailable(error),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -130,15 +150,15 @@ mod tests {
 
     #[test]
     fn redirections_carry_the_address() {
-        let moved = ErrorClass::from_reply("MOVED 3999 127.0.0.1:6381");
+        let moved = ErrorClass::from_reply(b"MOVED 3999 127.0.0.1:6381");
         let address = Address::new("127.0.0.1", 6381);
         assert_eq!(moved, ErrorClass::CallFailed(CallError::Moved(address)));
 
-        let ask = ErrorClass::from_reply("ASK 3999 ::1:6381");
+        let ask = ErrorClass::from_reply(b"ASK 3999 ::1:6381");
         let address = Address::new("::1", 6381);
         assert_eq!(ask, ErrorClass::CallFailed(CallError::Ask(address)));
 
-        for without_address in ["MOVED 3999", "MOVED 3999 :6381"] {
+        for without_address in [&b"MOVED 3999"[..], b"MOVED 3999 :6381"] {
             assert!(matches!(
                 ErrorClass::from_reply(without_address),
                 ErrorClass::CallFailed(CallError::Unavailable(_))
@@ -153,12 +173,12 @@ mod tests {
             "READONLY You can't write",
             "BUSY Redis is busy",
         ] {
-            let class = ErrorClass::from_reply(error);
+            let class = ErrorClass::from_reply(error.as_bytes());
             assert!(matches!(class, ErrorClass::ServerUnusable(_)), "{error}");
         }
 
         assert!(matches!(
-            ErrorClass::from_reply("OOM command not allowed"),
+            ErrorClass::from_reply(b"OOM command not allowed"),
             ErrorClass::CallFailed(CallError::Refused(_))
         ));
     }
@@ -166,7 +186,7 @@ mod tests {
     #[test]
     fn quoted_text_of_a_server_is_not_repeated() {
         let ErrorClass::CallFailed(CallError::Refused(error)) =
-            ErrorClass::from_reply("ERR unknown command 'AUTH', with args `hunter2`")
+            ErrorClass::from_reply(b"ERR unknown command 'AUTH', with args `hunter2`")
         else {
             panic!("wrong class")
         };

@@ -5,12 +5,12 @@ use tollgate::lease::{LeaseGrant, LeaseRequest};
 use tollgate::{Demand, PermitId, StoreError};
 
 use crate::RedisStore;
-use crate::script::{Script, TimeSource};
+use crate::script::SERVER_TIME;
 use crate::wire::{CallEncoder, Operation};
 
 /// The source of the script as it is sent to servers. It uses the server's clock.
 pub fn script() -> &'static str {
-    &Script::batch(TimeSource::Server).source
+    &SERVER_TIME.source
 }
 
 /// The key and the arguments with which the script spends one demand, with the default key prefix.

@@ -5,13 +5,13 @@
 //! requests may be denied that would have been allowed, but no request is allowed that should have
 //! been denied.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
-use tokio::time::Instant;
 use tollgate::store::{Intent, SpendReply};
 use tollgate::{Demand, DemandBuf, Micros, Outcome, PermitId, Quota, StoreError};
 
-use super::routed_call::RoutedCall;
-use super::{RedisStore, spend_reply};
+use super::router::CallRouter;
 use crate::error::CallError;
 use crate::wire::{DemandTerms, Operation, ScriptReply};
 
@@ -33,7 +33,7 @@ struct GroupReply {
 
 /// Spends or peeks the demands of all slots.
 pub(super) fn spend(
-    store: RedisStore,
+    router: Arc<CallRouter>,
     demands: &[Demand<'_>],
     slots: &[u16],
     intent: Intent,
@@ -42,7 +42,7 @@ pub(super) fn spend(
     let (count, groups) = (demands.len(), group_by_slot(demands, slots));
     async move {
         let mut spend = CrossSlotSpend {
-            store,
+            router,
             permit_id,
             replies: Vec::with_capacity(groups.len()),
         };
@@ -61,7 +61,7 @@ pub(super) fn spend(
 /// A spend in progress. Unless it is committed, dropping it refunds all charges, also when the
 /// caller stops waiting.
 struct CrossSlotSpend {
-    store: RedisStore,
+    router: Arc<CallRouter>,
     permit_id: PermitId,
     replies: Vec<GroupReply>,
 }
@@ -74,26 +74,21 @@ impl CrossSlotSpend {
         groups: Vec<SlotGroup>,
         intent: Intent,
     ) -> Result<bool, CallError> {
-        let deadline = Instant::now() + self.store.inner.timeout;
+        let deadline = self.router.deadline();
         let mut is_allowed = true;
 
         for group in groups {
-            let operation = if is_allowed && intent == Intent::Spend {
-                Operation::Spend
-            } else {
-                Operation::Peek
-            };
+            let intent = if is_allowed { intent } else { Intent::Peek };
             let call = {
                 let demands: SmallVec<[Demand<'_>; 4]> =
                     group.demands.iter().map(DemandBuf::as_demand).collect();
-                let encoder = &self.store.inner.encoder;
-                encoder.call(operation, &demands, self.permit_id)
+                let encoder = &self.router.encoder;
+                encoder.call(intent.into(), &demands, self.permit_id)
             };
 
-            let inner = self.store.inner.clone();
-            let reply = RoutedCall::start(inner, call, deadline).run().await?;
+            let reply = self.router.submit(call, deadline)?.run().await?;
             is_allowed &= reply.succeeded;
-            let is_charged = operation == Operation::Spend && reply.succeeded;
+            let is_charged = intent == Intent::Spend && reply.succeeded;
             self.replies.push(GroupReply {
                 group,
                 reply,
@@ -108,7 +103,7 @@ impl CrossSlotSpend {
         let mut indexed: Vec<(usize, Outcome)> = Vec::with_capacity(count);
         let mut at = Micros::ZERO;
         for GroupReply { group, reply, .. } in &self.replies {
-            let spent = spend_reply(reply, &group.terms, intent)?;
+            let spent = reply.spend_reply(&group.terms, intent)?;
             at = at.max(spent.at);
             indexed.extend(group.indexes.iter().copied().zip(spent.outcomes));
         }
@@ -125,7 +120,7 @@ impl CrossSlotSpend {
 
     /// Refunds the demands of a group that were charged: those that were allowed and have a cost.
     fn refund_group(&self, GroupReply { group, reply, .. }: &GroupReply) {
-        let Ok(spent) = spend_reply(reply, &group.terms, Intent::Spend) else {
+        let Ok(spent) = reply.spend_reply(&group.terms, Intent::Spend) else {
             return;
         };
 
@@ -138,9 +133,9 @@ impl CrossSlotSpend {
             } else {
                 Operation::Refund
             };
-            let encoder = &self.store.inner.encoder;
+            let encoder = &self.router.encoder;
             let call = encoder.call(operation, &[demand.as_demand()], self.permit_id);
-            drop(self.store.spawn_call(call));
+            drop(self.router.spawn(call));
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Demands of leased and eventual limits: decided by the leases of this instance if possible, else
 //! by the store.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 use tokio::time::timeout_at;
 use tollgate::lease::{LeaseOutcome, LeaseStep};
@@ -9,8 +11,9 @@ use tollgate::{
     Consistency, Demand, DemandBuf, Micros, Outcome, PermitId, Source, StoreError, Verdict,
 };
 
-use super::routed_call::join;
-use super::{RedisStore, pending};
+use super::lease_calls::LeaseCaller;
+use super::router::join;
+use super::strict::pending;
 
 /// How often a request waits for the lease call of another request before it calls the store
 /// itself.
@@ -25,16 +28,19 @@ pub(super) fn is_leased(demand: &Demand<'_>) -> bool {
     )
 }
 
-impl RedisStore {
+impl LeaseCaller {
     /// Spends a single demand. If the lease is not sufficient, the request makes a lease call that
     /// asks for more units than it needs, or waits for the call of another request.
-    pub(super) fn spend_leased<'a>(&'a self, demand: &Demand<'_>) -> StoreFuture<'a, SpendReply> {
-        let (demand, deadline) = (demand.to_buf(), self.deadline());
+    pub(super) fn spend<'a>(
+        self: &'a Arc<Self>,
+        demand: &Demand<'_>,
+    ) -> StoreFuture<'a, SpendReply> {
+        let (demand, deadline) = (demand.to_buf(), self.router.deadline());
         self.ensure_sweeper();
 
         pending(async move {
             for _ in 0..WAITS_MAX {
-                match self.inner.leases.spend(&demand.as_demand()) {
+                match self.leases.spend(&demand.as_demand()) {
                     LeaseStep::Decided(outcome, renewal) => {
                         if let Some(call) = renewal {
                             self.call_in_background(call);
@@ -42,7 +48,7 @@ impl RedisStore {
                         return Ok(outcome.into());
                     }
                     LeaseStep::Call(call) => {
-                        return Ok(join(self.spawn_lease_call(call, deadline)).await?.into());
+                        return Ok(join(self.spawn_call(call, deadline)).await?.into());
                     }
                     LeaseStep::Wait(call) => {
                         let completed = timeout_at(deadline, call.completion()).await;
@@ -52,26 +58,27 @@ impl RedisStore {
                 }
             }
 
-            self.call_store(&[demand.as_demand()], Intent::Spend, PermitId::NONE)
+            self.router
+                .spend(&[demand.as_demand()], Intent::Spend, PermitId::NONE)
                 .await
         })
     }
 
     /// Peeks at the store, and adds the units that this instance holds to the outcomes.
-    pub(super) fn peek_leased<'a>(
-        &'a self,
+    pub(super) fn peek<'a>(
+        self: &'a Arc<Self>,
         demands: &[Demand<'_>],
         permit_id: PermitId,
     ) -> StoreFuture<'a, SpendReply> {
         let owned: SmallVec<[DemandBuf; 4]> = demands.iter().map(Demand::to_buf).collect();
-        let reply = self.call_store(demands, Intent::Peek, permit_id);
+        let reply = self.router.spend(demands, Intent::Peek, permit_id);
 
         pending(async move {
             let mut reply = reply.await?;
             for (demand, outcome) in owned.iter().zip(&mut reply.outcomes) {
                 let demand = demand.as_demand();
                 if is_leased(&demand) {
-                    *outcome = self.inner.leases.add_local_units(&demand, *outcome);
+                    *outcome = self.leases.add_local_units(&demand, *outcome);
                 }
             }
             Ok(reply)
@@ -82,13 +89,13 @@ impl RedisStore {
     /// others are spent at the store in one call, and if they are denied, the spends here are
     /// undone.
     pub(super) fn spend_several<'a>(
-        &'a self,
+        self: &'a Arc<Self>,
         demands: &[Demand<'_>],
         permit_id: PermitId,
     ) -> StoreFuture<'a, SpendReply> {
         self.ensure_sweeper();
         let joint = JointSpend {
-            store: self,
+            caller: self,
             demands: demands.iter().map(Demand::to_buf).collect(),
             local: demands
                 .iter()
@@ -110,19 +117,19 @@ impl RedisStore {
             return StoreFuture::ready(Ok(joint.merge(reply)));
         }
 
-        match self.call_store(&at_store, Intent::Spend, permit_id) {
+        match self.router.spend(&at_store, Intent::Spend, permit_id) {
             StoreFuture::Ready(reply) => StoreFuture::Ready(reply.map(|reply| joint.settle(reply))),
             StoreFuture::Pending(reply) => pending(async move { joint.settle(reply.await) }),
         }
     }
 
     /// Spends one of several demands from the lease. `None` if the store must decide.
-    fn spend_locally(&self, demand: &Demand<'_>) -> Option<LeaseOutcome> {
+    fn spend_locally(self: &Arc<Self>, demand: &Demand<'_>) -> Option<LeaseOutcome> {
         if !is_leased(demand) || demand.cost == 0 {
             return None;
         }
 
-        let (outcome, renewal) = match self.inner.leases.spend_in_request(demand) {
+        let (outcome, renewal) = match self.leases.spend_in_request(demand) {
             LeaseStep::Decided(outcome, renewal) => (Some(outcome), renewal),
             LeaseStep::Strict(renewal) => (None, renewal),
             LeaseStep::Wait(_) | LeaseStep::Call(_) => (None, None),
@@ -136,7 +143,7 @@ impl RedisStore {
 
 /// A request with several demands, some of which were decided by leases.
 struct JointSpend<'s> {
-    store: &'s RedisStore,
+    caller: &'s Arc<LeaseCaller>,
     demands: SmallVec<[DemandBuf; 4]>,
     /// For each demand, the outcome by the lease. `None` if the store decides.
     local: SmallVec<[Option<LeaseOutcome>; 4]>,
@@ -173,7 +180,7 @@ impl JointSpend<'_> {
             is_allowed &= demand.shadow;
             let demand = demand.as_demand();
             if is_leased(&demand) {
-                self.store.inner.leases.cache_denial(&demand, outcome);
+                self.caller.leases.cache_denial(&demand, outcome);
             }
         }
         is_allowed
@@ -223,8 +230,8 @@ impl JointSpend<'_> {
             };
 
             let demand = demand.as_demand();
-            if !self.store.inner.leases.undo_spend(&demand, local) {
-                drop(self.store.refund_at_store(&[demand]));
+            if !self.caller.leases.undo_spend(&demand, local) {
+                drop(self.caller.router.refund(&[demand]));
             }
             let Outcome {
                 limit, remaining, ..
