@@ -153,15 +153,15 @@ impl RedisBuilder {
 
         let addresses = endpoints.iter().map(|endpoint| endpoint.address.clone());
         let topology = match &self.kind {
-            Kind::Standalone => {
-                let locator = ServerLocator::Address(endpoints[0].address.clone());
-                ServerTopology::single(locator, &connector)
-            }
-            Kind::Sentinel { group } => {
-                let sentinels = SentinelGroup::new(addresses.collect(), group);
-                ServerTopology::single(ServerLocator::Sentinel(sentinels), &connector)
-            }
             Kind::Cluster => ServerTopology::cluster(addresses.collect(), &connector),
+            Kind::Sentinel { group } => {
+                let group = SentinelGroup::new(addresses.collect(), group);
+                ServerTopology::single(ServerLocator::Sentinel(group), &connector)
+            }
+            Kind::Standalone => {
+                let address = endpoints[0].address.clone();
+                ServerTopology::single(ServerLocator::Address(address), &connector)
+            }
         };
 
         let router = CallRouter {
@@ -188,20 +188,38 @@ impl RedisBuilder {
     pub fn validate(&self) -> Result<(), RedisConfigError> {
         let database = self.endpoints()?[0].database;
         if matches!(self.kind, Kind::Cluster) && database > 0 {
-            return Err(RedisConfigError::ClusterDatabase { found: database });
+            let expected = "must be 0, the only database of a cluster";
+            let found = database.to_string();
+            return Err(RedisConfigError::invalid(
+                "endpoint database",
+                &found,
+                expected,
+            ));
         }
 
+        // Braces would change the slots of the keys in a cluster.
         let is_allowed = |c: char| c.is_ascii_graphic() && c != '{' && c != '}';
         if self.prefix.len() > PREFIX_MAX || !self.prefix.chars().all(is_allowed) {
-            return Err(RedisConfigError::Prefix {
-                found: self.prefix.chars().take(PREFIX_MAX).collect(),
-            });
+            let found: String = self.prefix.chars().take(PREFIX_MAX).collect();
+            let expected = "must be at most 128 printable ASCII characters, without { and }";
+            return Err(RedisConfigError::invalid("prefix", &found, expected));
         }
 
-        let (min, max) = (Duration::from_millis(1), Duration::from_secs(10));
-        check_range("timeout", self.timeout, min, max)?;
-        let (min, max) = (Duration::from_millis(10), Duration::from_secs(60));
-        check_range("connect_timeout", self.connect_timeout, min, max)
+        for (field, found, min, max) in [
+            ("timeout", self.timeout, 1, 10_000),
+            ("connect_timeout", self.connect_timeout, 10, 60_000),
+        ] {
+            let (min, max) = (Duration::from_millis(min), Duration::from_millis(max));
+            if !(min..=max).contains(&found) {
+                return Err(RedisConfigError::Time {
+                    field,
+                    found,
+                    min,
+                    max,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// The endpoints: at least one, and they differ in their address only.
@@ -251,23 +269,5 @@ impl RedisStore {
     /// see [`ready`](Self::ready).
     pub fn connect(url: impl AsRef<str>) -> Result<Self, RedisConfigError> {
         RedisBuilder::standalone(url).build()
-    }
-}
-
-fn check_range(
-    field: &'static str,
-    found: Duration,
-    min: Duration,
-    max: Duration,
-) -> Result<(), RedisConfigError> {
-    if (min..=max).contains(&found) {
-        Ok(())
-    } else {
-        Err(RedisConfigError::Time {
-            field,
-            found,
-            min,
-            max,
-        })
     }
 }

@@ -88,21 +88,13 @@ impl fmt::Debug for Endpoint {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedisConfigError {
-    /// The URL of an endpoint does not begin with a supported scheme.
-    #[error(
-        "invalid endpoint scheme {found:?}: must be redis:// or rediss:// (TLS), \
-         as in redis://user:password@host:6379"
-    )]
-    Scheme {
-        /// The text before `://`, or nothing if it might contain a password.
-        found: String,
-    },
-    /// A part of an endpoint's URL is invalid.
-    #[error("invalid endpoint {part} {found:?}: {expected}")]
-    Part {
-        /// The name of the part, such as `port`.
-        part: &'static str,
-        /// What the URL contains. Never a password.
+    /// A setting, such as a part of an endpoint's URL, is invalid.
+    #[error("invalid {setting} {found:?}: {expected}")]
+    #[non_exhaustive]
+    Invalid {
+        /// The name of the setting, such as `endpoint port`.
+        setting: &'static str,
+        /// What was found. Never a password.
         found: String,
         /// What would be valid, such as `must be between 1 and 65535`.
         expected: &'static str,
@@ -110,33 +102,19 @@ pub enum RedisConfigError {
     /// No endpoint was given.
     #[error("missing endpoint: expected at least one, such as redis://127.0.0.1:6379")]
     NoEndpoint,
-    /// An endpoint of a cluster selects a database.
-    #[error("invalid endpoint database {found}: must be 0, the only database of a cluster")]
-    ClusterDatabase {
-        /// The number of the database.
-        found: u32,
-    },
     /// The endpoints differ in something other than their address.
     #[error(
         "the endpoints differ in {setting}: \
          all servers of a store must have the same TLS setting, user, password and database"
     )]
+    #[non_exhaustive]
     Mixed {
         /// The setting in which they differ, such as `TLS`.
         setting: &'static str,
     },
-    /// The key prefix is too long, or has characters that are not allowed. Braces are not allowed
-    /// because they would change the slots of the keys in a cluster.
-    #[error(
-        "invalid prefix {found:?}: \
-         must be at most 128 printable ASCII characters, without {{ and }}"
-    )]
-    Prefix {
-        /// The prefix, cut off at the permitted length.
-        found: String,
-    },
     /// A timeout is out of range.
     #[error("{field} {found:?} is out of range: must be between {min:?} and {max:?}")]
+    #[non_exhaustive]
     Time {
         /// The name of the setting.
         field: &'static str,
@@ -149,6 +127,7 @@ pub enum RedisConfigError {
     },
     /// TLS cannot be set up.
     #[error("cannot set up TLS: {reason}")]
+    #[non_exhaustive]
     Tls {
         /// Why not.
         reason: String,
@@ -156,6 +135,16 @@ pub enum RedisConfigError {
     /// The store was built outside of a Tokio runtime.
     #[error("no Tokio runtime: the store must be built inside of one")]
     NoRuntime,
+}
+
+impl RedisConfigError {
+    pub(crate) fn invalid(setting: &'static str, found: &str, expected: &'static str) -> Self {
+        Self::Invalid {
+            setting,
+            found: found.into(),
+            expected,
+        }
+    }
 }
 
 impl FromStr for Endpoint {
@@ -189,10 +178,11 @@ fn parse_scheme(scheme: &str) -> Result<bool, RedisConfigError> {
         _ => {
             // Only a single word is repeated: anything else may contain a password.
             let is_word = scheme.len() < 12 && scheme.chars().all(|c| c.is_ascii_alphanumeric());
-            let found = if is_word { scheme } else { "" };
-            Err(RedisConfigError::Scheme {
-                found: found.into(),
-            })
+            Err(RedisConfigError::invalid(
+                "endpoint scheme",
+                if is_word { scheme } else { "" },
+                "must be redis:// or rediss:// (TLS), as in redis://user:password@host:6379",
+            ))
         }
     }
 }
@@ -202,8 +192,8 @@ impl Credentials {
     fn parse(text: &str) -> Result<Option<Self>, RedisConfigError> {
         let decode = |text| match percent_decode_str(text).decode_utf8() {
             Ok(decoded) => Ok(decoded.into_owned()),
-            Err(_) => Err(invalid(
-                "user or password",
+            Err(_) => Err(RedisConfigError::invalid(
+                "endpoint user or password",
                 "***",
                 "must be UTF-8, with % written as %25, @ as %40 and / as %2F",
             )),
@@ -215,8 +205,8 @@ impl Credentials {
         match (&user, password.is_empty()) {
             (_, false) => Ok(Some(Self { user, password })),
             (None, true) => Ok(None),
-            (Some(_), true) => Err(invalid(
-                "password",
+            (Some(_), true) => Err(RedisConfigError::invalid(
+                "endpoint password",
                 "",
                 "must not be empty when there is a user, as in user:password@",
             )),
@@ -253,13 +243,16 @@ impl Address {
             // part of a password.
             let found: String = host.chars().take(80).take_while(is_valid).collect();
             let expected = "must be a host name or an IP address (IPv6 in brackets)";
-            return Err(invalid("host", &found, expected));
+            return Err(RedisConfigError::invalid("endpoint host", &found, expected));
         }
         if port.is_empty() {
             return Ok(Self::new(host, DEFAULT_PORT));
         }
 
-        let invalid_port = |_| invalid("port", digits_only(port), "must be between 1 and 65535");
+        let invalid_port = |_| {
+            let expected = "must be between 1 and 65535";
+            RedisConfigError::invalid("endpoint port", digits_only(port), expected)
+        };
         let port: NonZeroU16 = port.parse().map_err(invalid_port)?;
         Ok(Self::new(host, port.get()))
     }
@@ -275,7 +268,7 @@ fn parse_database(text: &str) -> Result<u32, RedisConfigError> {
     let number = text.parse().ok().filter(|number| *number < DATABASE_MAX);
     number.ok_or_else(|| {
         let expected = "must be a number, as in redis://host:6379/2";
-        invalid("database", digits_only(text), expected)
+        RedisConfigError::invalid("endpoint database", digits_only(text), expected)
     })
 }
 
@@ -284,14 +277,6 @@ fn parse_database(text: &str) -> Result<u32, RedisConfigError> {
 fn digits_only(text: &str) -> &str {
     let is_number = text.len() <= 20 && text.chars().all(|c| c.is_ascii_digit());
     if is_number { text } else { "not a number" }
-}
-
-fn invalid(part: &'static str, found: &str, expected: &'static str) -> RedisConfigError {
-    RedisConfigError::Part {
-        part,
-        found: found.into(),
-        expected,
-    }
 }
 
 #[cfg(test)]

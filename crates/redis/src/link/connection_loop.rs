@@ -18,7 +18,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::command::{BATCH_MAX, CommandKind, PipelinedCommand, write_script_call};
 use super::queue::{LinkState, QueuedCall, earliest_deadline};
 use crate::connector::RespConnection;
-use crate::error::{CallError, ErrorClass, ServerError};
+use crate::error::{CallError, ServerError};
 use crate::resp::{self, RespValue};
 use crate::wire::{Operation, ScriptReply, read_replies};
 
@@ -229,17 +229,17 @@ impl ConnectionLoop<'_> {
         command: &mut PipelinedCommand,
         text: &[u8],
     ) -> Result<(), ServerError> {
-        match ErrorClass::from_reply(text) {
-            ErrorClass::ScriptMissing if command.kind == CommandKind::EvalSha => {
+        match CallError::from_reply(text) {
+            CallError::ScriptMissing if command.kind == CommandKind::EvalSha => {
                 self.send_again(command, BATCH_MAX, CommandKind::Eval);
             }
             // During a migration the keys of several calls can be on two servers, although those of
             // each call are on one.
-            ErrorClass::CallFailed(CallError::TryAgain) if command.calls.len() > 1 => {
+            CallError::TryAgain if command.calls.len() > 1 => {
                 self.send_again(command, 1, CommandKind::EvalSha);
             }
-            ErrorClass::ServerUnusable(error) => return Err(error),
-            class => fail_all(&mut command.calls, &class.into()),
+            CallError::ServerUnusable(error) => return Err(error),
+            error => fail_all(&mut command.calls, &error),
         }
         Ok(())
     }
@@ -334,12 +334,10 @@ fn finish_script_call(calls: &mut [QueuedCall], reply: &[u8]) -> Result<(), Serv
 
     let mut result = Ok(());
     for (call, reply) in calls.iter_mut().zip(replies) {
-        call.finish(reply.map_err(|text| {
-            let class = ErrorClass::from_reply(text);
-            if let ErrorClass::ServerUnusable(error) = &class {
+        call.finish(reply.map_err(CallError::from_reply).inspect_err(|error| {
+            if let CallError::ServerUnusable(error) = error {
                 result = Err(error.clone());
             }
-            class.into()
         }));
     }
     result

@@ -129,13 +129,16 @@ fn call_failure(error: &CallError) -> CallFailure {
     match error {
         // An error reply normally means that nothing was written. But if another program has
         // written to the counter, that is not certain.
-        CallError::Timeout | CallError::Unavailable(_) | CallError::Refused(_) => {
-            CallFailure::Unknown
-        }
+        CallError::Timeout
+        | CallError::Unavailable(_)
+        | CallError::ServerUnusable(_)
+        | CallError::Refused(_) => CallFailure::Unknown,
 
-        CallError::Overloaded | CallError::Moved(_) | CallError::Ask(_) | CallError::TryAgain => {
-            CallFailure::NotExecuted
-        }
+        CallError::Overloaded
+        | CallError::ScriptMissing
+        | CallError::Moved(_)
+        | CallError::Ask(_)
+        | CallError::TryAgain => CallFailure::NotExecuted,
     }
 }
 

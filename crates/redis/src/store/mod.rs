@@ -1,6 +1,5 @@
 //! The store: sends calls to the links, and turns replies into outcomes.
 
-mod cross_slot;
 mod lease_calls;
 mod leased;
 mod router;
@@ -71,7 +70,7 @@ impl RedisStore {
     /// awaited inside a Tokio runtime.
     pub async fn ready(&self, patience: Duration) -> bool {
         let all_up = async {
-            while !self.caller.router.topology.is_complete() {
+            while !self.router().topology.is_complete() {
                 sleep(Duration::from_millis(5)).await;
             }
         };
@@ -87,7 +86,7 @@ impl RedisStore {
             ..Stats::default()
         };
 
-        for link in self.caller.router.topology.links() {
+        for link in self.router().topology.links() {
             stats.script_calls += link.counters.script_calls.load(Relaxed);
             stats.store_calls += link.counters.store_calls.load(Relaxed);
             stats.connections += link.counters.connections.load(Relaxed);
@@ -97,17 +96,8 @@ impl RedisStore {
         stats
     }
 
-    /// Makes one lease call, regardless of what the instance holds of the counter.
-    #[cfg(feature = "manual-time")]
-    pub(crate) async fn call_lease(
-        &self,
-        demand: &Demand<'_>,
-        request: &tollgate::lease::LeaseRequest,
-    ) -> Result<tollgate::lease::LeaseGrant, tollgate::StoreError> {
-        let router = &self.caller.router;
-        let call = router.encoder.lease(demand, request);
-        let reply = router.spawn(call).await?;
-        Ok(reply.lease_grant(&crate::wire::DemandTerms::new(demand))?)
+    pub(crate) fn router(&self) -> &Arc<CallRouter> {
+        &self.caller.router
     }
 }
 
@@ -134,7 +124,7 @@ impl Store for RedisStore {
 
         let caller = &self.caller;
         match demands {
-            _ if !demands.iter().any(is_leased) => caller.router.spend(demands, intent, permit_id),
+            _ if !demands.iter().any(is_leased) => self.router().spend(demands, intent, permit_id),
             _ if intent == Intent::Peek => caller.peek(demands, permit_id),
             [demand] if demand.cost == 0 => caller.peek(demands, permit_id),
             [demand] => caller.spend(demand),
@@ -170,25 +160,24 @@ impl Store for RedisStore {
         if at_store.is_empty() {
             StoreFuture::ready(Ok(()))
         } else {
-            self.caller.router.refund(&at_store)
+            self.router().refund(&at_store)
         }
     }
 
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {
         self.caller.leases.forget(key);
-        let router = &self.caller.router;
-        let reply = router.spawn(router.encoder.reset(key));
+        let reply = self.router().spawn(self.router().encoder.reset(key));
         pending(async move { Ok(reply.await.map(drop)?) })
     }
 
     fn release<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool> {
-        let router = &self.caller.router;
-        router.change_permit(Operation::Release, demand, permit_id)
+        self.router()
+            .change_permit(Operation::Release, demand, permit_id)
     }
 
     fn renew<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool> {
-        let router = &self.caller.router;
-        router.change_permit(Operation::Renew, demand, permit_id)
+        self.router()
+            .change_permit(Operation::Renew, demand, permit_id)
     }
 
     fn return_leases(&self) -> StoreFuture<'_, ()> {

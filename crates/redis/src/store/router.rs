@@ -58,7 +58,7 @@ impl CallRouter {
 
     /// Makes a call that completes in a task of its own even if its caller no longer waits. The
     /// task keeps the store alive.
-    pub(super) fn spawn(
+    pub(crate) fn spawn(
         self: &Arc<Self>,
         call: StoreCall,
     ) -> impl Future<Output = CallResult> + Send + use<> {

@@ -72,8 +72,12 @@ impl ServerTopology {
     /// Requests a refresh of the slot map if the error shows that it is out of date, or that
     /// another server may take over from one that is unavailable.
     pub(crate) fn note_failure(&self, error: &CallError) {
-        use CallError::{Ask, Moved, Unavailable};
-        if let (Self::Cluster { links, .. }, Moved(_) | Ask(_) | Unavailable(_)) = (self, error) {
+        if let Self::Cluster { links, .. } = self
+            && !matches!(
+                error,
+                CallError::Timeout | CallError::Overloaded | CallError::Refused(_)
+            )
+        {
             links.request_refresh();
         }
     }

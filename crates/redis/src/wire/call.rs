@@ -115,10 +115,10 @@ impl CallEncoder {
         arguments.extend([operation as u8, count]);
         for demand in demands {
             let numbers = match operation {
-                Operation::Refund => demand.quota.refund_numbers(demand.cost),
-                _ => demand.quota.numbers(demand.cost),
+                Operation::Refund => demand.quota().refund_numbers(demand.cost),
+                _ => demand.quota().numbers(demand.cost),
             };
-            write_demand(&mut arguments, demand.shadow, numbers, permit_id);
+            write_demand(&mut arguments, demand.limit.is_shadow(), numbers, permit_id);
         }
 
         self.encode(operation, keys.collect(), arguments)
@@ -127,13 +127,13 @@ impl CallEncoder {
     /// Encodes a call that spends a demand, settles the lease and asks for more units.
     pub(crate) fn lease(&self, demand: &Demand<'_>, request: &LeaseRequest) -> StoreCall {
         let demands = std::slice::from_ref(demand);
-        if matches!(demand.quota, Quota::SlidingLog(_)) {
+        if matches!(demand.quota(), Quota::SlidingLog(_)) {
             // A log cannot lease units: it records the time of every hit.
             return self.call(Operation::Spend, demands, PermitId::NONE);
         }
 
         let mut call = self.call(Operation::Lease, demands, PermitId::NONE);
-        let LendingNumbers { back, period, .. } = demand.quota.lending(request.returned);
+        let LendingNumbers { back, period, .. } = demand.quota().lending(request.returned);
         let numbers = [
             request.max_units.min(AMOUNT_MAX),
             u64::from(request.is_lent),

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use tollgate::algorithm::remote::{CounterState, EntryTotals};
 use tollgate::lease::LeaseGrant;
 use tollgate::store::{Intent, SpendReply};
-use tollgate::{Demand, Micros, Outcome, Quota};
+use tollgate::{Demand, Micros, Outcome, Quota, Source};
 
 use super::call::{Operation, StoreCall};
 use crate::error::CallError;
@@ -141,9 +141,9 @@ pub(crate) struct DemandTerms {
 impl DemandTerms {
     pub(crate) fn new(demand: &Demand<'_>) -> Self {
         Self {
-            quota: *demand.quota,
+            quota: *demand.quota(),
             cost: demand.cost,
-            shadow: demand.shadow,
+            shadow: demand.limit.is_shadow(),
         }
     }
 
@@ -215,7 +215,7 @@ impl ScriptReply {
     ) -> Result<SpendReply, CallError> {
         let outcomes = self.outcomes(terms, intent);
         let outcomes = outcomes.ok_or_else(CallError::foreign_write)?;
-        Ok(SpendReply::by_store(outcomes, self.at))
+        Ok(SpendReply::new(outcomes, Source::Store, self.at))
     }
 
     fn outcomes(&self, terms: &[DemandTerms], intent: Intent) -> Option<SmallVec<[Outcome; 1]>> {
