@@ -57,6 +57,11 @@ pub use builder::RedisBuilder;
 pub use endpoint::{Endpoint, RedisConfigError};
 pub use store::{RedisStore, Stats};
 
+/// The crate's own page, whose code compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// The guide in `docs/`, whose code compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/redis.md")]
