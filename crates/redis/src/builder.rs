@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::CallClock;
+use tokio::runtime::Handle;
+use tollgate::Clock;
+use tollgate::lease::LeaseTable;
+
 use crate::connector::Connector;
-use crate::endpoint::{Address, Endpoint, RedisConfigError};
-use crate::link::ServerLink;
-use crate::script::{Script, TimeSource};
-use crate::store::RedisStore;
-use crate::tls::Tls;
-use crate::topology::{ClusterLinks, SentinelGroup, ServerLocator, ServerTopology};
+use crate::endpoint::{Endpoint, RedisConfigError};
+use crate::locator::{SentinelGroup, ServerLocator};
+use crate::store::{CallRouter, RedisStore};
+use crate::topology::ServerTopology;
 use crate::wire::CallEncoder;
 
 /// Longest key prefix, in bytes.
@@ -39,13 +40,14 @@ const RETRIES_MAX: u32 = 16;
 #[derive(Clone, Debug)]
 pub struct RedisBuilder {
     kind: Kind,
-    endpoints: Vec<Result<Endpoint, RedisConfigError>>,
+    endpoints: Result<Vec<Endpoint>, RedisConfigError>,
     prefix: String,
     timeout: Duration,
     connect_timeout: Duration,
     max_retries: u32,
+    #[cfg(feature = "tls")]
     ca_pem: Option<Vec<u8>>,
-    clock: CallClock,
+    clock: Option<Arc<dyn Clock>>,
 }
 
 #[derive(Clone, Debug)]
@@ -85,8 +87,9 @@ impl RedisBuilder {
             timeout: Duration::from_millis(10),
             connect_timeout: Duration::from_millis(200),
             max_retries: 3,
+            #[cfg(feature = "tls")]
             ca_pem: None,
-            clock: CallClock::Server,
+            clock: None,
         }
     }
 
@@ -123,6 +126,7 @@ impl RedisBuilder {
 
     /// Sets the CA certificates to trust for `rediss://` endpoints, in PEM. Defaults to those of
     /// the system.
+    #[cfg(feature = "tls")]
     #[must_use]
     pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.ca_pem = Some(pem.into());
@@ -133,8 +137,8 @@ impl RedisBuilder {
     #[cfg(feature = "manual-time")]
     #[doc(hidden)]
     #[must_use]
-    pub fn manual_time(mut self, clock: impl tollgate::Clock + 'static) -> Self {
-        self.clock = CallClock::Manual(Arc::new(clock));
+    pub fn manual_time(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Some(Arc::new(clock));
         self
     }
 
@@ -144,42 +148,30 @@ impl RedisBuilder {
     /// [`RedisStore::ready`]. It must be called inside a Tokio runtime.
     pub fn build(self) -> Result<RedisStore, RedisConfigError> {
         self.validate()?;
-        let first = self.first_endpoint()?.clone();
-        let addresses = self.addresses(&first)?;
-        if tokio::runtime::Handle::try_current().is_err() {
-            return Err(RedisConfigError::NoRuntime);
-        }
+        let endpoints = self.endpoints()?;
+        let connector = self.connector(&endpoints[0])?;
 
-        let connector = self.connector(&first)?;
-        let leases = self.clock.lease_table();
-        let clock = self.clock;
-        let topology = match self.kind {
-            Kind::Standalone => {
-                let locator = ServerLocator::Address(first.address);
-                let link = ServerLink::start(locator, connector, clock, false);
-                ServerTopology::Single(Arc::new(link))
-            }
+        let addresses = endpoints.iter().map(|endpoint| endpoint.address.clone());
+        let topology = match &self.kind {
+            Kind::Cluster => ServerTopology::cluster(addresses.collect(), &connector),
             Kind::Sentinel { group } => {
-                let sentinels = Arc::new(SentinelGroup::new(addresses, group));
-                let locator = ServerLocator::Sentinel(sentinels.clone());
-                let link = ServerLink::start(locator, connector.clone(), clock, false);
-                let link = Arc::new(link);
-                tokio::spawn(sentinels.watch(Arc::downgrade(&link), connector));
-                ServerTopology::Single(link)
+                let group = SentinelGroup::new(addresses.collect(), group);
+                ServerTopology::single(ServerLocator::Sentinel(group), &connector)
             }
-            Kind::Cluster => {
-                ServerTopology::Cluster(ClusterLinks::start(addresses, connector, clock))
+            Kind::Standalone => {
+                let address = endpoints[0].address.clone();
+                ServerTopology::single(ServerLocator::Address(address), &connector)
             }
         };
 
-        let encoder = CallEncoder::new(self.prefix, topology.is_cluster());
-        Ok(RedisStore::new(
+        let router = CallRouter {
             topology,
-            encoder,
-            self.timeout,
-            self.max_retries,
-            leases,
-        ))
+            encoder: CallEncoder::new(self.prefix, connector.is_cluster),
+            connector,
+            max_retries: self.max_retries,
+        };
+        let leases = self.clock.map_or_else(LeaseTable::default, LeaseTable::new);
+        Ok(RedisStore::new(router, leases))
     }
 
     /// Validates the settings as far as possible without a runtime, certificates or a server.
@@ -194,91 +186,88 @@ impl RedisBuilder {
     /// );
     /// ```
     pub fn validate(&self) -> Result<(), RedisConfigError> {
-        let first = self.first_endpoint()?;
-        self.addresses(first)?;
-
-        let database = first.database;
+        let database = self.endpoints()?[0].database;
         if matches!(self.kind, Kind::Cluster) && database > 0 {
-            return Err(RedisConfigError::ClusterDatabase { found: database });
+            let expected = "must be 0, the only database of a cluster";
+            let found = database.to_string();
+            return Err(RedisConfigError::invalid(
+                "endpoint database",
+                &found,
+                expected,
+            ));
         }
 
+        // Braces would change the slots of the keys in a cluster.
         let is_allowed = |c: char| c.is_ascii_graphic() && c != '{' && c != '}';
         if self.prefix.len() > PREFIX_MAX || !self.prefix.chars().all(is_allowed) {
-            return Err(RedisConfigError::Prefix {
-                found: self.prefix.chars().take(PREFIX_MAX).collect(),
-            });
+            let found: String = self.prefix.chars().take(PREFIX_MAX).collect();
+            let expected = "must be at most 128 printable ASCII characters, without { and }";
+            return Err(RedisConfigError::invalid("prefix", &found, expected));
         }
 
-        let (min, max) = (Duration::from_millis(1), Duration::from_secs(10));
-        check_range("timeout", self.timeout, min, max)?;
-        let (min, max) = (Duration::from_millis(10), Duration::from_secs(60));
-        check_range("connect_timeout", self.connect_timeout, min, max)
-    }
-
-    fn first_endpoint(&self) -> Result<&Endpoint, RedisConfigError> {
-        self.endpoints
-            .first()
-            .ok_or(RedisConfigError::NoEndpoint)?
-            .as_ref()
-            .map_err(Clone::clone)
-    }
-
-    /// The addresses of all endpoints, which must not differ in anything else.
-    fn addresses(&self, first: &Endpoint) -> Result<Vec<Address>, RedisConfigError> {
-        let differ_in = |setting| Err(RedisConfigError::Mixed { setting });
-        let address = |endpoint: &Result<Endpoint, RedisConfigError>| {
-            let endpoint = endpoint.as_ref().map_err(Clone::clone)?;
-            if endpoint.is_tls != first.is_tls {
-                differ_in("TLS")
-            } else if endpoint.credentials != first.credentials {
-                differ_in("user or password")
-            } else if endpoint.database != first.database {
-                differ_in("database")
-            } else {
-                Ok(endpoint.address.clone())
+        for (field, found, min, max) in [
+            ("timeout", self.timeout, 1, 10_000),
+            ("connect_timeout", self.connect_timeout, 10, 60_000),
+        ] {
+            let (min, max) = (Duration::from_millis(min), Duration::from_millis(max));
+            if !(min..=max).contains(&found) {
+                return Err(RedisConfigError::Time {
+                    field,
+                    found,
+                    min,
+                    max,
+                });
             }
-        };
+        }
+        Ok(())
+    }
 
-        self.endpoints.iter().map(address).collect()
+    /// The endpoints: at least one, and they differ in their address only.
+    fn endpoints(&self) -> Result<&[Endpoint], RedisConfigError> {
+        let endpoints = self.endpoints.as_deref().map_err(Clone::clone)?;
+        let first = endpoints.first().ok_or(RedisConfigError::NoEndpoint)?;
+
+        for endpoint in endpoints {
+            let setting = if endpoint.is_tls != first.is_tls {
+                "TLS"
+            } else if endpoint.credentials != first.credentials {
+                "user or password"
+            } else if endpoint.database != first.database {
+                "database"
+            } else {
+                continue;
+            };
+            return Err(RedisConfigError::Mixed { setting });
+        }
+        Ok(endpoints)
     }
 
     fn connector(&self, first: &Endpoint) -> Result<Arc<Connector>, RedisConfigError> {
-        let tls = if first.is_tls {
-            Some(Tls::new(self.ca_pem.as_deref())?)
-        } else {
-            None
-        };
-        let time = match self.clock {
-            CallClock::Server => TimeSource::Server,
-            #[cfg(feature = "manual-time")]
-            CallClock::Manual(_) => TimeSource::Caller,
-        };
-
         Ok(Arc::new(Connector {
             credentials: first.credentials.clone(),
             database: first.database,
-            tls,
+            #[cfg(feature = "tls")]
+            tls: if first.is_tls {
+                Some(crate::tls::connector(self.ca_pem.as_deref())?)
+            } else {
+                None
+            },
             connect_timeout: self.connect_timeout,
             timeout: self.timeout,
-            script: Script::batch(time),
+            is_cluster: matches!(self.kind, Kind::Cluster),
+            clock: self.clock.clone(),
+            runtime: Handle::try_current().map_err(|_| RedisConfigError::NoRuntime)?,
         }))
     }
 }
 
-fn check_range(
-    field: &'static str,
-    found: Duration,
-    min: Duration,
-    max: Duration,
-) -> Result<(), RedisConfigError> {
-    if (min..=max).contains(&found) {
-        Ok(())
-    } else {
-        Err(RedisConfigError::Time {
-            field,
-            found,
-            min,
-            max,
-        })
+impl RedisStore {
+    /// Connects to a standalone server by its URL, such as `redis://127.0.0.1:6379`. For other
+    /// topologies and settings see [`RedisBuilder`].
+    ///
+    /// It must be called inside a Tokio runtime, and succeeds even if the server is not available;
+    /// see [`ready`](Self::ready).
+    pub fn connect(url: impl AsRef<str>) -> Result<Self, RedisConfigError> {
+        RedisBuilder::standalone(url).build()
     }
 }

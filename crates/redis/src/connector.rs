@@ -1,17 +1,19 @@
 //! Establishes connections to servers: TCP, TLS, authentication, database and script.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
+use tollgate::Clock;
 
 use crate::endpoint::{Address, Credentials};
 use crate::error::ServerError;
 use crate::resp::{self, RespValue};
-use crate::script::Script;
-use crate::tls::Tls;
+use crate::script::{MANUAL_TIME, SERVER_TIME, Script};
 
 /// A byte stream to and from a server, with or without TLS.
 pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -22,86 +24,64 @@ pub(crate) struct RespConnection {
     pub(crate) stream: Box<dyn ByteStream>,
     /// Received bytes that have not been parsed yet.
     received: BytesMut,
-    /// True when written bytes are sent only after a flush, as with TLS.
-    pub(crate) is_buffered: bool,
 }
 
-/// The connection settings shared by all servers of a store.
-#[derive(Debug)]
+/// Connects to the servers of a store. Has the settings that all of their links share.
 pub(crate) struct Connector {
     pub(crate) credentials: Option<Credentials>,
     pub(crate) database: u32,
-    pub(crate) tls: Option<Tls>,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<tokio_rustls::TlsConnector>,
     /// Bounds the time to establish a connection, including authentication.
     pub(crate) connect_timeout: Duration,
     /// Bounds the time that a decision may wait for the store.
     pub(crate) timeout: Duration,
-    pub(crate) script: &'static Script,
-}
-
-/// When to send the credentials to a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AuthPolicy {
-    /// Always: the credentials are for this server.
-    Always,
-    /// Only if the server requires authentication. Sentinels often have no password.
-    IfRequired,
-}
-
-/// The replication role that a server must have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequiredRole {
-    Any,
-    Primary,
+    /// True when only calls of the same slot may share a script call.
+    pub(crate) is_cluster: bool,
+    /// The clock by which the script decides. `None` for the server's own, except in tests.
+    pub(crate) clock: Option<Arc<dyn Clock>>,
+    /// Runs the tasks of the store.
+    pub(crate) runtime: Handle,
 }
 
 impl Connector {
-    /// Opens a connection that is ready for script calls. Fails if the server does not have the
-    /// role, or does not answer a `PING` within the deadline of a decision.
-    pub(crate) async fn connect(
-        &self,
-        address: &Address,
-        role: RequiredRole,
-    ) -> Result<RespConnection, ServerError> {
-        let connected = timeout(self.connect_timeout, async {
-            let mut connection = self.open(address).await?;
-            self.log_in(&mut connection).await?;
-            if role == RequiredRole::Primary {
-                connection.require_primary().await?;
-            }
-
-            self.load_script(&mut connection).await?;
-            Ok(connection)
-        });
-
-        connected.await.unwrap_or_else(|_| {
-            Err(ServerError::new(format!(
-                "connecting to {address} timed out"
-            )))
-        })
+    pub(crate) fn script(&self) -> &'static Script {
+        match self.clock {
+            None => &SERVER_TIME,
+            Some(_) => &MANUAL_TIME,
+        }
     }
 
-    /// Opens a connection for a few commands about the topology. It has no script, and no database
-    /// is selected.
-    pub(crate) async fn connect_for_topology(
+    /// Fails if the exchange with the server takes longer than connecting may take.
+    pub(crate) async fn within_timeout<T>(
         &self,
         address: &Address,
-        auth: AuthPolicy,
-    ) -> Result<RespConnection, ServerError> {
-        let mut connection = self.open(address).await?;
-        let Some(credentials) = &self.credentials else {
-            return Ok(connection);
-        };
+        exchange: impl Future<Output = Result<T, ServerError>>,
+    ) -> Result<T, ServerError> {
+        let timed_out = |_| ServerError::new(format!("connecting to {address} timed out"));
+        timeout(self.connect_timeout, exchange)
+            .await
+            .map_err(timed_out)?
+    }
 
-        let needs_auth = auth == AuthPolicy::Always
-            || matches!(connection.command(&[b"PING"]).await?, RespValue::Error(_));
-        if needs_auth {
-            authenticate(&mut connection, credentials).await?;
+    /// Opens a connection that is ready for script calls. Fails if the server does not answer a
+    /// `PING` within the deadline of a decision.
+    pub(crate) async fn connect(&self, address: &Address) -> Result<RespConnection, ServerError> {
+        let mut connection = self.open(address).await?;
+        self.authenticate(&mut connection).await?;
+
+        if self.database > 0 {
+            let database = self.database.to_string();
+            let command: [&[u8]; 2] = [b"SELECT", database.as_bytes()];
+            connection.command(&command, require_success).await??;
         }
+
+        self.load_script(&mut connection).await?;
         Ok(connection)
     }
 
-    async fn open(&self, address: &Address) -> Result<RespConnection, ServerError> {
+    /// Opens a connection on which nothing has been sent.
+    pub(crate) async fn open(&self, address: &Address) -> Result<RespConnection, ServerError> {
         let Address { host, port } = address;
         let stream = TcpStream::connect((host.as_str(), *port))
             .await
@@ -109,70 +89,77 @@ impl Connector {
         // Commands are small, and must not be held back to be sent with later ones.
         stream.set_nodelay(true)?;
 
-        let stream: Box<dyn ByteStream> = match &self.tls {
-            Some(tls) => tls.wrap(host, stream).await?,
-            None => Box::new(stream),
-        };
-        Ok(RespConnection {
-            stream,
-            received: BytesMut::with_capacity(4 << 10),
-            is_buffered: self.tls.is_some(),
-        })
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            let stream = crate::tls::handshake(tls, host, stream).await?;
+            return Ok(RespConnection::new(stream));
+        }
+        Ok(RespConnection::new(stream))
     }
 
-    /// Authenticates if there are credentials, and selects the database.
-    async fn log_in(&self, connection: &mut RespConnection) -> Result<(), ServerError> {
-        if let Some(credentials) = &self.credentials {
-            authenticate(connection, credentials).await?;
-        }
+    /// Authenticates if there are credentials.
+    pub(crate) async fn authenticate(
+        &self,
+        connection: &mut RespConnection,
+    ) -> Result<(), ServerError> {
+        let Some(Credentials { user, password }) = &self.credentials else {
+            return Ok(());
+        };
 
-        if self.database > 0 {
-            let database = self.database.to_string();
-            let reply = connection
-                .command(&[b"SELECT", database.as_bytes()])
-                .await?;
-            if let RespValue::Error(text) = reply {
-                return Err(ServerError::from_reply(&text));
-            }
-        }
-        Ok(())
+        let mut command: Vec<&[u8]> = vec![b"AUTH"];
+        command.extend(user.as_deref().map(str::as_bytes));
+        command.push(password.as_bytes());
+        let read_reply = |reply: &RespValue<'_>| match reply {
+            RespValue::Error(text) => Err(auth_error(text, password)),
+            _ => Ok(()),
+        };
+        connection.command(&command, read_reply).await?
     }
 
     /// Loads the script, and checks that the server answers within the deadline of a decision:
     /// with a slower server, every request would only wait for its deadline. If the server does
     /// not allow `SCRIPT LOAD`, the first call sends the source instead.
     async fn load_script(&self, connection: &mut RespConnection) -> Result<(), ServerError> {
-        let loaded = connection
-            .command(&[b"SCRIPT", b"LOAD", self.script.source.as_bytes()])
-            .await?;
+        let command: [&[u8]; 3] = [b"SCRIPT", b"LOAD", self.script().source.as_bytes()];
+        let loaded = connection.command(&command, require_success).await?;
 
         let sent_at = Instant::now();
-        match (connection.command(&[b"PING"]).await, loaded) {
-            // A server with too many clients replies to the first command with an error and then
-            // closes the connection. That error is more useful than that of the `PING`.
-            (Ok(RespValue::Error(text)), _) | (Err(_), RespValue::Error(text)) => {
-                Err(ServerError::from_reply(&text))
-            }
-            (Err(error), _) => Err(error),
-            _ if sent_at.elapsed() > self.timeout => {
-                Err(ServerError::new("the server is slower than the timeout"))
-            }
-            _ => Ok(()),
+        let pong = connection.command(&[b"PING"], require_success).await;
+        // A server with too many clients replies to the first command with an error and then
+        // closes the connection. That error is more useful than that of the `PING`.
+        pong.map_err(|error| loaded.err().unwrap_or(error))??;
+
+        if sent_at.elapsed() > self.timeout {
+            return Err(ServerError::new("the server is slower than the timeout"));
         }
+        Ok(())
     }
 }
 
 impl RespConnection {
-    /// Sends a command and waits for its reply. Not for the decision path, which pipelines.
-    pub(crate) async fn command(&mut self, arguments: &[&[u8]]) -> Result<RespValue, ServerError> {
+    fn new(stream: impl ByteStream + 'static) -> Self {
+        Self {
+            stream: Box::new(stream),
+            received: BytesMut::with_capacity(4 << 10),
+        }
+    }
+
+    /// Sends a command and reads its reply. Not for the decision path, which pipelines.
+    pub(crate) async fn command<T>(
+        &mut self,
+        arguments: &[&[u8]],
+        read_reply: impl FnOnce(&RespValue<'_>) -> T,
+    ) -> Result<T, ServerError> {
         let mut out = BytesMut::new();
         resp::write_command(&mut out, arguments);
         self.stream.write_all(&out).await?;
         self.stream.flush().await?;
 
         loop {
-            if let Some(reply) = resp::read_value(&mut self.received)? {
-                return Ok(reply);
+            if let Some((reply, length)) = resp::read_value(&self.received)? {
+                let result = read_reply(&reply);
+                self.received.advance(length);
+                return Ok(result);
             }
             if self.stream.read_buf(&mut self.received).await? == 0 {
                 return Err(ServerError::new("the server closed the connection"));
@@ -180,37 +167,23 @@ impl RespConnection {
         }
     }
 
-    async fn require_primary(&mut self) -> Result<(), ServerError> {
-        let reply = self.command(&[b"ROLE"]).await?;
-        let role = reply
-            .as_array()
-            .and_then(|array| array.first())
-            .and_then(RespValue::as_text);
+    pub(crate) async fn require_primary(&mut self) -> Result<(), ServerError> {
+        let is_primary = |reply: &RespValue<'_>| {
+            let role = reply.as_array().and_then(|array| array.first()?.as_text());
+            role == Some("master")
+        };
 
-        match role {
-            Some("master") => Ok(()),
-            _ => Err(ServerError::new("the server is not a primary")),
+        if self.command(&[b"ROLE"], is_primary).await? {
+            Ok(())
+        } else {
+            Err(ServerError::new("the server is not a primary"))
         }
     }
 }
 
-async fn authenticate(
-    connection: &mut RespConnection,
-    credentials: &Credentials,
-) -> Result<(), ServerError> {
-    let Credentials { user, password } = credentials;
-    let password_bytes = password.as_bytes();
-    let reply = match user {
-        Some(user) => {
-            connection
-                .command(&[b"AUTH", user.as_bytes(), password_bytes])
-                .await?
-        }
-        None => connection.command(&[b"AUTH", password_bytes]).await?,
-    };
-
+fn require_success(reply: &RespValue<'_>) -> Result<(), ServerError> {
     match reply {
-        RespValue::Error(text) => Err(auth_error(&text, password)),
+        RespValue::Error(text) => Err(ServerError::from_reply(text)),
         _ => Ok(()),
     }
 }

@@ -1,6 +1,7 @@
 //! Server endpoints, parsed from URLs.
 
 use std::fmt;
+use std::num::NonZeroU16;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -70,10 +71,9 @@ impl fmt::Display for Endpoint {
         }
 
         write!(f, "{}", self.address)?;
-        if self.database > 0 {
-            write!(f, "/{}", self.database)
-        } else {
-            Ok(())
+        match self.database {
+            0 => Ok(()),
+            database => write!(f, "/{database}"),
         }
     }
 }
@@ -88,21 +88,13 @@ impl fmt::Debug for Endpoint {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedisConfigError {
-    /// The URL of an endpoint does not begin with a supported scheme.
-    #[error(
-        "invalid endpoint scheme {found:?}: must be redis:// or rediss:// (TLS), \
-         as in redis://user:password@host:6379"
-    )]
-    Scheme {
-        /// The text before `://`, or nothing if it might contain a password.
-        found: String,
-    },
-    /// A part of an endpoint's URL is invalid.
-    #[error("invalid endpoint {part} {found:?}: {expected}")]
-    Part {
-        /// The name of the part, such as `port`.
-        part: &'static str,
-        /// What the URL contains. Never a password.
+    /// A setting, such as a part of an endpoint's URL, is invalid.
+    #[error("invalid {setting} {found:?}: {expected}")]
+    #[non_exhaustive]
+    Invalid {
+        /// The name of the setting, such as `endpoint port`.
+        setting: &'static str,
+        /// What was found. Never a password.
         found: String,
         /// What would be valid, such as `must be between 1 and 65535`.
         expected: &'static str,
@@ -110,33 +102,19 @@ pub enum RedisConfigError {
     /// No endpoint was given.
     #[error("missing endpoint: expected at least one, such as redis://127.0.0.1:6379")]
     NoEndpoint,
-    /// An endpoint of a cluster selects a database.
-    #[error("invalid endpoint database {found}: must be 0, the only database of a cluster")]
-    ClusterDatabase {
-        /// The number of the database.
-        found: u32,
-    },
     /// The endpoints differ in something other than their address.
     #[error(
         "the endpoints differ in {setting}: \
          all servers of a store must have the same TLS setting, user, password and database"
     )]
+    #[non_exhaustive]
     Mixed {
         /// The setting in which they differ, such as `TLS`.
         setting: &'static str,
     },
-    /// The key prefix is too long, or has characters that are not allowed. Braces are not allowed
-    /// because they would change the slots of the keys in a cluster.
-    #[error(
-        "invalid prefix {found:?}: \
-         must be at most 128 printable ASCII characters, without {{ and }}"
-    )]
-    Prefix {
-        /// The prefix, cut off at the permitted length.
-        found: String,
-    },
     /// A timeout is out of range.
     #[error("{field} {found:?} is out of range: must be between {min:?} and {max:?}")]
+    #[non_exhaustive]
     Time {
         /// The name of the setting.
         field: &'static str,
@@ -149,6 +127,7 @@ pub enum RedisConfigError {
     },
     /// TLS cannot be set up.
     #[error("cannot set up TLS: {reason}")]
+    #[non_exhaustive]
     Tls {
         /// Why not.
         reason: String,
@@ -156,6 +135,16 @@ pub enum RedisConfigError {
     /// The store was built outside of a Tokio runtime.
     #[error("no Tokio runtime: the store must be built inside of one")]
     NoRuntime,
+}
+
+impl RedisConfigError {
+    pub(crate) fn invalid(setting: &'static str, found: &str, expected: &'static str) -> Self {
+        Self::Invalid {
+            setting,
+            found: found.into(),
+            expected,
+        }
+    }
 }
 
 impl FromStr for Endpoint {
@@ -166,18 +155,12 @@ impl FromStr for Endpoint {
         let is_tls = parse_scheme(scheme)?;
 
         // A password may contain an `@`, a host may not.
-        let (user_info, location) = rest
-            .rsplit_once('@')
-            .map_or((None, rest), |(user_info, location)| {
-                (Some(user_info), location)
-            });
+        let (user_info, location) = rest.rsplit_once('@').unwrap_or(("", rest));
         let (address, database) = location.split_once('/').unwrap_or((location, ""));
-
-        let credentials = user_info.map(Credentials::parse).transpose()?.flatten();
         Ok(Self {
             address: Address::parse(address)?,
             is_tls,
-            credentials,
+            credentials: Credentials::parse(user_info)?,
             database: parse_database(database)?,
         })
     }
@@ -195,12 +178,11 @@ fn parse_scheme(scheme: &str) -> Result<bool, RedisConfigError> {
         _ => {
             // Only a single word is repeated: anything else may contain a password.
             let is_word = scheme.len() < 12 && scheme.chars().all(|c| c.is_ascii_alphanumeric());
-            let found = if is_word {
-                scheme.into()
-            } else {
-                String::new()
-            };
-            Err(RedisConfigError::Scheme { found })
+            Err(RedisConfigError::invalid(
+                "endpoint scheme",
+                if is_word { scheme } else { "" },
+                "must be redis:// or rediss:// (TLS), as in redis://user:password@host:6379",
+            ))
         }
     }
 }
@@ -208,30 +190,26 @@ fn parse_scheme(scheme: &str) -> Result<bool, RedisConfigError> {
 impl Credentials {
     /// Parses `user:password` or `:password`. `None` when both are empty.
     fn parse(text: &str) -> Result<Option<Self>, RedisConfigError> {
-        let decode = |text: &str| {
-            let decoded = percent_decode_str(text).decode_utf8();
-            decoded
-                .map(std::borrow::Cow::into_owned)
-                .map_err(|_| RedisConfigError::Part {
-                    part: "user or password",
-                    found: "***".into(),
-                    expected: "must be UTF-8, with % written as %25, @ as %40 and / as %2F",
-                })
+        let decode = |text| match percent_decode_str(text).decode_utf8() {
+            Ok(decoded) => Ok(decoded.into_owned()),
+            Err(_) => Err(RedisConfigError::invalid(
+                "endpoint user or password",
+                "***",
+                "must be UTF-8, with % written as %25, @ as %40 and / as %2F",
+            )),
         };
         let (user, password) = text.split_once(':').unwrap_or((text, ""));
         let user = Some(decode(user)?).filter(|user| !user.is_empty());
         let password = decode(password)?;
 
-        if !password.is_empty() {
-            return Ok(Some(Self { user, password }));
-        }
-        match user {
-            None => Ok(None),
-            Some(_) => Err(RedisConfigError::Part {
-                part: "password",
-                found: String::new(),
-                expected: "must not be empty when there is a user, as in user:password@",
-            }),
+        match (&user, password.is_empty()) {
+            (_, false) => Ok(Some(Self { user, password })),
+            (None, true) => Ok(None),
+            (Some(_), true) => Err(RedisConfigError::invalid(
+                "endpoint password",
+                "",
+                "must not be empty when there is a user, as in user:password@",
+            )),
         }
     }
 }
@@ -248,44 +226,35 @@ impl Address {
     /// IPv6 address has no brackets.
     pub(crate) fn parse_announced(text: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
-        let port = port.parse().ok().filter(|port| *port > 0)?;
-        if host.is_empty() {
-            None
-        } else {
-            Some(Self::new(host, port))
-        }
+        let port: NonZeroU16 = port.parse().ok()?;
+        (!host.is_empty()).then(|| Self::new(host, port.get()))
     }
 
     /// Parses `host`, `host:port`, `[IPv6]` or `[IPv6]:port`.
-    pub(crate) fn parse(text: &str) -> Result<Self, RedisConfigError> {
+    fn parse(text: &str) -> Result<Self, RedisConfigError> {
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, port)) => (host, port.strip_prefix(':').unwrap_or(port)),
             None => text.rsplit_once(':').unwrap_or((text, "")),
         };
 
-        let is_valid = |c: char| c.is_ascii_alphanumeric() || "-._:%".contains(c);
-        if host.is_empty() || !host.chars().all(is_valid) {
+        let is_valid = |c: &char| c.is_ascii_alphanumeric() || "-._:%".contains(*c);
+        if host.is_empty() || !host.chars().all(|c| is_valid(&c)) {
             // The text is repeated only up to the first invalid character: what follows may be
             // part of a password.
-            let found = host.chars().take(80).take_while(|c| is_valid(*c)).collect();
-            return Err(RedisConfigError::Part {
-                part: "host",
-                found,
-                expected: "must be a host name or an IP address (IPv6 in brackets)",
-            });
+            let found: String = host.chars().take(80).take_while(is_valid).collect();
+            let expected = "must be a host name or an IP address (IPv6 in brackets)";
+            return Err(RedisConfigError::invalid("endpoint host", &found, expected));
+        }
+        if port.is_empty() {
+            return Ok(Self::new(host, DEFAULT_PORT));
         }
 
-        let number = if port.is_empty() {
-            Some(DEFAULT_PORT)
-        } else {
-            port.parse().ok().filter(|port| *port > 0)
+        let invalid_port = |_| {
+            let expected = "must be between 1 and 65535";
+            RedisConfigError::invalid("endpoint port", digits_only(port), expected)
         };
-        let invalid_port = || RedisConfigError::Part {
-            part: "port",
-            found: number_or_placeholder(port),
-            expected: "must be between 1 and 65535",
-        };
-        Ok(Self::new(host, number.ok_or_else(invalid_port)?))
+        let port: NonZeroU16 = port.parse().map_err(invalid_port)?;
+        Ok(Self::new(host, port.get()))
     }
 }
 
@@ -296,25 +265,18 @@ fn parse_database(text: &str) -> Result<u32, RedisConfigError> {
         return Ok(0);
     }
 
-    text.parse()
-        .ok()
-        .filter(|database| *database < DATABASE_MAX)
-        .ok_or_else(|| RedisConfigError::Part {
-            part: "database",
-            found: number_or_placeholder(text),
-            expected: "must be a number, as in redis://host:6379/2",
-        })
+    let number = text.parse().ok().filter(|number| *number < DATABASE_MAX);
+    number.ok_or_else(|| {
+        let expected = "must be a number, as in redis://host:6379/2";
+        RedisConfigError::invalid("endpoint database", digits_only(text), expected)
+    })
 }
 
 /// The text for an error if it is a number. Anything else is replaced, because it may be a
 /// misplaced password.
-fn number_or_placeholder(text: &str) -> String {
+fn digits_only(text: &str) -> &str {
     let is_number = text.len() <= 20 && text.chars().all(|c| c.is_ascii_digit());
-    if is_number {
-        text.to_owned()
-    } else {
-        "not a number".to_owned()
-    }
+    if is_number { text } else { "not a number" }
 }
 
 #[cfg(test)]

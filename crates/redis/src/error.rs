@@ -20,8 +20,12 @@ pub(crate) enum CallError {
     Overloaded,
     /// The server cannot be reached, or cannot decide now. The call may have run.
     Unavailable(ServerError),
+    /// The same, and the server must not be used until it has recovered.
+    ServerUnusable(ServerError),
     /// The server replied with an error. The call has not run.
     Refused(ServerError),
+    /// The server does not have the script. The call has not run.
+    ScriptMissing,
     /// `MOVED`: the slot belongs to another server. The call has not run.
     Moved(Address),
     /// `ASK`: the slot is being migrated, and this key is already at the other server. The call
@@ -32,11 +36,42 @@ pub(crate) enum CallError {
     TryAgain,
 }
 
+impl CallError {
+    /// The meaning of an error reply, by its first word, the error code.
+    pub(crate) fn from_reply(error: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(error);
+        let mut words = text.split(' ');
+        let code = words.next().unwrap_or_default();
+        // A redirection has a slot and an address, as in `MOVED 3999 127.0.0.1:6381`.
+        let mut address = || words.nth(1).and_then(Address::parse_announced);
+
+        let server_error = ServerError::from_reply(error);
+        match code {
+            "NOSCRIPT" => Self::ScriptMissing,
+            "MOVED" => address().map_or(Self::Unavailable(server_error), Self::Moved),
+            "ASK" => address().map_or(Self::Unavailable(server_error), Self::Ask),
+            "TRYAGAIN" => Self::TryAgain,
+            "CLUSTERDOWN" => Self::Unavailable(server_error),
+            "READONLY" | "LOADING" | "BUSY" | "MASTERDOWN" | "NOAUTH" | "NOREPLICAS" => {
+                Self::ServerUnusable(server_error)
+            }
+            _ => Self::Refused(server_error),
+        }
+    }
+
+    /// The script and our arithmetic do not agree on a verdict.
+    pub(crate) fn foreign_write() -> Self {
+        Self::Refused(ServerError::new(
+            "a counter was written by another program or by another version of Tollgate",
+        ))
+    }
+}
+
 /// A failure of a server or of the connection to it, described for an operator. The text never
 /// contains a password or a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct ServerError(pub(crate) Arc<str>);
+pub(crate) struct ServerError(Arc<str>);
 
 impl ServerError {
     pub(crate) fn new(text: impl Into<Arc<str>>) -> Self {
@@ -71,57 +106,19 @@ impl From<CallError> for StoreError {
         match error {
             CallError::Timeout => Self::Timeout,
             CallError::Overloaded => Self::Overloaded,
-            CallError::Unavailable(error) => Self::Unavailable(Box::new(error)),
-            CallError::Refused(error) => Self::Refused(Box::new(error)),
-
-            CallError::Moved(_) | CallError::Ask(_) | CallError::TryAgain => {
-                let error = ServerError::new("too many redirections: the slot is being migrated");
+            CallError::Unavailable(error) | CallError::ServerUnusable(error) => {
                 Self::Unavailable(Box::new(error))
             }
-        }
-    }
-}
-
-/// What an error reply means for the calls that it answers, and for the connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ErrorClass {
-    /// The server does not have the script: send the call again with the script's source.
-    ScriptMissing,
-    /// The calls fail. The connection remains usable.
-    CallFailed(CallError),
-    /// The calls fail, and the server must not be used until it has recovered.
-    ServerUnusable(ServerError),
-}
-
-impl ErrorClass {
-    /// Classifies an error reply by its first word, the error code.
-    pub(crate) fn from_reply(error: &str) -> Self {
-        let (code, rest) = error.split_once(' ').unwrap_or((error, ""));
-        let server_error = || ServerError::from_reply(error.as_bytes());
-        let unavailable = || CallError::Unavailable(server_error());
-        let redirection = |redirected: fn(Address) -> CallError| {
-            Self::CallFailed(redirect_address(rest).map_or_else(unavailable, redirected))
-        };
-
-        match code {
-            "NOSCRIPT" => Self::ScriptMissing,
-            "MOVED" => redirection(CallError::Moved),
-            "ASK" => redirection(CallError::Ask),
-            "TRYAGAIN" => Self::CallFailed(CallError::TryAgain),
-            "CLUSTERDOWN" => Self::CallFailed(unavailable()),
-            "READONLY" | "LOADING" | "BUSY" | "MASTERDOWN" | "NOAUTH" | "NOREPLICAS" => {
-                Self::ServerUnusable(server_error())
+            CallError::Refused(error) => Self::Refused(Box::new(error)),
+            CallError::ScriptMissing => {
+                Self::Refused("the server does not accept the script".into())
             }
-            _ => Self::CallFailed(CallError::Refused(server_error())),
+
+            CallError::Moved(_) | CallError::Ask(_) | CallError::TryAgain => {
+                Self::Unavailable("too many redirections: the slot is being migrated".into())
+            }
         }
     }
-}
-
-/// Reads the address from the rest of a redirection, such as `3999 127.0.0.1:6381`.
-fn redirect_address(rest: &str) -> Option<Address> {
-    rest.split_whitespace()
-        .nth(1)
-        .and_then(Address::parse_announced)
 }
 
 #[cfg(test)]
@@ -130,45 +127,45 @@ mod tests {
 
     #[test]
     fn redirections_carry_the_address() {
-        let moved = ErrorClass::from_reply("MOVED 3999 127.0.0.1:6381");
+        let moved = CallError::from_reply(b"MOVED 3999 127.0.0.1:6381");
         let address = Address::new("127.0.0.1", 6381);
-        assert_eq!(moved, ErrorClass::CallFailed(CallError::Moved(address)));
+        assert_eq!(moved, CallError::Moved(address));
 
-        let ask = ErrorClass::from_reply("ASK 3999 ::1:6381");
+        let ask = CallError::from_reply(b"ASK 3999 ::1:6381");
         let address = Address::new("::1", 6381);
-        assert_eq!(ask, ErrorClass::CallFailed(CallError::Ask(address)));
+        assert_eq!(ask, CallError::Ask(address));
 
-        for without_address in ["MOVED 3999", "MOVED 3999 :6381"] {
+        for without_address in [&b"MOVED 3999"[..], b"MOVED 3999 :6381"] {
             assert!(matches!(
-                ErrorClass::from_reply(without_address),
-                ErrorClass::CallFailed(CallError::Unavailable(_))
+                CallError::from_reply(without_address),
+                CallError::Unavailable(_)
             ));
         }
     }
 
     #[test]
     fn a_server_that_cannot_decide_is_unusable() {
-        for error in [
+        for text in [
             "LOADING Redis is loading",
             "READONLY You can't write",
             "BUSY Redis is busy",
         ] {
-            let class = ErrorClass::from_reply(error);
-            assert!(matches!(class, ErrorClass::ServerUnusable(_)), "{error}");
+            let error = CallError::from_reply(text.as_bytes());
+            assert!(matches!(error, CallError::ServerUnusable(_)), "{text}");
         }
 
         assert!(matches!(
-            ErrorClass::from_reply("OOM command not allowed"),
-            ErrorClass::CallFailed(CallError::Refused(_))
+            CallError::from_reply(b"OOM command not allowed"),
+            CallError::Refused(_)
         ));
     }
 
     #[test]
     fn quoted_text_of_a_server_is_not_repeated() {
-        let ErrorClass::CallFailed(CallError::Refused(error)) =
-            ErrorClass::from_reply("ERR unknown command 'AUTH', with args `hunter2`")
+        let CallError::Refused(error) =
+            CallError::from_reply(b"ERR unknown command 'AUTH', with args `hunter2`")
         else {
-            panic!("wrong class")
+            panic!("wrong error")
         };
 
         assert_eq!(error.to_string(), "server error: ERR unknown command");

@@ -36,17 +36,19 @@
 //! - **No double charges.** A call that may have run is never sent again.
 
 mod builder;
-mod clock;
 mod connector;
 mod endpoint;
 mod error;
 mod link;
+mod locator;
+mod log;
 mod resp;
 mod script;
 mod store;
 #[cfg(feature = "manual-time")]
 #[doc(hidden)]
 pub mod testing;
+#[cfg(feature = "tls")]
 mod tls;
 mod topology;
 mod wire;
@@ -54,6 +56,11 @@ mod wire;
 pub use builder::RedisBuilder;
 pub use endpoint::{Endpoint, RedisConfigError};
 pub use store::{RedisStore, Stats};
+
+/// The crate's own page, whose code compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 /// The guide in `docs/`, whose code compiles.
 #[cfg(doctest)]

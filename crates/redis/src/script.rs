@@ -1,56 +1,32 @@
 //! The Lua script that decides, assembled from its files.
 
-use std::fmt::Write as _;
 use std::sync::LazyLock;
 
+use bytes::Bytes;
 use sha1::{Digest, Sha1};
 
-/// Where the script takes the current time from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TimeSource {
-    /// The server's clock.
-    Server,
-    /// The last argument of the call.
-    #[cfg(feature = "manual-time")]
-    Caller,
-}
-
 /// A script and its hash.
-#[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) source: String,
     /// The SHA-1 of the source in hexadecimal, by which `EVALSHA` refers to the script.
     pub(crate) sha1: String,
 }
 
-static SERVER_TIME: LazyLock<Script> =
+/// The script that takes the time from the server's clock.
+pub(crate) static SERVER_TIME: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("scripts/time.lua")));
 
-#[cfg(feature = "manual-time")]
-static CALLER_TIME: LazyLock<Script> =
+/// The script that takes the time from its last argument, for tests.
+pub(crate) static MANUAL_TIME: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("scripts/manual_time.lua")));
 
 impl Script {
-    /// The script that decides a batch of calls.
-    pub(crate) fn batch(time: TimeSource) -> &'static Self {
-        match time {
-            TimeSource::Server => &SERVER_TIME,
-            #[cfg(feature = "manual-time")]
-            TimeSource::Caller => &CALLER_TIME,
-        }
-    }
-
     fn new(time: &str) -> Self {
         let mut source = String::new();
         append_file(include_str!("scripts/batch.lua"), time, &mut source);
 
         let digest = Sha1::digest(source.as_bytes());
-        let sha1 = digest
-            .iter()
-            .fold(String::with_capacity(40), |mut hex, byte| {
-                write!(hex, "{byte:02x}").expect("writing to a string cannot fail");
-                hex
-            });
+        let sha1 = format!("{:x}", Bytes::copy_from_slice(&digest));
         Self { source, sha1 }
     }
 }

@@ -5,12 +5,12 @@ use tollgate::lease::{LeaseGrant, LeaseRequest};
 use tollgate::{Demand, PermitId, StoreError};
 
 use crate::RedisStore;
-use crate::script::{Script, TimeSource};
-use crate::wire::{CallEncoder, Operation};
+use crate::script::SERVER_TIME;
+use crate::wire::{CallEncoder, DemandTerms, Operation};
 
 /// The source of the script as it is sent to servers. It uses the server's clock.
 pub fn script() -> &'static str {
-    &Script::batch(TimeSource::Server).source
+    &SERVER_TIME.source
 }
 
 /// The key and the arguments with which the script spends one demand, with the default key prefix.
@@ -29,5 +29,7 @@ pub async fn call_lease(
     demand: &Demand<'_>,
     request: &LeaseRequest,
 ) -> Result<LeaseGrant, StoreError> {
-    store.call_lease(demand, request).await
+    let call = store.router().encoder.lease(demand, request);
+    let reply = store.router().spawn(call).await?;
+    Ok(reply.lease_grant(&DemandTerms::new(demand))?)
 }

@@ -4,11 +4,9 @@ use bytes::BytesMut;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::QueuedCall;
-use crate::error::{CallError, ServerError};
-use crate::resp::{self, write_argument, write_array_header};
-use crate::script::Script;
-use crate::wire::Operation;
+use super::queue::QueuedCall;
+use crate::connector::Connector;
+use crate::resp::{write_argument, write_array_header};
 
 /// The most store calls in one script call. More would make it longer without making it much
 /// cheaper per store call.
@@ -20,7 +18,6 @@ const RECENT_ARGUMENTS: usize = 8;
 /// A command that has been sent. Replies come in the order of the commands, so it is kept until the
 /// server has replied, even if its callers no longer wait. So a late reply never reaches the wrong
 /// caller.
-#[derive(Debug)]
 pub(super) struct PipelinedCommand {
     pub(super) kind: CommandKind,
     pub(super) calls: Vec<QueuedCall>,
@@ -31,100 +28,47 @@ pub(super) struct PipelinedCommand {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandKind {
-    /// A script call for all of its store calls.
-    Script(ScriptReference),
-    /// `DEL` for its only call, a reset.
-    Delete,
-    /// A command whose reply is ignored: `PING` or `ASKING`.
-    IgnoreReply,
+    /// A script call that names the script by its hash.
+    EvalSha,
+    /// A script call with the source, for a server that does not have the script.
+    Eval,
+    /// `DEL` for its only call, a reset; or `PING` or `ASKING` without a call.
+    Plain,
 }
 
-/// How a script call names the script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ScriptReference {
-    /// `EVALSHA` with the hash.
-    Hash,
-    /// `EVAL` with the source, for a server that does not have the script.
-    Source,
-}
-
-impl PipelinedCommand {
-    pub(super) fn new(kind: CommandKind, calls: Vec<QueuedCall>, sent_at: Instant) -> Self {
-        Self {
-            kind,
-            calls,
-            sent_at,
-            ends_round: false,
-        }
-    }
-
-    /// Fails all calls with the same error.
-    pub(super) fn fail(&mut self, error: &CallError) {
-        self.calls
-            .iter_mut()
-            .for_each(|call| call.finish(Err(error.clone())));
-    }
-
-    pub(super) fn fail_unavailable(&mut self, error: &ServerError) {
-        self.fail(&CallError::Unavailable(error.clone()));
-    }
-
-    /// Fails the calls whose deadline has passed.
-    pub(super) fn expire(&mut self, now: Instant) {
-        for call in self.calls.iter_mut().filter(|call| call.deadline <= now) {
-            call.finish(Err(CallError::Timeout));
-        }
-    }
-
-    /// The earliest deadline of the calls that have not been answered.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.calls
-            .iter()
-            .filter(|call| call.is_unanswered())
-            .map(|call| call.deadline)
-            .min()
-    }
-}
-
-/// Writes the script call for these store calls. `timestamp` is an additional argument when the
-/// script does not use the server's clock.
+/// Writes the script call for these store calls.
 pub(super) fn write_script_call(
     out: &mut BytesMut,
-    script: &Script,
-    reference: ScriptReference,
+    connector: &Connector,
+    kind: CommandKind,
     calls: &[QueuedCall],
-    timestamp: Option<String>,
 ) {
-    let keys = calls
-        .iter()
-        .map(|queued| queued.call.keys.len())
-        .sum::<usize>();
+    let script = connector.script();
+    let (name, script) = match kind {
+        CommandKind::Eval => ("EVAL", &script.source),
+        CommandKind::EvalSha | CommandKind::Plain => ("EVALSHA", &script.sha1),
+    };
+    let keys: usize = calls.iter().map(|queued| queued.call.keys.len()).sum();
     let (order, arguments) = distinct_arguments(calls);
-    // `EVALSHA`, hash, number of keys, keys, order, arguments, timestamp.
+    // An additional argument if the script does not use the server's clock.
+    let clock = connector.clock.as_ref();
+    let timestamp = clock.map(|clock| clock.now().get().to_string());
+
+    // Name, script, number of keys, keys, order, arguments, timestamp.
     let length = 4 + keys + arguments.len() + usize::from(timestamp.is_some());
     write_array_header(out, length);
+    write_argument(out, name.as_bytes());
+    write_argument(out, script.as_bytes());
 
-    match reference {
-        ScriptReference::Hash => {
-            write_argument(out, b"EVALSHA");
-            write_argument(out, script.sha1.as_bytes());
-        }
-        ScriptReference::Source => {
-            write_argument(out, b"EVAL");
-            write_argument(out, script.source.as_bytes());
-        }
+    write_argument(out, itoa::Buffer::new().format(keys).as_bytes());
+    for key in calls.iter().flat_map(|queued| &queued.call.keys) {
+        write_argument(out, key);
     }
 
-    write_argument(out, keys.to_string().as_bytes());
-    calls
-        .iter()
-        .flat_map(|queued| &queued.call.keys)
-        .for_each(|key| write_argument(out, key));
-
     write_argument(out, &order);
-    arguments
-        .iter()
-        .for_each(|argument| write_argument(out, argument));
+    for argument in arguments {
+        write_argument(out, argument);
+    }
     if let Some(timestamp) = timestamp {
         write_argument(out, timestamp.as_bytes());
     }
@@ -150,11 +94,4 @@ fn distinct_arguments(calls: &[QueuedCall]) -> (SmallVec<[u8; BATCH_MAX]>, Small
     });
 
     (order.collect(), distinct)
-}
-
-/// Writes the command that deletes the key of a reset.
-pub(super) fn write_delete(out: &mut BytesMut, queued: &QueuedCall) {
-    debug_assert_eq!(queued.call.operation, Operation::Reset);
-    let key = queued.call.keys.first().map_or(&[][..], |key| key);
-    resp::write_command(out, &[b"DEL", key]);
 }

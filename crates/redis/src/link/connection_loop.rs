@@ -8,18 +8,17 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, WriteHalf, split};
+use bytes::{Buf as _, BytesMut};
+use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::command::{
-    BATCH_MAX, CommandKind, PipelinedCommand, ScriptReference, write_delete, write_script_call,
-};
-use super::{LinkState, QueuedCall};
-use crate::connector::{ByteStream, RespConnection};
-use crate::error::{CallError, ErrorClass, ServerError};
+use super::command::{BATCH_MAX, CommandKind, PipelinedCommand, write_script_call};
+use super::queue::{LinkState, QueuedCall, earliest_deadline};
+use crate::connector::RespConnection;
+use crate::error::{CallError, ServerError};
 use crate::resp::{self, RespValue};
 use crate::wire::{Operation, ScriptReply, read_replies};
 
@@ -46,298 +45,224 @@ struct ConnectionLoop<'s> {
     late_rounds: u32,
     /// The time of the last reply.
     last_reply_at: Instant,
+    /// Set to the earliest deadline. One timer is sufficient, because deadlines come in order.
+    timer: Pin<Box<Sleep>>,
 }
 
 /// Serves the connection until it or the server fails. Returns the reason.
 pub(super) async fn serve(state: &LinkState, connection: RespConnection) -> ServerError {
+    let now = Instant::now();
     let mut connection_loop = ConnectionLoop {
         state,
         in_flight: VecDeque::new(),
         rounds: 0,
         out: BytesMut::new(),
         late_rounds: 0,
-        last_reply_at: Instant::now(),
+        last_reply_at: now,
+        timer: Box::pin(sleep_until(now + IDLE_INTERVAL)),
     };
     let Err(error) = connection_loop.run(connection).await;
 
-    connection_loop
-        .in_flight
-        .iter_mut()
-        .for_each(|command| command.fail_unavailable(&error));
+    for mut command in connection_loop.in_flight {
+        fail_all(&mut command.calls, &CallError::Unavailable(error.clone()));
+    }
     error
 }
 
-/// Writes some of the output, or flushes if all of it is written. Returns true after a write, when
-/// there may be more to write or flush.
-async fn write_or_flush(
-    writer: &mut WriteHalf<Box<dyn ByteStream>>,
+/// Writes and flushes the output. If it is cancelled, the bytes that are written are gone from the
+/// output, and it must be called again.
+async fn write_all(
+    writer: &mut (impl AsyncWrite + Unpin),
     out: &mut BytesMut,
-) -> Result<bool, ServerError> {
-    if out.is_empty() {
-        writer.flush().await?;
-        return Ok(false);
-    }
+) -> std::io::Result<()> {
+    writer.write_all_buf(out).await?;
+    writer.flush().await
+}
 
-    match writer.write_buf(out).await? {
-        0 => Err(ServerError::new("the server closed the connection")),
-        _ => Ok(true),
+fn fail_all(calls: &mut [QueuedCall], error: &CallError) {
+    for call in calls {
+        call.finish(Err(error.clone()));
     }
 }
 
 impl ConnectionLoop<'_> {
     async fn run(&mut self, connection: RespConnection) -> Result<Infallible, ServerError> {
         let (mut reader, mut writer) = split(connection.stream);
-        let (state, is_buffered) = (self.state, connection.is_buffered);
+        let state = self.state;
         let mut needs_flush = false;
         let mut received = BytesMut::with_capacity(16 << 10);
-        let mut timer = std::pin::pin!(sleep_until(Instant::now() + IDLE_INTERVAL));
 
         loop {
-            self.send_round(timer.as_mut());
+            self.send_round();
 
-            let can_write = needs_flush || !self.out.is_empty();
+            needs_flush |= !self.out.is_empty();
             tokio::select! {
                 biased;
                 read = reader.read_buf(&mut received) => {
                     if read? == 0 {
                         return Err(ServerError::new("the server closed the connection"));
                     }
-                    while let Some(reply) = resp::read_value(&mut received)? {
-                        self.receive(reply)?;
+                    while let Some((reply, length)) = resp::read_value(&received)? {
+                        self.receive(&reply)?;
+                        received.advance(length);
                     }
                 }
-                written = write_or_flush(&mut writer, &mut self.out), if can_write => {
-                    needs_flush = written? && is_buffered;
+                written = write_all(&mut writer, &mut self.out), if needs_flush => {
+                    written?;
+                    needs_flush = false;
                 }
-                () = timer.as_mut() => self.tick(timer.as_mut())?,
+                () = self.timer.as_mut() => self.tick()?,
                 () = state.call_queued.notified(), if self.rounds < ROUNDS_MAX => {}
-                () = state.earlier_deadline.notified() => self.advance_timer(timer.as_mut()),
-                () = state.reconnect_requested.notified() => {
-                    return Err(ServerError::new("the primary has changed"));
-                }
+                () = state.earlier_deadline.notified() => self.tick()?,
             }
         }
     }
 
     /// Sends the waiting calls, unless enough rounds are in flight.
-    fn send_round(&mut self, timer: Pin<&mut Sleep>) {
+    fn send_round(&mut self) {
         if self.rounds >= ROUNDS_MAX {
             return;
         }
         let now = Instant::now();
-        let mut calls = self.take_waiting(now);
+        let mut calls = self.state.take_waiting(ROUND_CALLS_MAX, now);
         let Some(first_deadline) = calls.iter().map(|call| call.deadline).min() else {
             return;
         };
 
-        if self.state.is_cluster {
+        if self.state.connector.is_cluster {
             // Only calls of the same slot can share a script call. The sort is stable, so their
             // order is kept.
             calls.sort_by_key(|queued| (queued.call.slot, queued.is_asking));
         }
         while !calls.is_empty() {
-            let rest = calls.split_off(self.batch_len(&calls));
+            let rest = calls.split_off(batch_len(&calls));
             let batch = std::mem::replace(&mut calls, rest);
-            self.send(batch, now, ScriptReference::Hash);
+            self.send(batch, CommandKind::EvalSha, now);
         }
 
         if let Some(last) = self.in_flight.back_mut() {
             last.ends_round = true;
         }
         self.rounds += 1;
-        if first_deadline < timer.deadline() {
-            timer.reset(first_deadline);
+        if first_deadline < self.timer.deadline() {
+            self.timer.as_mut().reset(first_deadline);
         }
     }
 
-    /// Takes calls from the queue. Fails those whose deadline has passed, and drops those whose
-    /// caller no longer waits.
-    fn take_waiting(&self, now: Instant) -> Vec<QueuedCall> {
-        let mut queue = self.state.queue.lock();
-        let mut calls = Vec::with_capacity(queue.waiting.len().min(ROUND_CALLS_MAX));
-
-        while calls.len() < ROUND_CALLS_MAX
-            && let Some(mut queued) = queue.waiting.pop_front()
-        {
-            if queued.deadline <= now {
-                queued.finish(Err(CallError::Timeout));
-            }
-            if !queued.is_abandoned() {
-                calls.push(queued);
-            }
-        }
-        calls
-    }
-
-    /// How many of the first calls can share a command.
-    fn batch_len(&self, calls: &[QueuedCall]) -> usize {
-        let Some(first) = calls.first() else { return 0 };
-        let needs_own_command =
-            |queued: &QueuedCall| queued.call.operation == Operation::Reset || queued.is_asking;
-        if needs_own_command(first) {
-            return 1;
-        }
-
-        let can_join = |queued: &&QueuedCall| {
-            !needs_own_command(queued)
-                && (!self.state.is_cluster || queued.call.slot == first.call.slot)
-        };
-        calls.iter().take(BATCH_MAX).take_while(can_join).count()
-    }
-
-    /// Sends calls that share a command.
-    fn send(&mut self, calls: Vec<QueuedCall>, now: Instant, reference: ScriptReference) {
+    /// Sends calls that share a command: a script call, or `DEL` for a reset.
+    fn send(&mut self, calls: Vec<QueuedCall>, kind: CommandKind, now: Instant) {
         let Some(first) = calls.first() else { return };
         if first.is_asking {
-            self.send_ignoring_reply(b"ASKING", now);
+            self.send_plain(&[b"ASKING"], Vec::new(), now);
         }
 
-        let kind = if first.call.operation == Operation::Reset {
-            write_delete(&mut self.out, first);
-            CommandKind::Delete
-        } else {
-            let timestamp = self.state.clock.timestamp();
-            let script = self.state.connector.script;
-            write_script_call(&mut self.out, script, reference, &calls, timestamp);
-            self.state.count_script_call(calls.len());
-            CommandKind::Script(reference)
-        };
-        self.in_flight
-            .push_back(PipelinedCommand::new(kind, calls, now));
+        if first.call.operation == Operation::Reset {
+            let call = first.call.clone();
+            return self.send_plain(&[b"DEL", &call.keys[0]], calls, now);
+        }
+        write_script_call(&mut self.out, &self.state.connector, kind, &calls);
+        let counters = &self.state.counters;
+        counters.script_calls.fetch_add(1, Relaxed);
+        counters.store_calls.fetch_add(calls.len() as u64, Relaxed);
+        self.push_in_flight(kind, calls, now);
     }
 
-    /// Sends a command whose reply is ignored.
-    fn send_ignoring_reply(&mut self, name: &[u8], now: Instant) {
-        resp::write_command(&mut self.out, &[name]);
-        let command = PipelinedCommand::new(CommandKind::IgnoreReply, Vec::new(), now);
-        self.in_flight.push_back(command);
+    /// Sends a command without the script.
+    fn send_plain(&mut self, arguments: &[&[u8]], calls: Vec<QueuedCall>, now: Instant) {
+        resp::write_command(&mut self.out, arguments);
+        self.push_in_flight(CommandKind::Plain, calls, now);
+    }
+
+    fn push_in_flight(&mut self, kind: CommandKind, calls: Vec<QueuedCall>, sent_at: Instant) {
+        self.in_flight.push_back(PipelinedCommand {
+            kind,
+            calls,
+            sent_at,
+            ends_round: false,
+        });
     }
 
     /// Handles the reply to the oldest command.
-    fn receive(&mut self, reply: RespValue) -> Result<(), ServerError> {
-        let command = self
+    fn receive(&mut self, reply: &RespValue<'_>) -> Result<(), ServerError> {
+        let mut command = self
             .in_flight
             .pop_front()
             .ok_or_else(|| ServerError::new("the server sent a reply without a command"))?;
-        let (elapsed, ends_round) = (command.sent_at.elapsed(), command.ends_round);
-        self.rounds -= usize::from(ends_round);
+        let elapsed = command.sent_at.elapsed();
         self.last_reply_at = command.sent_at + elapsed;
-        self.finish_command(command, reply)?;
+
+        if let Err(error) = self.finish_command(&mut command, reply) {
+            fail_all(&mut command.calls, &CallError::Unavailable(error.clone()));
+            return Err(error);
+        }
 
         // All commands of a round are late together, which counts once.
-        if ends_round {
-            self.count_late_round(elapsed)
-        } else {
-            Ok(())
+        if command.ends_round {
+            self.rounds -= 1;
+            self.count_late_round(elapsed)?;
         }
+        Ok(())
     }
 
-    /// Passes the results of a command to the callers.
+    /// Passes the results of a command to the callers. An error makes the server unusable.
     fn finish_command(
         &mut self,
-        mut command: PipelinedCommand,
-        reply: RespValue,
+        command: &mut PipelinedCommand,
+        reply: &RespValue<'_>,
     ) -> Result<(), ServerError> {
         match (command.kind, reply) {
-            (CommandKind::IgnoreReply, _) => Ok(()),
-            (_, RespValue::Error(text)) => {
-                self.handle_error(command, &String::from_utf8_lossy(&text))
-            }
-            (CommandKind::Delete, RespValue::Integer(_)) => {
-                command
-                    .calls
-                    .iter_mut()
-                    .for_each(|call| call.finish(Ok(ScriptReply::success())));
+            (_, RespValue::Error(text)) => self.handle_error(command, text),
+            (CommandKind::Plain, _) => {
+                for call in &mut command.calls {
+                    call.finish(Ok(ScriptReply::success()));
+                }
                 Ok(())
             }
-            (CommandKind::Script(_), RespValue::Bulk(text)) => Self::finish_calls(command, text),
-
-            _ => {
-                let error = ServerError::new("the reply does not match the command");
-                command.fail_unavailable(&error);
-                Err(error)
-            }
+            (_, RespValue::Text(reply)) => finish_script_call(&mut command.calls, reply),
+            _ => Err(ServerError::new("the reply does not match the command")),
         }
-    }
-
-    /// Passes the results of a script call to the callers. Fails if one of them is an error that
-    /// makes the server unusable.
-    fn finish_calls(mut command: PipelinedCommand, reply: Bytes) -> Result<(), ServerError> {
-        let calls = command.calls.iter().map(|queued| &*queued.call);
-        let Some(replies) = read_replies(reply, calls) else {
-            let error = ServerError::new("invalid reply of the script");
-            command.fail_unavailable(&error);
-            return Err(error);
-        };
-
-        let mut result = Ok(());
-        for (call, reply) in command.calls.iter_mut().zip(replies) {
-            call.finish(reply.map_err(|text| match ErrorClass::from_reply(&text) {
-                ErrorClass::CallFailed(error) => error,
-                ErrorClass::ScriptMissing => {
-                    let error = ServerError::new("unexpected error in the script: NOSCRIPT");
-                    CallError::Refused(error)
-                }
-                ErrorClass::ServerUnusable(error) => {
-                    result = Err(error.clone());
-                    CallError::Unavailable(error)
-                }
-            }));
-        }
-        result
     }
 
     /// Handles an error reply to a command as a whole, which means that the command has not run.
     fn handle_error(
         &mut self,
-        mut command: PipelinedCommand,
-        text: &str,
+        command: &mut PipelinedCommand,
+        text: &[u8],
     ) -> Result<(), ServerError> {
-        let now = self.last_reply_at;
-        let sent_by_hash = command.kind == CommandKind::Script(ScriptReference::Hash);
-
-        match ErrorClass::from_reply(text) {
-            ErrorClass::ScriptMissing if sent_by_hash => {
-                command.expire(now);
-                let calls = command.calls.into_iter();
-                let calls = calls.filter(|call| !call.is_abandoned()).collect();
-                self.send(calls, now, ScriptReference::Source);
-                Ok(())
+        match CallError::from_reply(text) {
+            CallError::ScriptMissing if command.kind == CommandKind::EvalSha => {
+                self.send_again(command, BATCH_MAX, CommandKind::Eval);
             }
             // During a migration the keys of several calls can be on two servers, although those of
-            // each call are on one. The calls are sent again one by one.
-            ErrorClass::CallFailed(CallError::TryAgain) if command.calls.len() > 1 => {
-                command.expire(now);
-                let calls = command.calls.into_iter();
-                calls
-                    .filter(|call| !call.is_abandoned())
-                    .for_each(|call| self.send(vec![call], now, ScriptReference::Hash));
-                Ok(())
+            // each call are on one.
+            CallError::TryAgain if command.calls.len() > 1 => {
+                self.send_again(command, 1, CommandKind::EvalSha);
             }
+            CallError::ServerUnusable(error) => return Err(error),
+            error => fail_all(&mut command.calls, &error),
+        }
+        Ok(())
+    }
 
-            ErrorClass::CallFailed(error) => {
-                command.fail(&error);
-                Ok(())
-            }
-            ErrorClass::ScriptMissing => {
-                let error = ServerError::new("the server does not accept the script");
-                command.fail(&CallError::Refused(error));
-                Ok(())
-            }
-            ErrorClass::ServerUnusable(error) => {
-                command.fail_unavailable(&error);
-                Err(error)
-            }
+    /// Sends the calls of a command that has not run again, at most `batch` of them together.
+    fn send_again(&mut self, command: &mut PipelinedCommand, batch: usize, kind: CommandKind) {
+        let now = self.last_reply_at;
+        let mut calls = std::mem::take(&mut command.calls);
+        calls.retain_mut(|call| {
+            call.expire(now);
+            !call.is_abandoned()
+        });
+
+        while !calls.is_empty() {
+            let rest = calls.split_off(batch.min(calls.len()));
+            self.send(std::mem::replace(&mut calls, rest), kind, now);
         }
     }
 
     /// Detects a server that always replies too late.
     fn count_late_round(&mut self, elapsed: Duration) -> Result<(), ServerError> {
-        self.late_rounds = if elapsed > self.state.connector.timeout {
-            self.late_rounds + 1
-        } else {
-            0
-        };
+        let is_late = elapsed > self.state.connector.timeout;
+        self.late_rounds = if is_late { self.late_rounds + 1 } else { 0 };
 
         if self.late_rounds < LATE_ROUNDS_MAX {
             Ok(())
@@ -346,74 +271,74 @@ impl ConnectionLoop<'_> {
         }
     }
 
-    /// Fails calls whose deadline has passed, and checks that the server still replies. One timer
-    /// is sufficient, because deadlines come in order: it is set to the earliest one.
-    fn tick(&mut self, timer: Pin<&mut Sleep>) -> Result<(), ServerError> {
+    /// Fails calls whose deadline has passed, checks that the server still replies, and sets the
+    /// timer.
+    fn tick(&mut self) -> Result<(), ServerError> {
         let now = Instant::now();
-        self.in_flight
+        let calls_in_flight = self
+            .in_flight
             .iter_mut()
-            .for_each(|command| command.expire(now));
-        let first_waiting = self.expire_waiting(now);
+            .flat_map(|command| &mut command.calls);
+        calls_in_flight.for_each(|call| call.expire(now));
+        let first_waiting = self.state.expire_waiting(now);
 
-        let silence_max = self.state.connector.timeout * SILENT_TIMEOUTS;
+        let timeout = self.state.connector.timeout;
         let oldest = self.in_flight.front();
-        let give_up_at = oldest.map(|command| command.sent_at + silence_max);
+        let give_up_at = oldest.map(|command| command.sent_at + timeout * SILENT_TIMEOUTS);
         if give_up_at.is_some_and(|give_up_at| give_up_at <= now) {
             return Err(ServerError::new("the server does not reply"));
         }
 
-        if self.in_flight.is_empty() && first_waiting.is_none() {
-            if now < self.last_reply_at + IDLE_INTERVAL {
-                timer.reset(self.last_reply_at + IDLE_INTERVAL);
-            } else {
-                self.send_ignoring_reply(b"PING", now);
-                timer.reset(now + silence_max);
-            }
-            return Ok(());
-        }
-
-        let first_in_flight = self
-            .in_flight
-            .iter()
-            .filter_map(PipelinedCommand::deadline)
-            .min();
+        let calls_in_flight = self.in_flight.iter().flat_map(|command| &command.calls);
+        let first_in_flight = earliest_deadline(calls_in_flight);
         let next = [first_in_flight, first_waiting, give_up_at]
             .into_iter()
             .flatten()
             .min();
-        // At the latest one timeout from now, for calls that are queued while nothing can be sent.
-        timer.reset(next.map_or(now + IDLE_INTERVAL, |next| {
-            next.min(now + self.state.connector.timeout)
-        }));
+        let idle_until = self.last_reply_at + IDLE_INTERVAL;
+        let next = match next {
+            // At the latest one timeout from now, for calls that are queued while nothing can be
+            // sent.
+            Some(next) => next.min(now + timeout),
+            None if now < idle_until => idle_until,
+            None => {
+                self.send_plain(&[b"PING"], Vec::new(), now);
+                now + timeout * SILENT_TIMEOUTS
+            }
+        };
+        self.timer.as_mut().reset(next);
         Ok(())
     }
+}
 
-    /// Sets the timer to the earliest deadline in the queue, for calls that came out of order.
-    fn advance_timer(&self, timer: Pin<&mut Sleep>) {
-        let queue = self.state.queue.lock();
-        let first = queue.waiting.iter().map(|call| call.deadline).min();
-        drop(queue);
-
-        if let Some(first) = first.filter(|first| *first < timer.deadline()) {
-            timer.reset(first);
-        }
+/// How many of the first calls can share a command.
+fn batch_len(calls: &[QueuedCall]) -> usize {
+    let Some(first) = calls.first() else { return 0 };
+    let needs_own_command =
+        |queued: &QueuedCall| queued.call.operation == Operation::Reset || queued.is_asking;
+    if needs_own_command(first) {
+        return 1;
     }
 
-    /// Fails waiting calls whose deadline has passed. Returns the earliest deadline of the others.
-    fn expire_waiting(&self, now: Instant) -> Option<Instant> {
-        let mut queue = self.state.queue.lock();
-        queue.waiting.retain_mut(|queued| {
-            if queued.deadline <= now {
-                queued.finish(Err(CallError::Timeout));
+    // Outside of a cluster, all calls have slot 0.
+    let can_join =
+        |queued: &&QueuedCall| !needs_own_command(queued) && queued.call.slot == first.call.slot;
+    calls.iter().take(BATCH_MAX).take_while(can_join).count()
+}
+
+/// Passes the results of a script call to the callers. Fails if one of them is an error that makes
+/// the server unusable.
+fn finish_script_call(calls: &mut [QueuedCall], reply: &[u8]) -> Result<(), ServerError> {
+    let replies = read_replies(reply, calls.iter().map(|queued| &*queued.call))
+        .ok_or_else(|| ServerError::new("invalid reply of the script"))?;
+
+    let mut result = Ok(());
+    for (call, reply) in calls.iter_mut().zip(replies) {
+        call.finish(reply.map_err(CallError::from_reply).inspect_err(|error| {
+            if let CallError::ServerUnusable(error) = error {
+                result = Err(error.clone());
             }
-            !queued.is_abandoned()
-        });
-
-        queue
-            .waiting
-            .iter()
-            .filter(|queued| queued.is_unanswered())
-            .map(|queued| queued.deadline)
-            .min()
+        }));
     }
+    result
 }

@@ -3,46 +3,63 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn read(bytes: &[u8]) -> Result<Option<RespValue>, ProtocolError> {
-    read_value(&mut BytesMut::from(bytes))
+/// A reply that owns its text.
+#[derive(Clone, Debug)]
+enum OwnedReply {
+    Simple(String),
+    Error(String),
+    Integer(i64),
+    Bulk(Vec<u8>),
+    Null,
+    Array(Vec<Self>),
 }
 
-fn text(text: &'static str) -> Bytes {
-    Bytes::from_static(text.as_bytes())
-}
-
-/// Encodes a reply as a server does.
-fn encode(reply: &RespValue) -> Vec<u8> {
-    match reply {
-        RespValue::Simple(line) => [b"+", &line[..], b"\r\n"].concat(),
-        RespValue::Error(line) => [b"-", &line[..], b"\r\n"].concat(),
-        RespValue::Integer(number) => format!(":{number}\r\n").into_bytes(),
-        RespValue::Bulk(text) => {
-            [format!("${}\r\n", text.len()).as_bytes(), text, b"\r\n"].concat()
+impl OwnedReply {
+    /// The bytes that a server sends.
+    fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Simple(line) => format!("+{line}\r\n").into_bytes(),
+            Self::Error(line) => format!("-{line}\r\n").into_bytes(),
+            Self::Integer(number) => format!(":{number}\r\n").into_bytes(),
+            Self::Bulk(text) => [format!("${}\r\n", text.len()).as_bytes(), text, b"\r\n"].concat(),
+            Self::Null => b"$-1\r\n".to_vec(),
+            Self::Array(list) => {
+                let items: Vec<u8> = list.iter().flat_map(Self::encode).collect();
+                [format!("*{}\r\n", list.len()).as_bytes(), &items].concat()
+            }
         }
-        RespValue::Null => b"$-1\r\n".to_vec(),
-        RespValue::Array(list) => {
-            let items: Vec<u8> = list.iter().flat_map(encode).collect();
-            [format!("*{}\r\n", list.len()).as_bytes(), &items].concat()
+    }
+
+    /// The value that is parsed from those bytes.
+    fn value(&self) -> RespValue<'_> {
+        match self {
+            Self::Simple(line) => RespValue::Text(line.as_bytes()),
+            Self::Error(line) => RespValue::Error(line.as_bytes()),
+            Self::Integer(number) => RespValue::Integer(*number),
+            Self::Bulk(text) => RespValue::Text(text),
+            Self::Null => RespValue::Null,
+            Self::Array(list) => RespValue::Array(list.iter().map(Self::value).collect()),
         }
     }
 }
 
-fn replies() -> impl Strategy<Value = RespValue> {
-    let line = || {
-        vec(prop::char::range(' ', '~'), 0..20)
-            .prop_map(|chars| Bytes::from(String::from_iter(chars)))
-    };
+fn read(bytes: &[u8]) -> Result<Option<RespValue<'_>>, ProtocolError> {
+    Ok(read_value(bytes)?.map(|(value, _)| value))
+}
+
+fn replies() -> impl Strategy<Value = OwnedReply> {
+    let line =
+        || vec(prop::char::range(' ', '~'), 0..20).prop_map(|chars| chars.into_iter().collect());
 
     let leaf = prop_oneof![
-        line().prop_map(RespValue::Simple),
-        line().prop_map(RespValue::Error),
-        any::<i64>().prop_map(RespValue::Integer),
-        vec(any::<u8>(), 0..40).prop_map(|bytes| RespValue::Bulk(bytes.into())),
-        Just(RespValue::Null),
+        line().prop_map(OwnedReply::Simple),
+        line().prop_map(OwnedReply::Error),
+        any::<i64>().prop_map(OwnedReply::Integer),
+        vec(any::<u8>(), 0..40).prop_map(OwnedReply::Bulk),
+        Just(OwnedReply::Null),
     ];
     leaf.prop_recursive(4, 20, 5, |inner| {
-        vec(inner, 0..5).prop_map(RespValue::Array)
+        vec(inner, 0..5).prop_map(OwnedReply::Array)
     })
 }
 
@@ -54,15 +71,12 @@ proptest! {
         reply in replies(),
         cut in any::<prop::sample::Index>(),
     ) {
-        let bytes = encode(&reply);
-        let cut = cut.index(bytes.len());
-        let mut received = BytesMut::from(&bytes[..cut]);
-        prop_assert_eq!(read_value(&mut received), Ok(None));
+        let mut bytes = reply.encode();
+        let length = bytes.len();
+        prop_assert_eq!(read_value(&bytes[..cut.index(length)]), Ok(None));
 
-        received.extend_from_slice(&bytes[cut..]);
-        received.extend_from_slice(b"+next");
-        prop_assert_eq!(read_value(&mut received), Ok(Some(reply)));
-        prop_assert_eq!(&received[..], b"+next");
+        bytes.extend_from_slice(b"+next");
+        prop_assert_eq!(read_value(&bytes), Ok(Some((reply.value(), length))));
     }
 
     /// Arbitrary bytes never cause a panic.
@@ -70,8 +84,10 @@ proptest! {
     fn arbitrary_bytes_do_not_panic(
         bytes in vec(prop::sample::select(b"+-:$*0123456789\r\nab".to_vec()), 0..60),
     ) {
-        let mut received = BytesMut::from(&bytes[..]);
-        while let Ok(Some(_)) = read_value(&mut received) {}
+        let mut rest = &bytes[..];
+        while let Ok(Some((_, length))) = read_value(rest) {
+            rest = &rest[length..];
+        }
     }
 }
 
@@ -121,5 +137,5 @@ fn malformed_replies_are_errors() {
     }
 
     assert_eq!(read(b"*-1\r\n"), Ok(Some(RespValue::Null)));
-    assert_eq!(read(b"+OK\r\n"), Ok(Some(RespValue::Simple(text("OK")))));
+    assert_eq!(read(b"+OK\r\n"), Ok(Some(RespValue::Text(b"OK"))));
 }

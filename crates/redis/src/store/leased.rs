@@ -1,16 +1,19 @@
 //! Demands of leased and eventual limits: decided by the leases of this instance if possible, else
 //! by the store.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 use tokio::time::timeout_at;
 use tollgate::lease::{LeaseOutcome, LeaseStep};
-use tollgate::store::{Intent, OutcomeSources, SpendReply, StoreFuture};
+use tollgate::store::{Intent, Part, PartList, SpendReply, StoreFuture};
 use tollgate::{
     Consistency, Demand, DemandBuf, Micros, Outcome, PermitId, Source, StoreError, Verdict,
 };
 
-use super::routed_call::join;
-use super::{RedisStore, pending};
+use super::lease_calls::LeaseCaller;
+use super::router::join;
+use super::strict::pending;
 
 /// How often a request waits for the lease call of another request before it calls the store
 /// itself.
@@ -25,16 +28,19 @@ pub(super) fn is_leased(demand: &Demand<'_>) -> bool {
     )
 }
 
-impl RedisStore {
+impl LeaseCaller {
     /// Spends a single demand. If the lease is not sufficient, the request makes a lease call that
     /// asks for more units than it needs, or waits for the call of another request.
-    pub(super) fn spend_leased<'a>(&'a self, demand: &Demand<'_>) -> StoreFuture<'a, SpendReply> {
-        let (demand, deadline) = (demand.to_buf(), self.deadline());
+    pub(super) fn spend<'a>(
+        self: &'a Arc<Self>,
+        demand: &Demand<'_>,
+    ) -> StoreFuture<'a, SpendReply> {
+        let (demand, deadline) = (demand.to_buf(), self.router.deadline());
         self.ensure_sweeper();
 
         pending(async move {
             for _ in 0..WAITS_MAX {
-                match self.inner.leases.spend(&demand.as_demand()) {
+                match self.leases.spend(&demand.as_demand()) {
                     LeaseStep::Decided(outcome, renewal) => {
                         if let Some(call) = renewal {
                             self.call_in_background(call);
@@ -42,7 +48,7 @@ impl RedisStore {
                         return Ok(outcome.into());
                     }
                     LeaseStep::Call(call) => {
-                        return Ok(join(self.spawn_lease_call(call, deadline)).await?.into());
+                        return Ok(join(self.spawn_call(call, deadline)).await?.into());
                     }
                     LeaseStep::Wait(call) => {
                         let completed = timeout_at(deadline, call.completion()).await;
@@ -52,26 +58,27 @@ impl RedisStore {
                 }
             }
 
-            self.call_store(&[demand.as_demand()], Intent::Spend, PermitId::NONE)
+            self.router
+                .spend(&[demand.as_demand()], Intent::Spend, PermitId::NONE)
                 .await
         })
     }
 
     /// Peeks at the store, and adds the units that this instance holds to the outcomes.
-    pub(super) fn peek_leased<'a>(
-        &'a self,
+    pub(super) fn peek<'a>(
+        self: &'a Arc<Self>,
         demands: &[Demand<'_>],
         permit_id: PermitId,
     ) -> StoreFuture<'a, SpendReply> {
         let owned: SmallVec<[DemandBuf; 4]> = demands.iter().map(Demand::to_buf).collect();
-        let reply = self.call_store(demands, Intent::Peek, permit_id);
+        let reply = self.router.spend(demands, Intent::Peek, permit_id);
 
         pending(async move {
             let mut reply = reply.await?;
-            for (demand, outcome) in owned.iter().zip(&mut reply.outcomes) {
+            for (demand, (outcome, _)) in owned.iter().zip(reply.outcomes_mut()) {
                 let demand = demand.as_demand();
                 if is_leased(&demand) {
-                    *outcome = self.inner.leases.add_local_units(&demand, *outcome);
+                    *outcome = self.leases.add_local_units(&demand, *outcome);
                 }
             }
             Ok(reply)
@@ -81,48 +88,50 @@ impl RedisStore {
     /// Spends several demands, all or none. Demands that a lease covers are spent here first. The
     /// others are spent at the store in one call, and if they are denied, the spends here are
     /// undone.
-    pub(super) fn spend_several<'a>(
-        &'a self,
+    pub(super) fn spend_several(
+        self: &Arc<Self>,
         demands: &[Demand<'_>],
         permit_id: PermitId,
-    ) -> StoreFuture<'a, SpendReply> {
+    ) -> StoreFuture<'static, SpendReply> {
         self.ensure_sweeper();
-        let joint = JointSpend {
-            store: self,
-            demands: demands.iter().map(Demand::to_buf).collect(),
-            local: demands
-                .iter()
-                .map(|demand| self.spend_locally(demand))
-                .collect(),
-        };
-        if joint.is_denied_locally() {
-            return StoreFuture::ready(Ok(joint.deny()));
-        }
-
-        let at_store: SmallVec<[Demand<'_>; 4]> = demands
+        let by_leases: SmallVec<[Option<LeaseOutcome>; 4]> = demands
             .iter()
-            .zip(&joint.local)
-            .filter(|(_, local)| local.is_none())
-            .map(|(demand, _)| *demand)
+            .map(|demand| self.spend_locally(demand))
             .collect();
-        if at_store.is_empty() {
-            let reply = SpendReply::by_store(SmallVec::new(), Micros::ZERO);
-            return StoreFuture::ready(Ok(joint.merge(reply)));
+
+        let is_denial = |(demand, outcome): (&Demand<'_>, &Option<LeaseOutcome>)| {
+            let is_denied = outcome.is_some_and(|decided| !decided.outcome.verdict.is_allowed());
+            is_denied && !demand.limit.is_shadow()
+        };
+        if demands.iter().zip(&by_leases).any(is_denial) {
+            return StoreFuture::ready(Ok(self.deny(demands, &by_leases)));
         }
 
-        match self.call_store(&at_store, Intent::Spend, permit_id) {
-            StoreFuture::Ready(reply) => StoreFuture::Ready(reply.map(|reply| joint.settle(reply))),
-            StoreFuture::Pending(reply) => pending(async move { joint.settle(reply.await) }),
+        let decided: SmallVec<[LeaseOutcome; 4]> = by_leases.iter().flatten().copied().collect();
+        if decided.len() == demands.len() {
+            return StoreFuture::ready(Ok(lease_reply(&decided)));
         }
+
+        let part = |by_leases| JointPart {
+            caller: self.clone(),
+            by_leases,
+        };
+        let rows = || demands.iter().enumerate();
+        let mut parts = PartList::new(permit_id);
+        let by_lease = rows().filter(|(index, _)| by_leases[*index].is_some());
+        parts.push(part(Some(decided)), by_lease);
+        let by_store = rows().filter(|(index, _)| by_leases[*index].is_none());
+        parts.push(part(None), by_store);
+        parts.spend(Intent::Spend)
     }
 
     /// Spends one of several demands from the lease. `None` if the store must decide.
-    fn spend_locally(&self, demand: &Demand<'_>) -> Option<LeaseOutcome> {
+    fn spend_locally(self: &Arc<Self>, demand: &Demand<'_>) -> Option<LeaseOutcome> {
         if !is_leased(demand) || demand.cost == 0 {
             return None;
         }
 
-        let (outcome, renewal) = match self.inner.leases.spend_in_request(demand) {
+        let (outcome, renewal) = match self.leases.spend_in_request(demand) {
             LeaseStep::Decided(outcome, renewal) => (Some(outcome), renewal),
             LeaseStep::Strict(renewal) => (None, renewal),
             LeaseStep::Wait(_) | LeaseStep::Call(_) => (None, None),
@@ -132,125 +141,98 @@ impl RedisStore {
         }
         outcome
     }
-}
 
-/// A request with several demands, some of which were decided by leases.
-struct JointSpend<'s> {
-    store: &'s RedisStore,
-    demands: SmallVec<[DemandBuf; 4]>,
-    /// For each demand, the outcome by the lease. `None` if the store decides.
-    local: SmallVec<[Option<LeaseOutcome>; 4]>,
-}
-
-impl JointSpend<'_> {
-    fn is_denied_locally(&self) -> bool {
-        let mut demands = self.demands.iter().zip(&self.local);
-        demands.any(|(demand, local)| {
-            !demand.shadow && local.is_some_and(|local| !local.outcome.verdict.is_allowed())
-        })
-    }
-
-    /// Completes the request with the reply of the store.
-    fn settle(self, reply: Result<SpendReply, StoreError>) -> Result<SpendReply, StoreError> {
-        let is_allowed = reply.as_ref().is_ok_and(|reply| self.cache_denials(reply));
-        let joint = if is_allowed { self } else { self.undo() };
-        reply.map(|reply| joint.merge(reply))
-    }
-
-    /// Enters the store's denials into the lease table. Returns true when the store allows.
-    fn cache_denials(&self, reply: &SpendReply) -> bool {
-        let at_store = self
-            .demands
-            .iter()
-            .zip(&self.local)
-            .filter(|(_, local)| local.is_none());
-
-        let mut is_allowed = true;
-        for ((demand, _), outcome) in at_store.zip(&reply.outcomes) {
-            if outcome.verdict.is_allowed() {
-                continue;
-            }
-            is_allowed &= demand.shadow;
-            let demand = demand.as_demand();
-            if is_leased(&demand) {
-                self.store.inner.leases.cache_denial(&demand, outcome);
-            }
-        }
-        is_allowed
-    }
-
-    /// Denies the request by a denial that is known here. No store call is made for the other
+    /// Denies a request by a denial that is known here. No store call is made for the other
     /// demands, so their outcomes show the full limit.
-    fn deny(self) -> SpendReply {
-        let joint = self.undo();
-        let full = |demand: &DemandBuf| {
-            let limit = demand.quota.limit();
-            Outcome {
-                verdict: Verdict::ALLOW,
-                limit,
-                remaining: limit,
-                reset_after: Micros::ZERO,
-            }
-        };
-        let demands = joint.demands.iter().zip(&joint.local);
-        let outcomes = demands.map(|(demand, local)| match local {
-            Some(local) => local.outcome,
-            None => full(demand),
+    fn deny(
+        self: &Arc<Self>,
+        demands: &[Demand<'_>],
+        by_leases: &[Option<LeaseOutcome>],
+    ) -> SpendReply {
+        let pairs = demands.iter().zip(by_leases);
+        let outcomes = pairs.map(|(demand, decided)| match decided {
+            Some(decided) => (self.undo_spend(demand, decided), decided.source),
+            None => (full(demand.quota().limit()), Source::DenyCache),
         });
+        SpendReply::from_sources(outcomes, latest(by_leases.iter().flatten()))
+    }
 
-        let mut sources = OutcomeSources::all(Source::DenyCache);
-        for (index, local) in joint.local.iter().enumerate() {
-            if let Some(local) = local {
-                sources.set(index, local.source);
+    /// Undoes a spend from a lease. Returns the corrected outcome.
+    fn undo_spend(self: &Arc<Self>, demand: &Demand<'_>, decided: &LeaseOutcome) -> Outcome {
+        let mut outcome = decided.outcome;
+        if outcome.verdict.is_allowed() {
+            if !self.leases.undo_spend(demand, decided) {
+                drop(self.router.refund(std::slice::from_ref(demand)));
+            }
+            let remaining = outcome.remaining.saturating_add(demand.cost);
+            outcome.remaining = remaining.min(outcome.limit);
+        }
+        outcome
+    }
+
+    /// Enters the store's denials into the lease table.
+    fn cache_denials(&self, demands: &[Demand<'_>], reply: &SpendReply) {
+        for (demand, (outcome, _)) in demands.iter().zip(reply.outcomes()) {
+            if is_leased(demand) && !outcome.verdict.is_allowed() {
+                self.leases.cache_denial(demand, outcome);
             }
         }
-        let at = joint.local.iter().flatten().map(|local| local.at).max();
-        SpendReply {
-            outcomes: outcomes.collect(),
-            sources,
-            at: at.unwrap_or_default(),
+    }
+}
+
+/// A part of a request with several demands, some of which leases have decided.
+struct JointPart {
+    caller: Arc<LeaseCaller>,
+    /// The outcomes of demands that have been spent from leases. `None` for the demands that the
+    /// store decides, which come last, so that their charges are never undone.
+    by_leases: Option<SmallVec<[LeaseOutcome; 4]>>,
+}
+
+impl Part for JointPart {
+    async fn spend(
+        &mut self,
+        demands: &[Demand<'_>],
+        intent: Intent,
+        permit_id: PermitId,
+    ) -> Result<SpendReply, StoreError> {
+        if let Some(decided) = &self.by_leases {
+            return Ok(lease_reply(decided));
         }
+
+        let reply = self.caller.router.spend(demands, intent, permit_id).await?;
+        self.caller.cache_denials(demands, &reply);
+        Ok(reply)
     }
 
-    /// Undoes the spends from leases, and corrects their outcomes.
-    fn undo(mut self) -> Self {
-        for (demand, local) in self.demands.iter().zip(&mut self.local) {
-            let Some(local) = local
-                .as_mut()
-                .filter(|local| local.outcome.verdict.is_allowed())
-            else {
-                continue;
-            };
-
-            let demand = demand.as_demand();
-            if !self.store.inner.leases.undo_spend(&demand, local) {
-                drop(self.store.refund_at_store(&[demand]));
-            }
-            let Outcome {
-                limit, remaining, ..
-            } = local.outcome;
-            local.outcome.remaining = remaining.saturating_add(demand.cost).min(limit);
-        }
-        self
+    fn undo(&mut self, demands: &[Demand<'_>], reply: &SpendReply, _: PermitId) -> SpendReply {
+        let decided = self.by_leases.iter().flatten();
+        let outcomes = demands
+            .iter()
+            .zip(decided)
+            .map(|(demand, decided)| (self.caller.undo_spend(demand, decided), decided.source));
+        SpendReply::from_sources(outcomes, reply.at)
     }
+}
 
-    /// Merges the outcomes by leases and by the store, in the order of the request.
-    fn merge(&self, reply: SpendReply) -> SpendReply {
-        let mut by_store = reply.outcomes.into_iter();
-        let (mut sources, mut at) = (OutcomeSources::default(), reply.at);
+fn lease_reply(decided: &[LeaseOutcome]) -> SpendReply {
+    let outcomes = decided
+        .iter()
+        .map(|decided| (decided.outcome, decided.source));
+    SpendReply::from_sources(outcomes, latest(decided))
+}
 
-        let outcomes = self.local.iter().enumerate().filter_map(|(index, local)| {
-            let Some(local) = local else {
-                return by_store.next();
-            };
-            sources.set(index, local.source);
-            at = at.max(local.at);
-            Some(local.outcome)
-        });
-        SpendReply {
-            outcomes: outcomes.collect(),
-            sources,
-            at,
-        }
+/// The outcome of a limit that has not been used.
+fn full(limit: u64) -> Outcome {
+    Outcome {
+        verdict: Verdict::ALLOW,
+        limit,
+        remaining: limit,
+        reset_after: Micros::ZERO,
     }
+}
+
+/// The time of the latest outcome.
+fn latest<'d>(decided: impl IntoIterator<Item = &'d LeaseOutcome>) -> Micros {
+    let times = decided.into_iter().map(|decided| decided.at);
+    times.max().unwrap_or_default()
 }

@@ -1,24 +1,22 @@
 //! A cluster: the map of slots to servers, and the task that keeps it current.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use super::{SLOTS, ServerLocator};
-use crate::clock::CallClock;
-use crate::connector::{AuthPolicy, Connector};
+use crate::connector::Connector;
 use crate::endpoint::Address;
 use crate::error::ServerError;
 use crate::link::ServerLink;
+use crate::locator::ServerLocator;
+use crate::log;
 use crate::resp::RespValue;
+use crate::wire::SLOTS;
 
 /// Shortest pause between two refreshes of the map.
 const REFRESH_PAUSE: Duration = Duration::from_millis(50);
@@ -33,37 +31,29 @@ const REFRESH_WHILE_HEALTHY: Duration = Duration::from_secs(10);
 /// The most links to servers that are known from redirections only.
 const UNMAPPED_MAX: usize = 8;
 
-/// The links to the servers of a cluster. Dropping it closes all of them.
-#[derive(Debug)]
+/// The links to the servers of a cluster.
 pub(crate) struct ClusterLinks {
-    inner: Arc<Inner>,
-    refresh_task: AbortHandle,
-}
-
-#[derive(Debug)]
-struct Inner {
     map: ArcSwap<SlotMap>,
     /// The configured endpoints, to be asked for the map when no other server is known.
     seeds: Vec<Address>,
     connector: Arc<Connector>,
-    clock: CallClock,
     /// Notified when the map may be out of date.
     refresh_requested: Notify,
     /// Links to servers that redirections name and that own no slot in our map yet.
-    unmapped: Mutex<BTreeMap<Address, Arc<ServerLink>>>,
-    runtime: Handle,
+    unmapped: Mutex<LinksByAddress>,
 }
+
+type LinksByAddress = BTreeMap<Address, Arc<ServerLink>>;
 
 /// The owner of each slot.
 #[derive(Default)]
 struct SlotMap {
-    links: BTreeMap<Address, Arc<ServerLink>>,
+    links: LinksByAddress,
     /// Indexed by slot.
     owners: Vec<Option<Arc<ServerLink>>>,
 }
 
 /// The state of the cluster as one server reports it.
-#[derive(Debug)]
 struct ClusterReport {
     ranges: Vec<SlotRange>,
     /// False if the server is isolated from the majority, or slots have no owner.
@@ -71,7 +61,6 @@ struct ClusterReport {
 }
 
 /// The slots from `first` to `last`, inclusive, owned by one server.
-#[derive(Clone, Debug, PartialEq, Eq)]
 struct SlotRange {
     first: u16,
     last: u16,
@@ -79,84 +68,59 @@ struct SlotRange {
 }
 
 impl ClusterLinks {
-    pub(crate) fn start(seeds: Vec<Address>, connector: Arc<Connector>, clock: CallClock) -> Self {
-        let inner = Arc::new(Inner {
-            map: ArcSwap::from_pointee(SlotMap::default()),
+    pub(crate) fn new(seeds: Vec<Address>, connector: Arc<Connector>) -> Self {
+        Self {
+            map: ArcSwap::default(),
             seeds,
             connector,
-            clock,
             refresh_requested: Notify::new(),
             unmapped: Mutex::default(),
-            runtime: Handle::current(),
-        });
-
-        let refresh_task = tokio::spawn(keep_current(inner.clone())).abort_handle();
-        Self {
-            inner,
-            refresh_task,
         }
     }
 
     /// The link to the owner of the slot. `None` when the owner is not known.
     pub(crate) fn link(&self, slot: u16) -> Option<Arc<ServerLink>> {
-        self.inner
-            .map
-            .load()
-            .owners
-            .get(usize::from(slot))
-            .cloned()
-            .flatten()
+        self.map.load().owners.get(usize::from(slot))?.clone()
     }
 
     pub(crate) fn links(&self) -> Vec<Arc<ServerLink>> {
-        self.inner.map.load().links.values().cloned().collect()
-    }
-
-    /// The link to a server that a redirection names. `None` when there are too many of them.
-    pub(crate) fn link_to(&self, address: &Address) -> Option<Arc<ServerLink>> {
-        let _runtime = self.inner.runtime.enter();
-        self.inner.link_to(address)
+        self.map.load().links.values().cloned().collect()
     }
 
     /// Requests a refresh of the map, which may be out of date.
     pub(crate) fn request_refresh(&self) {
-        self.inner.refresh_requested.notify_one();
+        self.refresh_requested.notify_one();
     }
 
     /// True when every slot has an owner and the links to all servers are up.
     pub(crate) fn is_complete(&self) -> bool {
-        self.inner.map.load().is_complete()
+        let map = self.map.load();
+        !map.owners.is_empty()
+            && map.owners.iter().all(Option::is_some)
+            && map.links.values().all(|link| link.is_up())
     }
-}
 
-impl Drop for ClusterLinks {
-    fn drop(&mut self) {
-        self.refresh_task.abort();
-    }
-}
+    /// Refreshes the map on request, frequently while the cluster is not healthy, and otherwise at
+    /// long intervals.
+    pub(crate) async fn keep_current(self: Arc<Self>) {
+        let mut pause = REFRESH_PAUSE;
+        loop {
+            if let Err(error) = self.refresh().await {
+                log::map_not_refreshed(&error);
+            }
+            sleep(pause).await;
 
-/// Refreshes the map on request, frequently while the cluster is not healthy, and otherwise at long
-/// intervals.
-async fn keep_current(inner: Arc<Inner>) {
-    let mut pause = REFRESH_PAUSE;
-    loop {
-        if let Err(error) = inner.refresh().await {
-            tracing::debug!(%error, "cannot refresh the cluster's slot map");
+            // While a server is down, every call to it requests a refresh. The pauses get longer,
+            // so that this does not put load on the other servers.
+            pause = if self.is_complete() {
+                REFRESH_PAUSE
+            } else {
+                (pause * 2).min(REFRESH_PAUSE_MAX)
+            };
+            self.wait_for_refresh_reason().await;
         }
-        sleep(pause).await;
-
-        // While a server is down, every call to it requests a refresh. The pauses get longer, so
-        // that this does not put load on the other servers.
-        pause = if inner.map.load().is_complete() {
-            REFRESH_PAUSE
-        } else {
-            (pause * 2).min(REFRESH_PAUSE_MAX)
-        };
-        inner.wait_for_refresh_reason().await;
     }
-}
 
-impl Inner {
     /// Completes when a refresh is requested, when the map is not complete, or after the refresh
     /// interval of a healthy cluster.
     async fn wait_for_refresh_reason(&self) {
@@ -167,7 +131,7 @@ impl Inner {
             .is_err()
         {
             waited += REFRESH_WHILE_DOWN;
-            if waited >= REFRESH_WHILE_HEALTHY || !self.map.load().is_complete() {
+            if waited >= REFRESH_WHILE_HEALTHY || !self.is_complete() {
                 return;
             }
         }
@@ -188,16 +152,15 @@ impl Inner {
         let mut unhealthy_ranges = None;
         for address in known.chain(unknown_seeds) {
             let query = self.query_map(address);
-            match timeout(self.connector.connect_timeout, query).await {
-                Ok(Ok(report)) if report.is_healthy => {
+            match self.connector.within_timeout(address, query).await {
+                Ok(report) if report.is_healthy => {
                     self.replace_map(&map, &report.ranges);
                     return Ok(());
                 }
                 // A server that is isolated from the others may have an outdated map. It is used
                 // only if no other server answers.
-                Ok(Ok(report)) => unhealthy_ranges = unhealthy_ranges.or(Some(report.ranges)),
-                Ok(Err(error)) => last_error = error,
-                Err(_) => last_error = ServerError::new(format!("query to {address} timed out")),
+                Ok(report) => unhealthy_ranges = unhealthy_ranges.or(Some(report.ranges)),
+                Err(error) => last_error = error,
             }
         }
 
@@ -208,26 +171,29 @@ impl Inner {
 
     /// Asks one server for the map and for its view of the cluster's state.
     async fn query_map(&self, address: &Address) -> Result<ClusterReport, ServerError> {
-        let mut connection = self
-            .connector
-            .connect_for_topology(address, AuthPolicy::Always)
-            .await?;
+        let mut connection = self.connector.open(address).await?;
+        self.connector.authenticate(&mut connection).await?;
 
-        let reply = connection.command(&[b"CLUSTER", b"SLOTS"]).await?;
-        let ranges = reply
-            .as_array()
-            .filter(|entries| !entries.is_empty() && entries.len() <= usize::from(SLOTS))
-            .and_then(|entries| {
-                let ranges = entries.iter().map(|entry| parse_range(entry, address));
-                ranges.collect()
-            })
-            .ok_or_else(|| ServerError::new(format!("{address} is not part of a cluster")))?;
+        let read_ranges = |reply: &RespValue<'_>| {
+            let entries = reply.as_array()?;
+            if entries.is_empty() || entries.len() > usize::from(SLOTS) {
+                return None;
+            }
+            let ranges = entries.iter().map(|entry| parse_range(entry, address));
+            ranges.collect::<Option<Vec<_>>>()
+        };
+        let ranges = connection.command(&[b"CLUSTER", b"SLOTS"], read_ranges);
+        let no_cluster = || ServerError::new(format!("{address} is not part of a cluster"));
+        let ranges = ranges.await?.ok_or_else(no_cluster)?;
 
         // If the server does not allow `CLUSTER INFO`, it counts as healthy.
-        let info = connection.command(&[b"CLUSTER", b"INFO"]).await?;
-        let is_healthy = info
-            .as_text()
-            .is_none_or(|text| !text.contains("cluster_state:fail"));
+        let read_health = |reply: &RespValue<'_>| {
+            let info = reply.as_text();
+            info.is_none_or(|info| !info.contains("cluster_state:fail"))
+        };
+        let is_healthy = connection
+            .command(&[b"CLUSTER", b"INFO"], read_health)
+            .await?;
         Ok(ClusterReport { ranges, is_healthy })
     }
 
@@ -256,15 +222,21 @@ impl Inner {
             .retain(|address, _| !map.links.contains_key(address));
         for (address, link) in &old.links {
             if !map.links.contains_key(address) {
-                drop_later(link.clone(), self.connector.timeout);
+                // Its calls in flight must be completed.
+                let (link, timeout) = (link.clone(), self.connector.timeout);
+                self.connector.runtime.spawn(async move {
+                    sleep(timeout * 2).await;
+                    drop(link);
+                });
             }
         }
         self.map.store(Arc::new(map));
     }
 
     /// The link to a server that a redirection names. A server that is just receiving its first
-    /// slots is not in the map; it gets a link now, which later calls can use.
-    fn link_to(&self, address: &Address) -> Option<Arc<ServerLink>> {
+    /// slots is not in the map; it gets a link now, which later calls can use. `None` when there
+    /// are too many of them.
+    pub(crate) fn link_to(&self, address: &Address) -> Option<Arc<ServerLink>> {
         if let Some(link) = self.map.load().links.get(address) {
             return Some(link.clone());
         }
@@ -280,39 +252,14 @@ impl Inner {
     }
 
     fn start_link(&self, address: &Address) -> Arc<ServerLink> {
-        let locator = ServerLocator::Address(address.clone());
-        let (connector, clock) = (self.connector.clone(), self.clock.clone());
-        Arc::new(ServerLink::start(locator, connector, clock, true))
-    }
-}
-
-/// Drops a link to a server that has left the map, once its calls in flight are complete.
-fn drop_later(link: Arc<ServerLink>, timeout: Duration) {
-    tokio::spawn(async move {
-        sleep(timeout * 2).await;
-        drop(link);
-    });
-}
-
-/// Shows the servers only: there are too many slots.
-impl fmt::Debug for SlotMap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.links.keys()).finish()
-    }
-}
-
-impl SlotMap {
-    fn is_complete(&self) -> bool {
-        !self.owners.is_empty()
-            && self.owners.iter().all(Option::is_some)
-            && self.links.values().all(|link| link.is_up())
+        ServerLink::start(ServerLocator::Address(address.clone()), &self.connector)
     }
 }
 
 /// Parses an entry of `CLUSTER SLOTS`: the first slot, the last slot, and the primary as host, port
 /// and more. A server that does not know its own address leaves the host empty, which means the
 /// address at which it was asked.
-fn parse_range(entry: &RespValue, queried: &Address) -> Option<SlotRange> {
+fn parse_range(entry: &RespValue<'_>, queried: &Address) -> Option<SlotRange> {
     let [first, last, primary, ..] = entry.as_array()? else {
         return None;
     };
@@ -324,11 +271,7 @@ fn parse_range(entry: &RespValue, queried: &Address) -> Option<SlotRange> {
         .as_text()
         .filter(|host| !host.is_empty() && *host != "?")
         .unwrap_or(&queried.host);
-    let integer = |value: &RespValue| {
-        value
-            .as_integer()
-            .and_then(|number| u16::try_from(number).ok())
-    };
+    let integer = |value: &RespValue<'_>| u16::try_from(value.as_integer()?).ok();
     Some(SlotRange {
         first: integer(first)?,
         last: integer(last)?,

@@ -1,14 +1,13 @@
 //! Store calls, encoded as the script reads them.
 
-use std::fmt;
-
 use smallvec::SmallVec;
 use tollgate::algorithm::remote::{LendingNumbers, ScriptNumbers};
 use tollgate::algorithm::{AMOUNT_MAX, WindowStart};
 use tollgate::lease::LeaseRequest;
+use tollgate::store::Intent;
 use tollgate::{Calendar, Demand, Key, Micros, PermitId, Quota};
 
-use crate::topology::hash_slot;
+use super::hash_slot::hash_slot;
 
 /// What a call does. The numbers are those of the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +22,15 @@ pub(crate) enum Operation {
     Lease = 6,
     /// Deletes the key, by a command of its own instead of the script.
     Reset = 7,
+}
+
+impl From<Intent> for Operation {
+    fn from(intent: Intent) -> Self {
+        match intent {
+            Intent::Spend => Self::Spend,
+            Intent::Peek => Self::Peek,
+        }
+    }
 }
 
 /// A call to the store, encoded and ready to be sent.
@@ -47,21 +55,11 @@ impl StoreCall {
     }
 }
 
-/// Hides the keys, which may identify people, and the arguments, which may contain a permit.
-impl fmt::Debug for StoreCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreCall")
-            .field("operation", &self.operation)
-            .finish_non_exhaustive()
-    }
-}
-
 /// Encodes store calls.
 ///
 /// The name of a counter is `PREFIX{KEY ATTRIBUTES}LIMIT|SHAPE`. The braces are a hash tag: in a
 /// cluster, all limits of the same key attributes are in the same slot. The name of a limit
 /// contains neither `{`, `}` nor `|`, so different counters always have different names.
-#[derive(Clone, Debug)]
 pub(crate) struct CallEncoder {
     prefix: String,
     is_cluster: bool,
@@ -76,7 +74,7 @@ impl CallEncoder {
     }
 
     /// The name of a counter on the server.
-    pub(crate) fn counter_name(&self, key: &Key<'_>) -> Vec<u8> {
+    fn counter_name(&self, key: &Key<'_>) -> Vec<u8> {
         let mut name = Vec::with_capacity(self.prefix.len() + 96);
         name.extend_from_slice(self.prefix.as_bytes());
         name.push(b'{');
@@ -88,8 +86,19 @@ impl CallEncoder {
         name
     }
 
-    fn slot(&self, name: &[u8]) -> u16 {
-        if self.is_cluster { hash_slot(name) } else { 0 }
+    fn encode(
+        &self,
+        operation: Operation,
+        keys: SmallVec<[Vec<u8>; 1]>,
+        arguments: Vec<u8>,
+    ) -> StoreCall {
+        let first = keys.first().filter(|_| self.is_cluster);
+        StoreCall {
+            operation,
+            slot: first.map_or(0, |key| hash_slot(key)),
+            keys,
+            arguments,
+        }
     }
 
     /// Encodes a call about these demands. The permit is used by concurrency limits only.
@@ -99,73 +108,59 @@ impl CallEncoder {
         demands: &[Demand<'_>],
         permit_id: PermitId,
     ) -> StoreCall {
-        let keys: SmallVec<[Vec<u8>; 1]> = demands
-            .iter()
-            .map(|demand| self.counter_name(&demand.key))
-            .collect();
-        let slot = keys.first().map_or(0, |key| self.slot(key));
-
+        let keys = demands.iter().map(|demand| self.counter_name(&demand.key));
         let mut arguments = Vec::with_capacity(2 + 64 * demands.len());
         // A request has at most `DEMANDS_MAX` demands, which fits into a byte.
         let count = u8::try_from(demands.len()).unwrap_or_default();
         arguments.extend([operation as u8, count]);
         for demand in demands {
             let numbers = match operation {
-                Operation::Refund => demand.quota.refund_numbers(demand.cost),
-                _ => demand.quota.numbers(demand.cost),
+                Operation::Refund => demand.quota().refund_numbers(demand.cost),
+                _ => demand.quota().numbers(demand.cost),
             };
-            write_demand(&mut arguments, demand.shadow, numbers, permit_id);
+            write_demand(&mut arguments, demand.limit.is_shadow(), numbers, permit_id);
         }
 
-        StoreCall {
-            operation,
-            keys,
-            arguments,
-            slot,
-        }
+        self.encode(operation, keys.collect(), arguments)
     }
 
     /// Encodes a call that spends a demand, settles the lease and asks for more units.
     pub(crate) fn lease(&self, demand: &Demand<'_>, request: &LeaseRequest) -> StoreCall {
         let demands = std::slice::from_ref(demand);
-        if matches!(demand.quota, Quota::SlidingLog(_)) {
+        if matches!(demand.quota(), Quota::SlidingLog(_)) {
             // A log cannot lease units: it records the time of every hit.
             return self.call(Operation::Spend, demands, PermitId::NONE);
         }
 
         let mut call = self.call(Operation::Lease, demands, PermitId::NONE);
-        let LendingNumbers { back, period, .. } = demand.quota.lending(request.returned);
-        let &LeaseRequest {
-            max_units,
-            is_lent,
-            generation,
-            held,
-            kept,
-            ..
-        } = request;
-        let wanted = [max_units.min(AMOUNT_MAX), u64::from(is_lent)];
-        let settlement = [generation, held, kept, back.micros, back.part, period];
-        write_numbers(&mut call.arguments, wanted);
-        write_numbers(&mut call.arguments, settlement);
+        let LendingNumbers { back, period, .. } = demand.quota().lending(request.returned);
+        let numbers = [
+            request.max_units.min(AMOUNT_MAX),
+            u64::from(request.is_lent),
+            request.generation,
+            request.held,
+            request.kept,
+            back.micros,
+            back.part,
+            period,
+        ];
+        write_numbers(&mut call.arguments, &numbers);
         call
     }
 
     /// Encodes a call that deletes a counter.
     pub(crate) fn reset(&self, key: &Key<'_>) -> StoreCall {
-        let name = self.counter_name(key);
-        let slot = self.slot(&name);
-        StoreCall {
-            operation: Operation::Reset,
-            keys: SmallVec::from_buf([name]),
-            arguments: Vec::new(),
-            slot,
-        }
+        let keys = SmallVec::from_buf([self.counter_name(key)]);
+        self.encode(Operation::Reset, keys, Vec::new())
     }
 }
 
 /// Appends a demand: the number of its algorithm, whether it is a shadow, and its numbers.
 fn write_demand(out: &mut Vec<u8>, shadow: bool, numbers: ScriptNumbers, permit_id: PermitId) {
-    let shadow = u8::from(shadow);
+    let mut write = |algorithm: u8, numbers: &[u64]| {
+        out.extend([algorithm, u8::from(shadow)]);
+        write_numbers(out, numbers);
+    };
 
     match numbers {
         ScriptNumbers::Bucket {
@@ -174,42 +169,29 @@ fn write_demand(out: &mut Vec<u8>, shadow: bool, numbers: ScriptNumbers, permit_
             per,
             span,
         } => {
-            out.extend([1, shadow]);
-            write_numbers(out, [whole.micros, whole.part]);
-            write_numbers(out, [cost.micros, cost.part, per, span.get()]);
+            let (full, part) = (whole.micros, whole.part);
+            write(1, &[full, part, cost.micros, cost.part, per, span.get()]);
         }
-
         ScriptNumbers::Fixed { limit, cost, start } => {
             let (start, length) = window_numbers(start);
-            out.extend([2, shadow]);
-            write_numbers(out, [limit, cost, start, length.get()]);
+            write(2, &[limit, cost, start, length.get()]);
         }
-
         ScriptNumbers::Sliding {
             limit,
             cost,
             length,
-        } => {
-            out.extend([3, shadow]);
-            write_numbers(out, [limit, cost, length.get()]);
-        }
-
+        } => write(3, &[limit, cost, length.get()]),
         ScriptNumbers::Log {
             limit,
             cost,
             length,
-        } => {
-            out.extend([4, shadow]);
-            write_numbers(out, [limit, cost, length.get()]);
-        }
-
+        } => write(4, &[limit, cost, length.get()]),
         ScriptNumbers::Permits {
             limit,
             cost,
             length,
         } => {
-            out.extend([5, shadow]);
-            write_numbers(out, [limit, cost, length.get()]);
+            write(5, &[limit, cost, length.get()]);
             out.extend(permit_id.get().to_le_bytes());
         }
     }
@@ -227,12 +209,11 @@ fn window_numbers(start: WindowStart) -> (u64, Micros) {
 
 /// Appends numbers as little-endian doubles, the only number type of the script. They are exact,
 /// because no number of a quota exceeds 2^53 + 2.
-fn write_numbers<const N: usize>(out: &mut Vec<u8>, numbers: [u64; N]) {
+fn write_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
     #[expect(
         clippy::cast_precision_loss,
         reason = "the numbers of a quota fit into a double"
     )]
-    numbers
-        .iter()
-        .for_each(|number| out.extend((*number as f64).to_le_bytes()));
+    let doubles = numbers.iter().map(|number| *number as f64);
+    doubles.for_each(|double| out.extend(double.to_le_bytes()));
 }

@@ -2,7 +2,9 @@
 //! top of `scripts/batch.lua`.
 
 mod call;
+mod hash_slot;
 mod reply;
 
 pub(crate) use call::{CallEncoder, Operation, StoreCall};
+pub(crate) use hash_slot::{SLOTS, hash_slot};
 pub(crate) use reply::{DemandTerms, ScriptReply, read_replies};

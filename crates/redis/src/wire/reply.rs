@@ -1,13 +1,14 @@
 //! Replies of the script, and the outcomes computed from them.
 
-use bytes::{Buf as _, Bytes};
+use bytes::Buf as _;
 use smallvec::SmallVec;
 use tollgate::algorithm::remote::{CounterState, EntryTotals};
 use tollgate::lease::LeaseGrant;
 use tollgate::store::{Intent, SpendReply};
-use tollgate::{Demand, Micros, Outcome, Quota};
+use tollgate::{Demand, Micros, Outcome, Quota, Source};
 
 use super::call::{Operation, StoreCall};
+use crate::error::CallError;
 
 /// The status byte of a call that failed; an error text follows.
 const STATUS_ERROR: u8 = 2;
@@ -15,7 +16,6 @@ const STATUS_ERROR: u8 = 2;
 const STATUS_SUCCESS: u8 = 1;
 
 /// The reply to one call.
-#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ScriptReply {
     /// The time of the decision on the server's clock.
     pub(crate) at: Micros,
@@ -24,12 +24,10 @@ pub(crate) struct ScriptReply {
     /// For each demand of a spend, peek or lease call, the state of its counter before the charge:
     /// three numbers whose meaning depends on the algorithm.
     counters: SmallVec<[[u64; 3]; 1]>,
-    /// The lease; `None` unless the call was a lease call.
-    grant: Option<GrantReply>,
+    grant: GrantReply,
 }
 
 /// The result of a lease call.
-#[derive(Clone, Copy, Debug, PartialEq)]
 struct GrantReply {
     /// Units granted.
     units: u64,
@@ -39,12 +37,19 @@ struct GrantReply {
     is_known: bool,
 }
 
+/// The grant of all other calls.
+const NO_GRANT: GrantReply = GrantReply {
+    units: 0,
+    generation: 0,
+    is_known: true,
+};
+
 /// Reads the replies to these calls, in order. Each is a reply or the server's error text. `None`
 /// when the bytes are not a valid reply to the calls.
-pub(crate) fn read_replies<'c>(
-    mut reply: Bytes,
+pub(crate) fn read_replies<'r, 'c>(
+    mut reply: &'r [u8],
     calls: impl Iterator<Item = &'c StoreCall>,
-) -> Option<Vec<Result<ScriptReply, String>>> {
+) -> Option<Vec<Result<ScriptReply, &'r [u8]>>> {
     let at = Micros::new(whole_number(reply.try_get_f64_le().ok()?)?);
     let replies: Option<Vec<_>> = calls
         .map(|call| read_call_reply(&mut reply, call, at))
@@ -52,16 +57,17 @@ pub(crate) fn read_replies<'c>(
     replies.filter(|_| reply.is_empty())
 }
 
-fn read_call_reply(
-    reply: &mut Bytes,
+fn read_call_reply<'r>(
+    reply: &mut &'r [u8],
     call: &StoreCall,
     at: Micros,
-) -> Option<Result<ScriptReply, String>> {
+) -> Option<Result<ScriptReply, &'r [u8]>> {
     let status = reply.try_get_u8().ok()?;
     if status == STATUS_ERROR {
         let length = usize::from(reply.try_get_u16_le().ok()?);
-        let text = (length <= reply.len()).then(|| reply.split_to(length))?;
-        return Some(Err(String::from_utf8_lossy(&text).into_owned()));
+        let (text, rest) = reply.split_at_checked(length)?;
+        *reply = rest;
+        return Some(Err(text));
     }
 
     let has_counters = matches!(
@@ -69,26 +75,27 @@ fn read_call_reply(
         Operation::Spend | Operation::Peek | Operation::Lease
     );
     let count = if has_counters { call.keys.len() } else { 0 };
-    let mut counters: SmallVec<[[Option<u64>; 3]; 1]> = SmallVec::new();
+    let mut counters: SmallVec<[[u64; 3]; 1]> = SmallVec::new();
+    let mut is_valid = true;
     for _ in 0..count {
-        let doubles = [
-            reply.try_get_f64_le().ok()?,
-            reply.try_get_f64_le().ok()?,
-            reply.try_get_f64_le().ok()?,
-        ];
-        counters.push(doubles.map(whole_number));
+        let mut counter = [0; 3];
+        for number in &mut counter {
+            let found = whole_number(reply.try_get_f64_le().ok()?);
+            is_valid &= found.is_some();
+            *number = found.unwrap_or_default();
+        }
+        counters.push(counter);
     }
-    let grant = if call.operation == Operation::Lease {
-        Some(read_grant(reply)?)
-    } else {
-        None
+    let grant = match call.operation {
+        Operation::Lease => read_grant(reply)?,
+        _ => NO_GRANT,
     };
 
     // Numbers that are not whole were written by another program. The error is reported only now,
     // because the replies to the other calls must still be read.
-    let Some(counters) = counters.into_iter().map(all_present).collect() else {
-        return Some(Err("ERR the key does not hold a counter".into()));
-    };
+    if !is_valid {
+        return Some(Err(b"ERR the key does not hold a counter"));
+    }
     Some(Ok(ScriptReply {
         at,
         succeeded: status == STATUS_SUCCESS,
@@ -99,7 +106,7 @@ fn read_call_reply(
 
 /// Reads granted units and their generation, which is encoded as `-1 - generation` when the units
 /// held before are no longer known.
-fn read_grant(reply: &mut Bytes) -> Option<GrantReply> {
+fn read_grant(reply: &mut &[u8]) -> Option<GrantReply> {
     let units = whole_number(reply.try_get_f64_le().ok()?)?;
     let encoded = reply.try_get_f64_le().ok()?;
 
@@ -110,10 +117,6 @@ fn read_grant(reply: &mut Bytes) -> Option<GrantReply> {
         generation,
         is_known,
     })
-}
-
-fn all_present([first, second, third]: [Option<u64>; 3]) -> Option<[u64; 3]> {
-    Some([first?, second?, third?])
 }
 
 /// Converts a double that is a whole number and not negative.
@@ -128,7 +131,7 @@ fn whole_number(number: f64) -> Option<u64> {
 }
 
 /// What is needed of a demand to compute its outcome from the reply.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct DemandTerms {
     quota: Quota,
     cost: u64,
@@ -138,9 +141,9 @@ pub(crate) struct DemandTerms {
 impl DemandTerms {
     pub(crate) fn new(demand: &Demand<'_>) -> Self {
         Self {
-            quota: *demand.quota,
+            quota: *demand.quota(),
             cost: demand.cost,
-            shadow: demand.shadow,
+            shadow: demand.limit.is_shadow(),
         }
     }
 
@@ -175,11 +178,6 @@ impl DemandTerms {
     fn outcome(&self, counter: [u64; 3], cost: u64, at: Micros) -> Option<Outcome> {
         self.quota.outcome(self.counter_state(counter), cost, at)
     }
-
-    /// True when a demand with this outcome does not deny the request.
-    fn permits(&self, outcome: &Outcome) -> bool {
-        self.shadow || outcome.verdict.is_allowed()
-    }
 }
 
 impl ScriptReply {
@@ -189,49 +187,46 @@ impl ScriptReply {
             at: Micros::ZERO,
             succeeded: true,
             counters: SmallVec::new(),
-            grant: None,
+            grant: NO_GRANT,
         }
     }
 
-    /// The grant of a lease call. `None` when the script and our arithmetic do not agree on the
-    /// verdict, which means that another program has written to the counter.
-    pub(crate) fn lease_grant(&self, terms: &DemandTerms) -> Option<LeaseGrant> {
-        let seen = terms.counter_state(*self.counters.first()?);
-        let outcome = terms.quota.outcome(seen, terms.cost, self.at)?;
-        if terms.permits(&outcome) != self.succeeded {
-            return None;
-        }
+    /// The grant of a lease call. A counter that cannot be leased is answered like a spend, without
+    /// a grant.
+    pub(crate) fn lease_grant(&self, terms: &DemandTerms) -> Result<LeaseGrant, CallError> {
+        self.spend_reply(std::slice::from_ref(terms), Intent::Spend)?;
 
-        // A counter that cannot be leased is answered like a spend, without a grant.
-        let GrantReply {
-            units,
-            generation,
-            is_known,
-        } = self.grant.unwrap_or(GrantReply {
-            units: 0,
-            generation: 0,
-            is_known: true,
-        });
-        Some(LeaseGrant {
-            state: seen,
+        let counter = self.counters.first().copied().unwrap_or_default();
+        Ok(LeaseGrant {
+            state: terms.counter_state(counter),
             at: self.at,
-            units,
-            generation,
-            is_known,
+            units: self.grant.units,
+            generation: self.grant.generation,
+            is_known: self.grant.is_known,
         })
     }
 
     /// The outcomes of all demands, computed with the arithmetic of the embedded store from the
-    /// states that the script found. `None` when the two do not agree on the verdict, which means
-    /// that another program has written to a counter.
-    pub(crate) fn spend_reply(&self, terms: &[DemandTerms], intent: Intent) -> Option<SpendReply> {
+    /// states that the script found. Fails when the two do not agree on the verdict.
+    pub(crate) fn spend_reply(
+        &self,
+        terms: &[DemandTerms],
+        intent: Intent,
+    ) -> Result<SpendReply, CallError> {
+        let outcomes = self.outcomes(terms, intent);
+        let outcomes = outcomes.ok_or_else(CallError::foreign_write)?;
+        Ok(SpendReply::new(outcomes, Source::Store, self.at))
+    }
+
+    fn outcomes(&self, terms: &[DemandTerms], intent: Intent) -> Option<SmallVec<[Outcome; 1]>> {
         let demands = || terms.iter().zip(&self.counters);
         let mut outcomes: SmallVec<[Outcome; 1]> = demands()
             .map(|(terms, counter)| terms.outcome(*counter, terms.cost, self.at))
             .collect::<Option<_>>()?;
 
-        let permits = |(terms, outcome): (&DemandTerms, &Outcome)| terms.permits(outcome);
-        if terms.iter().zip(&outcomes).all(permits) != self.succeeded {
+        let mut pairs = terms.iter().zip(&outcomes);
+        let is_allowed = pairs.all(|(terms, outcome)| terms.shadow || outcome.verdict.is_allowed());
+        if is_allowed != self.succeeded {
             return None;
         }
 
@@ -246,6 +241,6 @@ impl ScriptReply {
                 }
             }
         }
-        Some(SpendReply::by_store(outcomes, self.at))
+        Some(outcomes)
     }
 }

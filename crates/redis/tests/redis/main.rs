@@ -1,5 +1,9 @@
 //! The Redis store on real servers. All tests are in one program, because linking takes longer than
 //! most of the tests.
+#![expect(
+    clippy::incompatible_msrv,
+    reason = "tests need only run with the current toolchain"
+)]
 
 mod common;
 mod conformance;

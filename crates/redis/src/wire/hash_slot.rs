@@ -27,12 +27,10 @@ const CRC: [u16; 256] = {
 /// The slot of a key. If the key contains a hash tag, which is non-empty text between the first `{`
 /// and the next `}`, only the tag is hashed.
 pub(crate) fn hash_slot(key: &[u8]) -> u16 {
-    let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
-        let rest = &key[open + 1..];
-        rest.iter()
-            .position(|byte| *byte == b'}')
-            .filter(|length| *length > 0)
-            .map(|length| &rest[..length])
+    let mut parts = key.splitn(2, |byte| *byte == b'{').skip(1);
+    let tag = parts.next().and_then(|rest| {
+        let length = rest.iter().position(|byte| *byte == b'}')?;
+        (length > 0).then(|| &rest[..length])
     });
 
     let crc = tag.unwrap_or(key).iter().fold(0u16, |crc, byte| {

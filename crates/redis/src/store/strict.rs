@@ -1,0 +1,163 @@
+//! Operations on the counters of the servers, regardless of leases.
+
+use std::slice;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tokio::time::Instant;
+use tollgate::store::{Intent, Part, PartList, SpendReply, StoreFuture};
+use tollgate::{Demand, PermitId, Quota, StoreError};
+
+use super::router::CallRouter;
+use crate::wire::{DemandTerms, Operation, hash_slot};
+
+impl CallRouter {
+    /// Spends or peeks.
+    pub(super) fn spend(
+        self: &Arc<Self>,
+        demands: &[Demand<'_>],
+        intent: Intent,
+        permit_id: PermitId,
+    ) -> StoreFuture<'static, SpendReply> {
+        let call = self.encoder.call(intent.into(), demands, permit_id);
+
+        if self.connector.is_cluster && demands.len() > 1 {
+            let slots: SmallVec<[u16; 4]> = call.keys.iter().map(|key| hash_slot(key)).collect();
+            if slots.iter().any(|slot| *slot != call.slot) {
+                return spend_in_slots(self, demands, &slots, intent, permit_id);
+            }
+        }
+
+        let terms: SmallVec<[DemandTerms; 1]> = demands.iter().map(DemandTerms::new).collect();
+        match self.submit(call, self.deadline()) {
+            Err(error) => StoreFuture::ready(Err(error.into())),
+            Ok(call) => pending(async move { Ok(call.run().await?.spend_reply(&terms, intent)?) }),
+        }
+    }
+
+    /// Refunds. Takes effect even if the future is dropped.
+    pub(super) fn refund(self: &Arc<Self>, demands: &[Demand<'_>]) -> StoreFuture<'static, ()> {
+        // In a cluster the demands may be in different slots.
+        let together = if self.connector.is_cluster {
+            1
+        } else {
+            demands.len().max(1)
+        };
+        let refunds: Vec<_> = demands
+            .chunks(together)
+            .map(|demands| {
+                self.encoder
+                    .call(Operation::Refund, demands, PermitId::NONE)
+            })
+            .map(|call| self.spawn(call))
+            .collect();
+
+        pending(async move {
+            for refund in refunds {
+                refund.await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Releases or renews a permit. False if the limit has no permits, or the permit has expired.
+    pub(super) fn change_permit(
+        self: &Arc<Self>,
+        operation: Operation,
+        demand: &Demand<'_>,
+        permit_id: PermitId,
+    ) -> StoreFuture<'static, bool> {
+        if !matches!(demand.quota(), Quota::Concurrency(_)) {
+            return StoreFuture::ready(Ok(false));
+        }
+
+        let demands = slice::from_ref(demand);
+        let reply = self.spawn(self.encoder.call(operation, demands, permit_id));
+        pending(async move { Ok(reply.await?.succeeded) })
+    }
+}
+
+/// Spends or peeks at demands in several slots of a cluster, which no script can spend together.
+/// Each slot is a part of the request.
+fn spend_in_slots(
+    router: &Arc<CallRouter>,
+    demands: &[Demand<'_>],
+    slots: &[u16],
+    intent: Intent,
+    permit_id: PermitId,
+) -> StoreFuture<'static, SpendReply> {
+    // Lowest limit first. Shadow demands, which never deny, come last.
+    let mut order: Vec<usize> = (0..demands.len()).collect();
+    order.sort_by_key(|index| {
+        let demand = &demands[*index];
+        (demand.limit.is_shadow(), demand.quota().limit())
+    });
+
+    let deadline = router.deadline();
+    let mut parts = PartList::new(permit_id);
+    while let Some(first) = order.first() {
+        let slot = slots[*first];
+        let (in_slot, others): (Vec<_>, Vec<_>) =
+            order.into_iter().partition(|index| slots[*index] == slot);
+        order = others;
+
+        let part = SlotPart {
+            router: router.clone(),
+            deadline,
+            uncharged: None,
+        };
+        parts.push(
+            part,
+            in_slot.into_iter().map(|index| (index, &demands[index])),
+        );
+    }
+    parts.spend(intent)
+}
+
+/// The demands in one slot.
+struct SlotPart {
+    router: Arc<CallRouter>,
+    deadline: Instant,
+    /// The reply as it would be for a peek.
+    uncharged: Option<SpendReply>,
+}
+
+impl Part for SlotPart {
+    async fn spend(
+        &mut self,
+        demands: &[Demand<'_>],
+        intent: Intent,
+        permit_id: PermitId,
+    ) -> Result<SpendReply, StoreError> {
+        let call = self.router.encoder.call(intent.into(), demands, permit_id);
+        let reply = self.router.submit(call, self.deadline)?.run().await?;
+
+        let terms: Vec<DemandTerms> = demands.iter().map(DemandTerms::new).collect();
+        self.uncharged = Some(reply.spend_reply(&terms, Intent::Peek)?);
+        Ok(reply.spend_reply(&terms, intent)?)
+    }
+
+    fn undo(
+        &mut self,
+        demands: &[Demand<'_>],
+        reply: &SpendReply,
+        permit_id: PermitId,
+    ) -> SpendReply {
+        for demand in reply.charged(demands) {
+            let operation = if demand.needs_permit() {
+                Operation::Release
+            } else {
+                Operation::Refund
+            };
+            let call = self.router.encoder.call(operation, &[demand], permit_id);
+            drop(self.router.spawn(call));
+        }
+        self.uncharged.take().unwrap_or_else(|| reply.clone())
+    }
+}
+
+pub(super) fn pending<'a, T>(
+    future: impl Future<Output = Result<T, StoreError>> + Send + 'a,
+) -> StoreFuture<'a, T> {
+    StoreFuture::Pending(Box::pin(future))
+}
