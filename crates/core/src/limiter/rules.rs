@@ -90,7 +90,9 @@ impl Rules {
                 });
             }
 
-            table.positions.insert(name.as_str().into(), table.list.len());
+            table
+                .positions
+                .insert(name.as_str().into(), table.list.len());
             table.list.push(NamedRule {
                 signature: signature(&name),
                 rule: rule.with_replicas(replicas),

@@ -4,11 +4,12 @@ use hyper::{Request, Response};
 use serde::Serialize;
 use tollgate::headers::{DecisionBody, LimitBody};
 use tollgate::store::Intent;
+use tollgate::{Demand, EncodedKey};
 use tollgate_rules::{DisplayPart, Explanation};
 
 use super::json_ok;
 use super::query::KeyQuery;
-use crate::gate::{ActiveConfig, DecideError, GateDemand};
+use crate::gate::{ActiveConfig, DecideError};
 use crate::http::{ApiError, Body};
 use crate::serve::Service;
 
@@ -43,7 +44,7 @@ struct ResetResponse<'a> {
 
 /// The counter that a query names.
 struct ResolvedCounter<'r> {
-    spend: GateDemand<'r>,
+    demand: Demand<'r, EncodedKey>,
     key: Vec<KeyPartView<'r>>,
     tier: Option<String>,
 }
@@ -54,11 +55,11 @@ pub(super) async fn show<B>(
     request: &Request<B>,
 ) -> Result<Response<Body>, ApiError> {
     let active = service.gate.active();
-    let ResolvedCounter { spend, key, tier } = look_up(&active, request)?;
+    let ResolvedCounter { demand, key, tier } = look_up(&active, request)?;
 
     let decided = service
         .gate
-        .spend(&active, std::slice::from_ref(&spend), Intent::Peek)
+        .spend(&active, std::slice::from_ref(&demand), Intent::Peek)
         .await?;
 
     let DecisionBody {
@@ -87,22 +88,16 @@ pub(super) async fn reset<B>(
     request: &Request<B>,
 ) -> Result<Response<Body>, ApiError> {
     let active = service.gate.active();
-    let ResolvedCounter { spend, key, .. } = look_up(&active, request)?;
+    let ResolvedCounter { demand, key, .. } = look_up(&active, request)?;
+    let limit = demand.limit.name().as_str();
 
-    active
-        .limiter
-        .reset(spend.limit, &spend.key)
-        .await
-        .map_err(DecideError::from)?;
+    active.reset(&demand).await?;
 
     // The key itself is left out: it may be personal data.
-    tracing::info!(
-        limit = spend.limit,
-        "a key was reset through the admin port"
-    );
+    tracing::info!(limit, "a key was reset through the admin port");
     Ok(json_ok(&ResetResponse {
         reset: true,
-        name: spend.limit,
+        name: limit,
         key,
     }))
 }
@@ -120,21 +115,15 @@ fn look_up<'r, B>(
 
     match explanation {
         Explanation::Applies {
-            selected,
+            demand,
             parts,
             tier,
-        } => {
+        } => Ok(ResolvedCounter {
             // Cost 1, so that `retry_after_ms` says when the next ordinary request would pass.
-            let spend = GateDemand {
-                cost: 1,
-                ..GateDemand::from(selected)
-            };
-            Ok(ResolvedCounter {
-                spend,
-                key: parts.into_iter().map(KeyPartView::from).collect(),
-                tier,
-            })
-        }
+            demand: demand.with_cost(1),
+            key: parts.into_iter().map(KeyPartView::from).collect(),
+            tier,
+        }),
         Explanation::Invalid(error) => Err(DecideError::from(error).into()),
         // Conditions are not evaluated here, so only a missing key of an optional limit remains.
         Explanation::Skipped | Explanation::NotMatched { .. } => {

@@ -138,6 +138,12 @@ impl ActiveConfig {
         &self.overrides[index]
     }
 
+    /// Resets what a key has used of a limit.
+    pub(crate) async fn reset(&self, demand: &Demand<'_, EncodedKey>) -> Result<(), DecideError> {
+        let limit = self.limiter.with_rule(demand.limit);
+        Ok(limit.reset(&demand.key).await?)
+    }
+
     /// Counts the outcome of each limit.
     pub(crate) fn count(&self, demands: &[Demand<'_, EncodedKey>], decision: &Decision) {
         for (demand, outcome) in demands.iter().zip(decision.limits()) {

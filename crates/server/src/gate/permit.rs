@@ -6,7 +6,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tollgate::store::DEMANDS_MAX;
 use tollgate::{Demand, EncodedKey, PermitId};
 
-
 /// The version of the layout: the permit's id, then for each counter its limit and its key, each
 /// preceded by its length.
 const VERSION: u8 = 1;

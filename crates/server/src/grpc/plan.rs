@@ -133,7 +133,11 @@ impl<'r> RequestPlan<'r> {
     }
 
     /// Adds a demand, or merges it with the one on the same counter. Returns its index.
-    fn add(&mut self, mut demand: Demand<'r, EncodedKey>, action: HitsAction) -> Result<u8, GrpcError> {
+    fn add(
+        &mut self,
+        mut demand: Demand<'r, EncodedKey>,
+        action: HitsAction,
+    ) -> Result<u8, GrpcError> {
         match action {
             HitsAction::Charge(_) => {}
             // The limit may configure a cost of its own, which does not apply here.

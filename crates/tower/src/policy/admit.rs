@@ -6,7 +6,7 @@ use http::Request;
 use smallvec::smallvec;
 use tollgate::limiter::{Acquisition, Check, Demands};
 use tollgate::store::Intent;
-use tollgate::{Decision, Error, Permit};
+use tollgate::{Decision, Demand, EncodedKey, Error, Permit};
 
 use super::{LayerDemand, LayerDemands, LayerLimit, LayerPolicy, LimitKind};
 use crate::admitted::{AdmittedRequest, Settlement};
@@ -55,8 +55,8 @@ impl LayerPolicy {
             check = check.quota(**quota);
         }
         let decision = match check.try_now() {
-            Ok(Some(decision)) => decision,
-            Ok(None) => return SyncAdmission::Incomplete(Some(demand)),
+            Ok(decision) => decision,
+            Err(Error::WouldBlock) => return SyncAdmission::Incomplete(Some(demand)),
             Err(error) => {
                 return SyncAdmission::Complete(AdmissionResult::Rejected(misconfigured(&error)));
             }
@@ -122,24 +122,17 @@ impl LayerPolicy {
             self.limits[demand.limit_index].kind == LimitKind::Concurrency && demand.cost > 0
         });
 
-        // The usual case, which is cheaper than a list of demands.
-        if let [demand] = demands.as_slice()
-            && demand.quota.is_none()
-        {
-            let limit = &self.limits[demand.limit_index].name;
-            let check = self.limiter.check(limit, &demand.key).cost(demand.cost);
-            return self.run_check(check, needs_permit).await;
-        }
-
-        let mut check = self.limiter.request(Intent::Spend);
-        for demand in demands {
-            check = check
-                .and(&self.limits[demand.limit_index].name, &demand.key)
-                .limit_cost(demand.cost);
-            if let Some(quota) = &demand.quota {
-                check = check.quota(**quota);
-            }
-        }
+        let demands: Vec<Demand<'_, EncodedKey>> = demands
+            .iter()
+            .map(|demand| {
+                let limit = self.limiter.rule(&self.limits[demand.limit_index].name)?;
+                let quota = demand.quota.as_deref().copied();
+                Ok(Demand::new(limit, demand.key.clone())
+                    .with_cost(demand.cost)
+                    .with_quota(quota))
+            })
+            .collect::<Result<_, Error>>()?;
+        let check = self.limiter.request(&demands, Intent::Spend);
         self.run_check(check, needs_permit).await
     }
 

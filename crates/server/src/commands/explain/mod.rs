@@ -62,10 +62,7 @@ fn explain(
 ) -> Result<ExplainOutput, CommandError> {
     let selector = Selector::new(config);
     for name in names {
-        if !selector
-            .limits()
-            .any(|limit| limit.rule.name().as_str() == name)
-        {
+        if selector.limit(name).is_err() {
             return Err(CommandError::invalid(unknown_limit(&selector, name)));
         }
     }

@@ -94,12 +94,12 @@ impl LimitExplanation {
 
         let (applicability, reason, demand) = match explanation {
             Explanation::Applies {
-                selected,
+                demand,
                 parts,
                 tier,
             } => {
-                let quota = selected.quota.unwrap_or(rule.quota());
-                let demand = DemandExplanation::new(quota, selected.cost, parts, tier.clone());
+                let (quota, cost) = (demand.quota(), demand.cost);
+                let demand = DemandExplanation::new(quota, cost, parts, tier.clone());
                 (Applicability::Applies, None, Some(demand))
             }
             Explanation::NotMatched { condition, found } => {

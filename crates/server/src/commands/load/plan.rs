@@ -197,10 +197,7 @@ fn bound_source(args: &LoadArgs) -> Result<BoundSource, CommandError> {
         .filter_map(|allowance| allowance.limit.as_ref());
     let selector = Selector::new(&config);
     for name in args.limits.iter().chain(allowed) {
-        if !selector
-            .limits()
-            .any(|limit| limit.rule.name().as_str() == name)
-        {
+        if selector.limit(name).is_err() {
             return Err(CommandError::invalid(unknown_limit(&selector, name)));
         }
     }

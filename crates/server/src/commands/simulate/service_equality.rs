@@ -237,7 +237,7 @@ fn to_json(decision: &ReplayDecision<'_>) -> Value {
         .zip(decision.outcomes)
         .map(|(selected, outcome)| {
             let mut limit = json!({
-                "name": selected.config.rule.name().as_str(),
+                "name": selected.limit.name().as_str(),
                 "limit": outcome.limit,
                 "remaining": outcome.remaining,
                 "reset_after_ms": outcome.reset_after.get().div_ceil(1_000),
@@ -246,7 +246,7 @@ fn to_json(decision: &ReplayDecision<'_>) -> Value {
             if outcome.verdict == Verdict::Never {
                 limit["never"] = true.into();
             }
-            if selected.config.rule.is_shadow() {
+            if selected.limit.is_shadow() {
                 limit["shadow"] = true.into();
             }
             limit
