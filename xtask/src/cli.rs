@@ -6,7 +6,7 @@
 #[command(
     name = "cargo xtask",
     bin_name = "cargo xtask",
-    subcommand_value_name = "ci|test|faults|lint|deny|bench|experiment|picture|help"
+    subcommand_value_name = "ci|test|faults|lint|deny|size|semver|bench|experiment|picture|help"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -30,6 +30,14 @@ pub(crate) enum Command {
     Lint,
     /// Check licences, bans, sources and known vulnerabilities of the dependencies
     Deny,
+    /// Count the characters of code in each crate, without comments, layout and tests
+    Size,
+    /// Compare the public interface of the published crates with another revision
+    Semver {
+        /// The revision to compare with
+        #[arg(long, default_value = "origin/main")]
+        baseline: String,
+    },
     /// Run a benchmark, in a release build
     Bench {
         #[command(subcommand)]

@@ -4,6 +4,7 @@
 
 use crate::deny;
 use crate::links;
+use crate::modules;
 use crate::names;
 use crate::run::{Plan, Step};
 use crate::tools;
@@ -25,6 +26,12 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
     steps.push(typos(workspace));
     steps.push(Step::inspect("names", workspace.path(""), names::problems));
     steps.push(Step::inspect("links", workspace.path(""), links::problems));
+    steps.push(Step::inspect(
+        "modules",
+        workspace.path(""),
+        modules::problems,
+    ));
+    steps.push(package(workspace));
 
     Plan {
         steps,
@@ -65,6 +72,17 @@ fn package_features_alone(workspace: &Workspace, package: &Package) -> Vec<Step>
     };
 
     choices.into_iter().map(step).collect()
+}
+
+/// Packages every published crate as an upload would: the files, the metadata and the dependencies
+/// must be complete. What is in the packages is compiled by the other steps.
+fn package(workspace: &Workspace) -> Step {
+    let mut command = workspace.cargo("package --no-verify --allow-dirty --quiet");
+    let published = workspace.packages.iter();
+    for package in published.filter(|package| package.is_publishable()) {
+        command.args(["--package", &package.name]);
+    }
+    Step::new("package", command)
 }
 
 fn docs(workspace: &Workspace) -> Step {

@@ -1,5 +1,5 @@
-//! The project's own commands: `cargo xtask ci`, `test`, `faults`, `lint`, `deny`, `bench`,
-//! `experiment`, `picture`.
+//! The project's own commands: `cargo xtask ci`, `test`, `faults`, `lint`, `deny`, `size`, `semver`,
+//! `bench`, `experiment`, `picture`.
 //!
 //! They are written in Rust so that they run wherever the project builds, and are type-checked and
 //! linted like the rest. Each command is a file that lists its steps; `run` runs them.
@@ -21,10 +21,14 @@ mod experiment;
 mod faults;
 mod links;
 mod lint;
+mod modules;
 mod names;
 mod picture;
 mod run;
+mod semver;
 mod servers;
+mod size;
+mod source;
 mod test;
 mod tools;
 mod workspace;
@@ -47,6 +51,8 @@ fn dispatch(command: Command) -> Result<(), Error> {
         Command::Faults { args } => run::all(faults::plan(&workspace, args)),
         Command::Lint => run::all(lint::plan(&workspace)),
         Command::Deny => run::all(deny::plan(&workspace)),
+        Command::Size => size::print(&workspace),
+        Command::Semver { baseline } => run::all(semver::plan(&workspace, &baseline)),
         Command::Picture { picture } => run::alone(picture::command(&workspace, &picture)?),
         Command::Bench { bench } => bench::commands(&workspace, bench)?
             .into_iter()

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::source;
+
 /// Names that may be declared more than once, because they are roles that the module qualifies.
 const ROLES: [&str; 7] = [
     "Builder", "Config", "Error", "Inner", "Kind", "Metrics", "State",
@@ -45,7 +47,7 @@ pub(crate) fn problems(root: &Path) -> Vec<String> {
     let mut declarations = Vec::new();
     let mut problems = Vec::new();
 
-    for file in product_files(&root.join("crates")) {
+    for file in product_files(root) {
         let position = file
             .strip_prefix(root)
             .unwrap_or(&file)
@@ -68,6 +70,18 @@ pub(crate) fn problems(root: &Path) -> Vec<String> {
     problems.extend(errors_without_suffix(&declarations));
     problems.extend(glossary(root, &declarations));
     problems
+}
+
+/// The files of the product.
+fn product_files(root: &Path) -> Vec<PathBuf> {
+    let mut files = source::files(&root.join("crates"));
+    let is_tool = |file: &PathBuf| {
+        TOOLS
+            .iter()
+            .any(|tool| file.starts_with(root.join("crates").join(tool)))
+    };
+    files.retain(|file| !is_tool(file));
+    files
 }
 
 /// Types that the glossary of `ARCHITECTURE.md` names and the product does not have.
@@ -100,33 +114,6 @@ fn glossary_types(page: &str) -> Vec<&str> {
         .flat_map(|cell| cell.split('`').skip(1).step_by(2))
         .filter(|name| name.starts_with(|letter: char| letter.is_ascii_uppercase()))
         .collect()
-}
-
-/// Source files of the product, without files that hold only tests.
-fn product_files(directory: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    let mut pending = vec![directory.to_owned()];
-
-    while let Some(directory) = pending.pop() {
-        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-        for path in entries.map(|entry| entry.path()) {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let is_skipped = ["tests", "examples", "benches", "tests.rs", "build.rs"]
-                .contains(&name.as_ref())
-                || TOOLS.contains(&name.as_ref());
-            if is_skipped {
-                continue;
-            }
-            if path.is_dir() {
-                pending.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                files.push(path);
-            }
-        }
-    }
-
-    files.sort();
-    files
 }
 
 /// The declarations before the first `#[cfg(test)]` module of a file.

@@ -77,6 +77,13 @@ pub(crate) static DENY: Tool = Tool {
     install: Install::Build { version: "0.20.2" },
 };
 
+pub(crate) static SEMVER_CHECKS: Tool = Tool {
+    name: "cargo-semver-checks",
+    call: &["cargo-semver-checks", "semver-checks"],
+    probe: VERSION,
+    install: Install::Build { version: "0.51.0" },
+};
+
 pub(crate) static TYPOS: Tool = Tool {
     name: "typos",
     call: &["typos"],
