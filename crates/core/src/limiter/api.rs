@@ -45,6 +45,14 @@ pub struct Limiter {
     engine: Arc<Engine>,
 }
 
+impl LimiterBuilder {
+    /// Builds the limiter. Fails if the number of replicas is 0, a limit is invalid, or two limits
+    /// have the same name.
+    pub fn build(self) -> Result<Limiter, Error> {
+        self.build_engine().map(Limiter::from_engine)
+    }
+}
+
 impl Limiter {
     /// Creates a limiter with these limits on a new memory store. Fails if a limit is invalid (see
     /// [`LimitError`](crate::LimitError)) or two limits have the same name.
@@ -60,7 +68,7 @@ impl Limiter {
         Self::builder().store(store).limits(limits).build()
     }
 
-    pub(super) fn from_engine(engine: Engine) -> Self {
+    fn from_engine(engine: Engine) -> Self {
         Self {
             engine: Arc::new(engine),
         }
@@ -95,6 +103,7 @@ impl Limiter {
             .limits(limits)
             .expected_replicas(expected_replicas)
             .build_sharing(&self.engine)
+            .map(Self::from_engine)
     }
 
     /// Decides about a list of demands: all of them are charged, or none. For callers that look up

@@ -3,7 +3,6 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::api::Limiter;
 use super::engine::Engine;
 use super::error::Error;
 use super::rules::Rules;
@@ -12,7 +11,7 @@ use crate::limit::Limit;
 use crate::memory::MemoryStore;
 use crate::store::Store;
 
-/// Builds a [`Limiter`]. See [`Limiter::builder`].
+/// Builds a [`Limiter`](crate::Limiter). See [`Limiter::builder`](crate::Limiter::builder).
 ///
 /// ```
 /// use std::time::Duration;
@@ -80,33 +79,31 @@ impl LimiterBuilder {
         self
     }
 
-    /// Builds the limiter. Fails if the number of replicas is 0, a limit is invalid, or two limits
-    /// have the same name.
-    pub fn build(mut self) -> Result<Limiter, Error> {
+    pub(super) fn build_engine(mut self) -> Result<Engine, Error> {
         let store = self.store.take();
         let clock = self.clock.take();
 
         let rules = self.rules()?;
-        Ok(Limiter::from_engine(Engine {
+        Ok(Engine {
             shared: store.unwrap_or_else(|| Arc::new(MemoryStore::new())),
             local: Arc::default(),
             clock: clock.unwrap_or_else(|| Arc::new(SystemClock::new())),
             rules,
             permit_ids: Arc::default(),
             monitor: Arc::default(),
-        }))
+        })
     }
 
-    /// Builds a limiter that shares the stores, the counters and the store's state with another.
-    pub(super) fn build_sharing(self, other: &Engine) -> Result<Limiter, Error> {
-        Ok(Limiter::from_engine(Engine {
+    /// An engine that shares the stores, the counters and the store's state with another.
+    pub(super) fn build_sharing(self, other: &Engine) -> Result<Engine, Error> {
+        Ok(Engine {
             shared: other.shared.clone(),
             local: other.local.clone(),
             clock: other.clock.clone(),
             rules: self.rules()?,
             permit_ids: other.permit_ids.clone(),
             monitor: other.monitor.clone(),
-        }))
+        })
     }
 
     /// The validated limits.

@@ -1,14 +1,17 @@
 //! The active configuration: its limits on its store, with their metrics.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::limiter::{LimitHandle, LimiterBuilder};
-use tollgate::{Calendar, Decision, Demand, EncodedKey, Limit, Limiter, Quota, Rate, Rule};
+use tollgate::store::Intent;
+use tollgate::{
+    Calendar, Decision, Demand, EncodedKey, Limit, Limiter, Quota, Rate, Rule, StoreError,
+};
 use tollgate_rules::{Attributes, Config, MissingKeyPolicy, SelectError, Selection, Selector};
 
 use super::store::{OpenStore, StoreOpenError};
-use super::{CheckOptions, DecideError};
 use crate::metrics::{DeniedKeys, LimitMetrics, Metrics};
 
 /// Names of the limits for quotas that come with a request, as Envoy's descriptors may carry them:
@@ -23,6 +26,38 @@ pub(crate) const OVERRIDES: [&str; 8] = [
     "override:year",
     "override:multiple",
 ];
+
+/// What a request asks for in addition to its attributes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckOptions<'q> {
+    /// Names of the limits to check; none checks every limit whose conditions match.
+    pub(crate) limits: Option<&'q [Cow<'q, str>]>,
+    /// Units the request costs; none uses the cost that each limit configures.
+    pub(crate) cost: Option<u64>,
+    /// Whether the request is charged or only peeks.
+    pub(crate) intent: Intent,
+}
+
+/// Why a request could not be decided.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DecideError {
+    /// The request does not fit the limits: for example, an attribute is missing.
+    #[error(transparent)]
+    Select(#[from] SelectError),
+    /// The limiter could not decide: for example, the store is unavailable.
+    #[error(transparent)]
+    Limiter(#[from] tollgate::Error),
+}
+
+impl DecideError {
+    /// The store's error, if the store and not the request is the cause.
+    pub(crate) const fn store_error(&self) -> Option<&StoreError> {
+        match self {
+            Self::Limiter(tollgate::Error::Store(error)) => Some(error),
+            Self::Limiter(_) | Self::Select(_) => None,
+        }
+    }
+}
 
 /// A configuration with the limiter and store that carry it out. Immutable: a reload replaces it.
 #[derive(Debug)]

@@ -1,0 +1,136 @@
+//! The gate: every decision of the service, and what is counted of it.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tollgate::store::Intent;
+use tollgate::{Clock as _, Decision, Demand, EncodedKey, SystemClock};
+use tollgate_rules::{Attributes, Config};
+
+use super::active::{ActiveConfig, CheckOptions, DecideError};
+use super::permit::PermitToken;
+use super::store::StoreOpenError;
+use crate::metrics::Metrics;
+use crate::traces;
+
+/// Decides requests by the active configuration, and counts what it decides.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    active: ArcSwap<ActiveConfig>,
+    metrics: Arc<Metrics>,
+    clock: SystemClock,
+}
+
+/// A decision, with the permit to release when the work is done.
+#[derive(Debug)]
+pub(crate) struct GateDecision {
+    pub(crate) decision: Decision,
+    /// Present when the request was allowed and acquired a permit of a concurrency limit.
+    pub(crate) permit: Option<PermitToken>,
+}
+
+impl Gate {
+    /// Opens the store that the configuration describes. Must be called inside a Tokio runtime.
+    pub(crate) fn open(config: Config, metrics: Arc<Metrics>) -> Result<Self, StoreOpenError> {
+        let active = ActiveConfig::open(config, &metrics)?;
+        Ok(Self {
+            active: ArcSwap::from_pointee(active),
+            metrics,
+            clock: SystemClock::new(),
+        })
+    }
+
+    /// A gate that decides in memory, by a clock that a test controls.
+    #[cfg(test)]
+    pub(crate) fn with_clock(clock: &tollgate::ManualClock, config: Config) -> Self {
+        let metrics = Arc::new(Metrics::new());
+        let active = ActiveConfig::with_clock(clock, config, &metrics);
+        Self {
+            active: ArcSwap::from_pointee(active),
+            metrics,
+            clock: SystemClock::new(),
+        }
+    }
+
+    /// The active configuration.
+    pub(crate) fn active(&self) -> Arc<ActiveConfig> {
+        self.active.load_full()
+    }
+
+    /// Activates another configuration. Limits that are in both keep their counts. Requests in
+    /// flight finish with the old configuration.
+    pub(crate) fn replace(&self, config: Config) -> Result<(), StoreOpenError> {
+        let next = self.active.load().reconfigured(config, &self.metrics)?;
+        self.active.store(Arc::new(next));
+        Ok(())
+    }
+
+    pub(crate) const fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// The time since the UNIX epoch.
+    pub(crate) fn now(&self) -> tollgate::Micros {
+        self.clock.now()
+    }
+
+    /// Selects the limits that apply to the request and decides by them.
+    pub(crate) async fn decide(
+        &self,
+        active: &ActiveConfig,
+        attributes: &(impl Attributes + Sync),
+        options: CheckOptions<'_>,
+    ) -> Result<GateDecision, DecideError> {
+        let demands = active.select(attributes, options)?;
+        self.spend(active, &demands, options.intent).await
+    }
+
+    /// Decides by these demands: all of them are charged, or none.
+    pub(crate) async fn spend(
+        &self,
+        active: &ActiveConfig,
+        demands: &[Demand<'_, EncodedKey>],
+        intent: Intent,
+    ) -> Result<GateDecision, DecideError> {
+        let started_at = self.clock.now();
+        let decision = active.limiter.request(demands, intent).await?;
+
+        traces::record_decision(&tracing::Span::current(), &decision);
+        if intent == Intent::Spend {
+            active.count(demands, &decision);
+            self.metrics
+                .observe_decision(self.clock.now().since(started_at));
+        }
+
+        let permit = decision
+            .permit_id()
+            .map(|permit_id| PermitToken::new(permit_id, demands));
+        Ok(GateDecision { decision, permit })
+    }
+
+    /// Refunds what a check charged. Concurrency limits are left out: their permits are released
+    /// with the permit token.
+    pub(crate) async fn refund(
+        &self,
+        active: &ActiveConfig,
+        attributes: &(impl Attributes + Sync),
+        options: CheckOptions<'_>,
+    ) -> Result<(), DecideError> {
+        let demands = active.select(attributes, options)?;
+        active.refund(&demands).await
+    }
+
+    /// Releases a permit. Returns false if it was already released or had timed out.
+    pub(crate) async fn release(&self, permit: &PermitToken) -> Result<bool, DecideError> {
+        let active = self.active();
+
+        let mut was_held = false;
+        for counter in &permit.counters {
+            was_held |= active
+                .handle(&counter.limit)?
+                .release(&counter.key, permit.id)
+                .await?;
+        }
+        Ok(was_held)
+    }
+}
