@@ -160,3 +160,6 @@ impl<P: Part> Drop for PartList<P> {
         self.undo();
     }
 }
+
+#[cfg(test)]
+mod tests;
