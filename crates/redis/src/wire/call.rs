@@ -20,7 +20,7 @@ pub(crate) enum Operation {
     Renew = 5,
     /// Settles the lease of an instance, spends, and grants more units.
     Lease = 6,
-    /// Deletes the key, by a command of its own instead of the script.
+    /// Deletes the counter.
     Reset = 7,
 }
 
@@ -151,7 +151,7 @@ impl CallEncoder {
     /// Encodes a call that deletes a counter.
     pub(crate) fn reset(&self, key: &Key<'_>) -> StoreCall {
         let keys = SmallVec::from_buf([self.counter_name(key)]);
-        self.encode(Operation::Reset, keys, Vec::new())
+        self.encode(Operation::Reset, keys, vec![Operation::Reset as u8, 1])
     }
 }
 
