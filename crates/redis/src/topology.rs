@@ -51,7 +51,13 @@ impl ServerTopology {
     }
 
     pub(crate) fn cluster(seeds: Vec<Address>, connector: &Arc<Connector>) -> Self {
-        let links = Arc::new(ClusterLinks::new(seeds, connector.clone()));
+        let links = Arc::new(ClusterLinks {
+            map: ArcSwap::default(),
+            seeds,
+            connector: connector.clone(),
+            refresh_requested: Notify::new(),
+            unmapped: Mutex::default(),
+        });
         let mut refresh_task = JoinSet::new();
         refresh_task.spawn_on(links.clone().keep_current(), &connector.runtime);
 
@@ -153,16 +159,6 @@ struct SlotRange {
 }
 
 impl ClusterLinks {
-    fn new(seeds: Vec<Address>, connector: Arc<Connector>) -> Self {
-        Self {
-            map: ArcSwap::default(),
-            seeds,
-            connector,
-            refresh_requested: Notify::new(),
-            unmapped: Mutex::default(),
-        }
-    }
-
     /// The link to the owner of the slot. `None` when the owner is not known.
     fn link(&self, slot: u16) -> Option<Arc<ServerLink>> {
         self.map.load().owners.get(usize::from(slot))?.clone()
@@ -259,14 +255,7 @@ impl ClusterLinks {
         let mut connection = self.connector.open(address).await?;
         self.connector.authenticate(&mut connection).await?;
 
-        let read_ranges = |reply: &RespValue<'_>| {
-            let entries = reply.as_array()?;
-            if entries.is_empty() || entries.len() > usize::from(SLOTS) {
-                return None;
-            }
-            let ranges = entries.iter().map(|entry| parse_range(entry, address));
-            ranges.collect::<Option<Vec<_>>>()
-        };
+        let read_ranges = |reply: &RespValue<'_>| parse_ranges(reply, address);
         let ranges = connection.command(&[b"CLUSTER", b"SLOTS"], read_ranges);
         let no_cluster = || ServerError::new(format!("{address} is not part of a cluster"));
         let ranges = ranges.await?.ok_or_else(no_cluster)?;
@@ -338,6 +327,16 @@ impl ClusterLinks {
     fn start_link(&self, address: &Address) -> Arc<ServerLink> {
         ServerLink::start(ServerLocator::Address(address.clone()), &self.connector)
     }
+}
+
+/// Parses the reply to `CLUSTER SLOTS`, which has an entry for each range.
+fn parse_ranges(reply: &RespValue<'_>, queried: &Address) -> Option<Vec<SlotRange>> {
+    let entries = reply.as_array()?;
+    if entries.is_empty() || entries.len() > usize::from(SLOTS) {
+        return None;
+    }
+    let ranges = entries.iter().map(|entry| parse_range(entry, queried));
+    ranges.collect()
 }
 
 /// Parses an entry of `CLUSTER SLOTS`: the first slot, the last slot, and the primary as host, port

@@ -61,18 +61,11 @@ impl StoreCall {
 /// cluster, all limits of the same key attributes are in the same slot. The name of a limit
 /// contains neither `{`, `}` nor `|`, so different counters always have different names.
 pub(crate) struct CallEncoder {
-    prefix: String,
-    is_cluster: bool,
+    pub(crate) prefix: String,
+    pub(crate) is_cluster: bool,
 }
 
 impl CallEncoder {
-    pub(crate) fn new(prefix: impl Into<String>, is_cluster: bool) -> Self {
-        Self {
-            prefix: prefix.into(),
-            is_cluster,
-        }
-    }
-
     /// The name of a counter on the server.
     fn counter_name(&self, key: &Key<'_>) -> Vec<u8> {
         let mut name = Vec::with_capacity(self.prefix.len() + 96);
