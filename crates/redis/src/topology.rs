@@ -69,20 +69,23 @@ impl ServerTopology {
 
     /// The link to the server that owns the slot.
     pub(crate) fn link(&self, slot: u16) -> Result<Arc<ServerLink>, CallError> {
-        match self {
-            Self::Single(link) => Ok(link.clone()),
-            Self::Cluster { links, .. } => links.link(slot).ok_or_else(|| {
-                let error = "no server of the cluster is known to own the slot";
-                CallError::Unavailable(ServerError::new(error))
-            }),
-        }
+        let links = match self {
+            Self::Single(link) => return Ok(link.clone()),
+            Self::Cluster { links, .. } => links,
+        };
+
+        let owner = links.map.load().owners.get(usize::from(slot)).cloned();
+        owner.flatten().ok_or_else(|| {
+            let error = "no server of the cluster is known to own the slot";
+            CallError::Unavailable(ServerError::new(error))
+        })
     }
 
     /// The links to all servers that are known now.
     pub(crate) fn links(&self) -> Vec<Arc<ServerLink>> {
         match self {
             Self::Single(link) => vec![link.clone()],
-            Self::Cluster { links, .. } => links.links(),
+            Self::Cluster { links, .. } => links.map.load().links.values().cloned().collect(),
         }
     }
 
@@ -103,7 +106,7 @@ impl ServerTopology {
                 CallError::Timeout | CallError::Overloaded | CallError::Refused(_)
             )
         {
-            links.request_refresh();
+            links.refresh_requested.notify_one();
         }
     }
 
@@ -116,7 +119,7 @@ impl ServerTopology {
         match error {
             CallError::Moved(address) => links.link_to(address).map(|link| (link, false)),
             CallError::Ask(address) => links.link_to(address).map(|link| (link, true)),
-            CallError::TryAgain => links.link(slot).map(|link| (link, false)),
+            CallError::TryAgain => self.link(slot).ok().map(|link| (link, false)),
             _ => None,
         }
     }
@@ -159,20 +162,6 @@ struct SlotRange {
 }
 
 impl ClusterLinks {
-    /// The link to the owner of the slot. `None` when the owner is not known.
-    fn link(&self, slot: u16) -> Option<Arc<ServerLink>> {
-        self.map.load().owners.get(usize::from(slot))?.clone()
-    }
-
-    fn links(&self) -> Vec<Arc<ServerLink>> {
-        self.map.load().links.values().cloned().collect()
-    }
-
-    /// Requests a refresh of the map, which may be out of date.
-    fn request_refresh(&self) {
-        self.refresh_requested.notify_one();
-    }
-
     /// True when every slot has an owner and the links to all servers are up.
     fn is_complete(&self) -> bool {
         let map = self.map.load();
