@@ -166,7 +166,10 @@ impl RedisBuilder {
 
         let router = CallRouter {
             topology,
-            encoder: CallEncoder::new(self.prefix, connector.is_cluster),
+            encoder: CallEncoder {
+                prefix: self.prefix,
+                is_cluster: connector.is_cluster,
+            },
             connector,
             max_retries: self.max_retries,
         };

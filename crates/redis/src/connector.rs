@@ -73,7 +73,7 @@ impl Connector {
         if self.database > 0 {
             let database = self.database.to_string();
             let command: [&[u8]; 2] = [b"SELECT", database.as_bytes()];
-            connection.command(&command, require_success).await??;
+            connection.command(&command, |_| ()).await?;
         }
 
         self.load_script(&mut connection).await?;
@@ -109,11 +109,14 @@ impl Connector {
         let mut command: Vec<&[u8]> = vec![b"AUTH"];
         command.extend(user.as_deref().map(str::as_bytes));
         command.push(password.as_bytes());
-        let read_reply = |reply: &RespValue<'_>| match reply {
-            RespValue::Error(text) => Err(auth_error(text, password)),
-            _ => Ok(()),
-        };
-        connection.command(&command, read_reply).await?
+        let authenticated = connection.command(&command, |_| ()).await;
+        match authenticated {
+            // Some servers repeat in their error what they were sent.
+            Err(error) if error.to_string().contains(password) => {
+                Err(ServerError::new("authentication failed"))
+            }
+            authenticated => authenticated,
+        }
     }
 
     /// Loads the script, and checks that the server answers within the deadline of a decision:
@@ -121,13 +124,13 @@ impl Connector {
     /// not allow `SCRIPT LOAD`, the first call sends the source instead.
     async fn load_script(&self, connection: &mut RespConnection) -> Result<(), ServerError> {
         let command: [&[u8]; 3] = [b"SCRIPT", b"LOAD", self.script().source.as_bytes()];
-        let loaded = connection.command(&command, require_success).await?;
+        let loaded = connection.command(&command, |_| ()).await;
 
         let sent_at = Instant::now();
-        let pong = connection.command(&[b"PING"], require_success).await;
+        let pong = connection.command(&[b"PING"], |_| ()).await;
         // A server with too many clients replies to the first command with an error and then
         // closes the connection. That error is more useful than that of the `PING`.
-        pong.map_err(|error| loaded.err().unwrap_or(error))??;
+        pong.map_err(|error| loaded.err().unwrap_or(error))?;
 
         if sent_at.elapsed() > self.timeout {
             return Err(ServerError::new("the server is slower than the timeout"));
@@ -144,7 +147,8 @@ impl RespConnection {
         }
     }
 
-    /// Sends a command and reads its reply. Not for the decision path, which pipelines.
+    /// Sends a command and reads its reply. Fails if the reply is an error. Not for the decision
+    /// path, which pipelines.
     pub(crate) async fn command<T>(
         &mut self,
         arguments: &[&[u8]],
@@ -157,9 +161,12 @@ impl RespConnection {
 
         loop {
             if let Some((reply, length)) = resp::read_value(&self.received)? {
-                let result = read_reply(&reply);
+                let result = match reply {
+                    RespValue::Error(text) => Err(ServerError::from_reply(text)),
+                    reply => Ok(read_reply(&reply)),
+                };
                 self.received.advance(length);
-                return Ok(result);
+                return result;
             }
             if self.stream.read_buf(&mut self.received).await? == 0 {
                 return Err(ServerError::new("the server closed the connection"));
@@ -179,22 +186,4 @@ impl RespConnection {
             Err(ServerError::new("the server is not a primary"))
         }
     }
-}
-
-fn require_success(reply: &RespValue<'_>) -> Result<(), ServerError> {
-    match reply {
-        RespValue::Error(text) => Err(ServerError::from_reply(text)),
-        _ => Ok(()),
-    }
-}
-
-/// The error of a failed authentication. If the server's text contains the password, only the
-/// error code is repeated.
-fn auth_error(error: &[u8], password: &str) -> ServerError {
-    let text = String::from_utf8_lossy(error);
-    if text.contains(password) {
-        let code = text.split(' ').next().unwrap_or_default();
-        return ServerError::from_reply(code.as_bytes());
-    }
-    ServerError::from_reply(error)
 }

@@ -33,7 +33,7 @@ pub(crate) struct Address {
     pub(crate) port: u16,
 }
 
-/// User and password. `Debug` hides both.
+/// User and password. Without `Debug`, which would show them.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Credentials {
     /// `None` for the server's default user.
@@ -53,12 +53,6 @@ impl fmt::Display for Address {
         } else {
             write!(f, "{host}:{port}")
         }
-    }
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Credentials(***)")
     }
 }
 

@@ -139,20 +139,18 @@ async fn query_primary(
 ) -> Result<Address, ServerError> {
     let mut connection = connector.open(sentinel).await?;
     // Sentinels often have no password.
-    let is_error = |reply: &RespValue<'_>| matches!(reply, RespValue::Error(_));
-    if connection.command(&[b"PING"], is_error).await? {
+    if connection.command(&[b"PING"], |_| ()).await.is_err() {
         connector.authenticate(&mut connection).await?;
     }
 
     let command: [&[u8]; 3] = [b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name.as_bytes()];
-    let read_reply = |reply: &RespValue<'_>| match reply {
-        RespValue::Error(_) => Err(ServerError::new(format!("{sentinel} is not a Sentinel"))),
-        reply => parse_primary(reply).ok_or_else(|| {
-            let text = format!("Sentinel {sentinel} does not know a group named {name}");
-            ServerError::new(text)
-        }),
-    };
-    connection.command(&command, read_reply).await?
+    let primary = connection.command(&command, parse_primary).await;
+    let primary =
+        primary.map_err(|error| ServerError::new(format!("Sentinel {sentinel}: {error}")))?;
+    primary.ok_or_else(|| {
+        let text = format!("Sentinel {sentinel} does not know a group named {name}");
+        ServerError::new(text)
+    })
 }
 
 /// Parses the host and the port of a primary.

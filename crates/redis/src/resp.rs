@@ -16,7 +16,7 @@ const DEPTH_MAX: usize = 8;
 const LINE_MAX: usize = 64 << 10;
 
 /// A reply, or an element of a reply, borrowed from the received bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RespValue<'a> {
     /// A bulk string or a simple string.
     Text(&'a [u8]),

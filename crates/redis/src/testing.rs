@@ -15,11 +15,12 @@ pub fn script() -> &'static str {
 
 /// The key and the arguments with which the script spends one demand, with the default key prefix.
 pub fn script_arguments(demand: &Demand<'_>) -> (Vec<u8>, [Vec<u8>; 2]) {
-    let call = CallEncoder::new("tollgate:", false).call(
-        Operation::Spend,
-        std::slice::from_ref(demand),
-        PermitId::NONE,
-    );
+    let encoder = CallEncoder {
+        prefix: "tollgate:".into(),
+        is_cluster: false,
+    };
+    let demands = std::slice::from_ref(demand);
+    let call = encoder.call(Operation::Spend, demands, PermitId::NONE);
     (call.keys[0].clone(), [vec![1], call.arguments])
 }
 

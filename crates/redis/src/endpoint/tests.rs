@@ -37,7 +37,7 @@ fn optional_parts_have_defaults() {
         parse("redis://:secret@localhost").credentials.unwrap().user,
         None
     );
-    assert_eq!(parse("redis://@localhost").credentials, None);
+    assert!(parse("redis://@localhost").credentials.is_none());
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn errors_name_the_invalid_part() {
 
 #[test]
 fn a_password_is_never_shown() {
-    let shown = |endpoint: &Endpoint| format!("{endpoint} {endpoint:?} {:?}", endpoint.credentials);
+    let shown = |endpoint: &Endpoint| format!("{endpoint} {endpoint:?}");
 
     for url in [
         "redis://:hunter2@host",

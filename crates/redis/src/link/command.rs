@@ -32,7 +32,7 @@ pub(super) enum CommandKind {
     EvalSha,
     /// A script call with the source, for a server that does not have the script.
     Eval,
-    /// `DEL` for its only call, a reset; or `PING` or `ASKING` without a call.
+    /// `PING` or `ASKING`, without a call.
     Plain,
 }
 

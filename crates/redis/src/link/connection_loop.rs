@@ -20,7 +20,7 @@ use super::queue::{LinkState, QueuedCall, earliest_deadline};
 use crate::connector::RespConnection;
 use crate::error::{CallError, ServerError};
 use crate::resp::{self, RespValue};
-use crate::wire::{Operation, ScriptReply, read_replies};
+use crate::wire::read_replies;
 
 /// The most rounds in flight. With two, the server has the next one when it completes the first.
 const ROUNDS_MAX: usize = 2;
@@ -149,17 +149,13 @@ impl ConnectionLoop<'_> {
         }
     }
 
-    /// Sends calls that share a command: a script call, or `DEL` for a reset.
+    /// Sends calls that share a script call.
     fn send(&mut self, calls: Vec<QueuedCall>, kind: CommandKind, now: Instant) {
         let Some(first) = calls.first() else { return };
         if first.is_asking {
-            self.send_plain(&[b"ASKING"], Vec::new(), now);
+            self.send_plain(b"ASKING", now);
         }
 
-        if first.call.operation == Operation::Reset {
-            let call = first.call.clone();
-            return self.send_plain(&[b"DEL", &call.keys[0]], calls, now);
-        }
         write_script_call(&mut self.out, &self.state.connector, kind, &calls);
         let counters = &self.state.counters;
         counters.script_calls.fetch_add(1, Relaxed);
@@ -168,9 +164,9 @@ impl ConnectionLoop<'_> {
     }
 
     /// Sends a command without the script.
-    fn send_plain(&mut self, arguments: &[&[u8]], calls: Vec<QueuedCall>, now: Instant) {
-        resp::write_command(&mut self.out, arguments);
-        self.push_in_flight(CommandKind::Plain, calls, now);
+    fn send_plain(&mut self, name: &[u8], now: Instant) {
+        resp::write_command(&mut self.out, &[name]);
+        self.push_in_flight(CommandKind::Plain, Vec::new(), now);
     }
 
     fn push_in_flight(&mut self, kind: CommandKind, calls: Vec<QueuedCall>, sent_at: Instant) {
@@ -212,12 +208,7 @@ impl ConnectionLoop<'_> {
     ) -> Result<(), ServerError> {
         match (command.kind, reply) {
             (_, RespValue::Error(text)) => self.handle_error(command, text),
-            (CommandKind::Plain, _) => {
-                for call in &mut command.calls {
-                    call.finish(Ok(ScriptReply::success()));
-                }
-                Ok(())
-            }
+            (CommandKind::Plain, _) => Ok(()),
             (_, RespValue::Text(reply)) => finish_script_call(&mut command.calls, reply),
             _ => Err(ServerError::new("the reply does not match the command")),
         }
@@ -302,7 +293,7 @@ impl ConnectionLoop<'_> {
             Some(next) => next.min(now + timeout),
             None if now < idle_until => idle_until,
             None => {
-                self.send_plain(&[b"PING"], Vec::new(), now);
+                self.send_plain(b"PING", now);
                 now + timeout * SILENT_TIMEOUTS
             }
         };
@@ -311,18 +302,15 @@ impl ConnectionLoop<'_> {
     }
 }
 
-/// How many of the first calls can share a command.
+/// How many of the first calls can share a script call: those of the same slot. Outside of a
+/// cluster, all calls have slot 0.
 fn batch_len(calls: &[QueuedCall]) -> usize {
     let Some(first) = calls.first() else { return 0 };
-    let needs_own_command =
-        |queued: &QueuedCall| queued.call.operation == Operation::Reset || queued.is_asking;
-    if needs_own_command(first) {
+    if first.is_asking {
         return 1;
     }
 
-    // Outside of a cluster, all calls have slot 0.
-    let can_join =
-        |queued: &&QueuedCall| !needs_own_command(queued) && queued.call.slot == first.call.slot;
+    let can_join = |queued: &&QueuedCall| !queued.is_asking && queued.call.slot == first.call.slot;
     calls.iter().take(BATCH_MAX).take_while(can_join).count()
 }
 

@@ -4,14 +4,15 @@
 -- ARGV:  ARGV[1] has one byte for each call: the index of its arguments, where 1 means ARGV[2].
 --        Calls about the same limit usually share their arguments. The other elements of ARGV are
 --        the arguments of calls:
---          operation   1 spend, 2 peek, 3 refund, 4 release, 5 renew, 6 lease call
+--          operation   1 spend, 2 peek, 3 refund, 4 release, 5 renew, 6 lease call, 7 reset
 --          count       number of demands
 --          and for each demand
 --            algorithm   1 bucket, 2 fixed window, 3 sliding window, 4 sliding log, 5 concurrency
 --            shadow      1 if the demand never denies, else 0
 --            numbers     see "Numbers" in the file of the algorithm
 --        each of which is a byte, except for the numbers, which are doubles. A lease call has one
---        demand, and after it the numbers of the lease (see lease.lua).
+--        demand, and after it the numbers of the lease (see lease.lua). A reset has one key, and
+--        nothing after its count.
 -- Reply: one string: the time, and for each call
 --          status      1 allowed or done, 0 denied or not found, 2 error
 --          for an error, its length (2 bytes) and its text; the call has changed nothing
@@ -34,14 +35,14 @@ local GENERATION = 1000000
 local LEASE_LIFE = 2 * GENERATION
 -- Integers up to this number are exact.
 local EXACT = 9007199254740992
-local SPEND, REFUND, RENEW, LEASE_CALL = 1, 3, 5, 6
+local SPEND, REFUND, RENEW, LEASE_CALL, RESET = 1, 3, 5, 6, 7
 local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
 local NOT_A_COUNTER = 'ERR the key does not hold a counter'
 
 local call, pack, read, byte, ceil = redis.pcall, struct.pack, struct.unpack, string.byte, math.ceil
 local UNUSED = pack('<ddd', 0, 0, 0)
 -- Functions and modules that are created when they are needed.
-local scaled, next_month, run, write, log, permits
+local scaled, next_month, run, write, expire_at, log, permits
 -- The first error of the current call.
 local failed
 local reply, replies = { pack('<d', now) }, 1
@@ -69,7 +70,12 @@ for index = 1, #order do
 
   -- Several demands are first all examined (phase 1) and then charged (phase 2). A single demand is
   -- examined and charged in phase 2.
-  for phase = count > 1 and 1 or 2, 2 do
+  local first_phase = count > 1 and 1 or 2
+  if operation == RESET then
+    local deleted = call('DEL', KEYS[key_offset + 1])
+    failed, last_key, first_phase = type(deleted) == 'table' and deleted.err, nil, 3
+  end
+  for phase = first_phase, 2 do
     local at = first_demand
     for i = 1, count do
       local key = KEYS[key_offset + i]

@@ -15,3 +15,8 @@ end
 write = write or function(...)
   return not failed and run(...)
 end
+
+-- Lets the key expire at this time at the earliest.
+expire_at = expire_at or function(key, time)
+  write('PEXPIRE', key, math.max(0, ceil((time - now) / 1000)) + EXPIRY_MARGIN)
+end

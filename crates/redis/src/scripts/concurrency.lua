@@ -27,13 +27,13 @@ if not permits then
   local function write_totals(key, sum, latest)
     write('ZADD', key, -1 - sum, SUM, -1 - latest, LATEST)
     if sum <= 0 then
-      write('PEXPIRE', key, EXPIRY_MARGIN)
+      expire_at(key, now)
       return 0
     end
 
     local last = run('ZREVRANGE', key, 0, 0, 'WITHSCORES')
     local last_expiry = tonumber(last[2])
-    write('PEXPIRE', key, math.max(0, ceil((last_expiry - now) / 1000)) + EXPIRY_MARGIN)
+    expire_at(key, last_expiry)
     return last_expiry
   end
 

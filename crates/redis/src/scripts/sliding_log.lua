@@ -95,7 +95,7 @@ if not log then
 
     if newest - now > SLACK then
       newest = restamp(key, sum)
-      write('PEXPIRE', key, ceil((newest + length - now) / 1000) + EXPIRY_MARGIN)
+      expire_at(key, newest + length)
     end
     return sum, newest
   end
@@ -158,7 +158,7 @@ if not log then
       write('LSET', key, 0, pack('<d', sum + cost))
     end
 
-    write('PEXPIRE', key, ceil((newest + length - now) / 1000) + EXPIRY_MARGIN)
+    expire_at(key, newest + length)
     if failed and sum == 0 then
       -- The list was created by this call: nothing of it may remain.
       call('DEL', key)
@@ -189,7 +189,7 @@ if not log then
     if newest then
       write('LSET', key, 0, pack('<d', sum))
       newest = read_hit(run('LINDEX', key, -1))
-      write('PEXPIRE', key, math.max(0, ceil((newest + length - now) / 1000)) + EXPIRY_MARGIN)
+      expire_at(key, newest + length)
     end
     return true
   end

@@ -37,30 +37,27 @@ if is_refund then
     n2 = s2 > cost - s1 and s2 - (cost - s1) or 0
   end
 else
-  has_cost = cost > 0
-  n1 = s1 + cost
-  local room = limit - s1 - cost
-  if not has_cost then
-    fits = true
-  elseif room < 0 or s2 == 0 then
-    fits = room >= 0
-  else
-    -- The previous window counts in proportion to how much of it the sliding window still covers,
-    -- rounded up.
+  -- The previous window counts in proportion to how much of it the sliding window still covers,
+  -- rounded up.
+  local previous = 0
+  if s2 > 0 then
     local covered = s3 + length - now
     covered = covered < length and covered or length
     if s2 * covered < EXACT then
-      fits = s2 * covered <= room * length
+      previous = ceil(s2 * covered / length)
     else
       -- include scaled.lua
-      fits = scaled(s2, covered, length) <= room
+      previous = scaled(s2, covered, length)
     end
   end
-  if is_lease_call and fits and most > 0 then
-    local covered = s3 + length - now
-    -- include scaled.lua
-    local left = limit - n1 - scaled(s2, covered < length and covered or length, length)
-    units = left > most and most or left > 0 and left or 0
+
+  has_cost = cost > 0
+  n1 = s1 + cost
+  -- In this order, because the sum of the units used and the cost may not be exact.
+  local left = limit - s1 - cost - previous
+  fits = not has_cost or left >= 0
+  if is_lease_call and fits and left > 0 then
+    units = most < left and most or left
     n1 = n1 + units
   end
 end

@@ -20,7 +20,7 @@ pub(crate) enum Operation {
     Renew = 5,
     /// Settles the lease of an instance, spends, and grants more units.
     Lease = 6,
-    /// Deletes the key, by a command of its own instead of the script.
+    /// Deletes the counter.
     Reset = 7,
 }
 
@@ -61,18 +61,11 @@ impl StoreCall {
 /// cluster, all limits of the same key attributes are in the same slot. The name of a limit
 /// contains neither `{`, `}` nor `|`, so different counters always have different names.
 pub(crate) struct CallEncoder {
-    prefix: String,
-    is_cluster: bool,
+    pub(crate) prefix: String,
+    pub(crate) is_cluster: bool,
 }
 
 impl CallEncoder {
-    pub(crate) fn new(prefix: impl Into<String>, is_cluster: bool) -> Self {
-        Self {
-            prefix: prefix.into(),
-            is_cluster,
-        }
-    }
-
     /// The name of a counter on the server.
     fn counter_name(&self, key: &Key<'_>) -> Vec<u8> {
         let mut name = Vec::with_capacity(self.prefix.len() + 96);
@@ -151,7 +144,7 @@ impl CallEncoder {
     /// Encodes a call that deletes a counter.
     pub(crate) fn reset(&self, key: &Key<'_>) -> StoreCall {
         let keys = SmallVec::from_buf([self.counter_name(key)]);
-        self.encode(Operation::Reset, keys, Vec::new())
+        self.encode(Operation::Reset, keys, vec![Operation::Reset as u8, 1])
     }
 }
 

@@ -181,16 +181,6 @@ impl DemandTerms {
 }
 
 impl ScriptReply {
-    /// The reply to a call that was done without the script.
-    pub(crate) fn success() -> Self {
-        Self {
-            at: Micros::ZERO,
-            succeeded: true,
-            counters: SmallVec::new(),
-            grant: NO_GRANT,
-        }
-    }
-
     /// The grant of a lease call. A counter that cannot be leased is answered like a spend, without
     /// a grant.
     pub(crate) fn lease_grant(&self, terms: &DemandTerms) -> Result<LeaseGrant, CallError> {

@@ -45,8 +45,8 @@ fn every_key_has_an_expiry_after_every_operation() {
     let runtime = common::runtime();
     for flavor in common::FLAVORS {
         let server = Server::start(flavor);
-        let limiter =
-            Limiter::new(common::standalone(&runtime, &server), every_algorithm()).unwrap();
+        let limiter = Limiter::new(common::standalone(&runtime, &server), every_algorithm())
+            .expect("the limits are valid");
         let names: Vec<String> = every_algorithm()
             .iter()
             .map(|limit| limit.name().to_owned())
@@ -104,7 +104,8 @@ fn every_key_has_an_expiry_after_every_operation() {
 #[test]
 fn the_expiry_of_a_fixed_window_is_constant_and_restored() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
-    let limiter = Limiter::new(common::standalone(&runtime, &server), every_algorithm()).unwrap();
+    let limiter = Limiter::new(common::standalone(&runtime, &server), every_algorithm())
+        .expect("the limits are valid");
     let hit = || {
         runtime
             .block_on(async { limiter.check("fixed", "ann").await })
@@ -139,7 +140,8 @@ fn limits_of_a_key_share_a_hash_tag_and_prefixes_separate_environments() {
         let builder = RedisBuilder::standalone(server.url())
             .timeout(common::PATIENT)
             .prefix(prefix);
-        Limiter::new(common::connected(&runtime, builder), every_algorithm()).unwrap()
+        Limiter::new(common::connected(&runtime, builder), every_algorithm())
+            .expect("the limits are valid")
     };
     let (production, staging) = (limiter("prod:"), limiter("staging:"));
 
@@ -183,7 +185,7 @@ fn concurrent_decisions_share_script_calls() {
             Rate::per_second(1_000_000),
         )],
     )
-    .unwrap();
+    .expect("the limits are valid");
     runtime.block_on(async {
         for number in 0..50u64 {
             assert!(
@@ -226,7 +228,8 @@ fn concurrent_decisions_share_script_calls() {
 #[test]
 fn a_key_of_the_wrong_type_affects_only_its_own_calls() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
-    let limiter = Limiter::new(common::standalone(&runtime, &server), every_algorithm()).unwrap();
+    let limiter = Limiter::new(common::standalone(&runtime, &server), every_algorithm())
+        .expect("the limits are valid");
 
     runtime.block_on(async {
         for name in ["fixed", "log", "in-flight", "bucket", "sliding"] {

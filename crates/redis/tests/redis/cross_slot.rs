@@ -42,7 +42,8 @@ fn on_cluster(test: impl AsyncFn(Limiter)) {
     let runtime = common::runtime();
     for flavor in [Flavor::Redis, Flavor::Valkey] {
         let cluster = Cluster::start(flavor, 3, 0);
-        let limiter = Limiter::new(common::on_cluster(&runtime, &cluster), limits()).unwrap();
+        let limiter = Limiter::new(common::on_cluster(&runtime, &cluster), limits())
+            .expect("the limits are valid");
         runtime.block_on(test(limiter));
 
         let immortal: Vec<_> = cluster

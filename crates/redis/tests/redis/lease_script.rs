@@ -10,8 +10,10 @@ use testkit::lending::Lender;
 use testkit::servers::Server;
 use tokio::runtime::Runtime;
 use tollgate::lease::LeaseRequest;
-use tollgate::store::{DemandBuf, Intent};
-use tollgate::{Calendar, Clock, Limit, ManualClock, Micros, PermitId, Quota, Rate, Store};
+use tollgate::store::Intent;
+use tollgate::{
+    Calendar, Clock, DemandBuf, Limit, ManualClock, Micros, PermitId, Quota, Rate, Store,
+};
 use tollgate_redis::{RedisBuilder, RedisStore, testing};
 
 use crate::common;
@@ -181,7 +183,8 @@ impl LeaseTrace<'_> {
             "{:?} {intent:?} {cost}: {spent:?}",
             self.clock.now()
         ));
-        let outcome = spent.map_err(|error| format!("{error:?}"))?.outcomes[0];
+        let spent = spent.map_err(|error| format!("{error:?}"))?;
+        let (outcome, _) = spent.outcomes()[0];
         self.model
             .confirm_check(cost, intent == Intent::Spend, &outcome, self.clock.now())
     }
@@ -315,9 +318,8 @@ fn units_that_are_not_returned_count_as_spent_when_their_lease_ends() {
                 .spend(&[demand.as_demand()], Intent::Spend, PermitId::NONE)
                 .await
         });
-        spent.expect("the server is available").outcomes[0]
-            .verdict
-            .is_allowed()
+        let spent = spent.expect("the server is available");
+        spent.outcomes()[0].0.verdict.is_allowed()
     };
 
     assert!(!spend(7), "only units that were not leased are left");

@@ -16,7 +16,7 @@ fn decides(runtime: &tokio::runtime::Runtime, store: RedisStore) -> bool {
         store,
         [Limit::fixed_window("api", 1, Duration::from_mins(1))],
     )
-    .unwrap();
+    .expect("the limits are valid");
 
     runtime.block_on(async {
         let first = limiter
@@ -80,7 +80,7 @@ fn use_all_commands(runtime: &tokio::runtime::Runtime, store: RedisStore) {
         Limit::sliding_log("log", 3, minute),
         Limit::concurrency("permits", 3, minute),
     ];
-    let limiter = Limiter::new(store, limits).unwrap();
+    let limiter = Limiter::new(store, limits).expect("the limits are valid");
 
     runtime.block_on(async {
         for limit in ["log", "permits"] {
@@ -205,7 +205,7 @@ fn a_password_is_never_shown() {
             store,
             [Limit::fixed_window("api", 1, Duration::from_mins(1))],
         )
-        .unwrap();
+        .expect("the limits are valid");
         let decision = runtime.block_on(async { limiter.check("api", "ann").await });
         let refund = runtime.block_on(async { limiter.refund("api", "ann").await });
         output.push(format!("{limiter:?} {decision:?} {refund:?}"));

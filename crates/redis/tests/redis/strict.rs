@@ -16,7 +16,8 @@ use testkit::wait;
 use tollgate::store::{Intent, SpendReply};
 use tollgate::{
     Calendar, Concurrency, DemandBuf, FixedWindow, LeakyBucket, LeakyMode, Limit, LimitError,
-    Micros, Outcome, PermitId, Quota, Rate, SlidingLog, SlidingWindow, Store, TokenBucket, Verdict,
+    Micros, Outcome, PermitId, Quota, Rate, SlidingLog, SlidingWindow, Source, Store, TokenBucket,
+    Verdict,
 };
 use tollgate_redis::{RedisBuilder, RedisStore};
 
@@ -60,7 +61,7 @@ fn demand(kind: Kind) -> DemandBuf {
 
 /// One outcome as a line: time, verdict, wait or retry time, remaining units, reset time.
 fn line(spent: &SpendReply) -> String {
-    let outcome = spent.outcomes[0];
+    let (outcome, _) = spent.outcomes()[0];
     let (verdict_name, micros) = match outcome.verdict {
         Verdict::Allow { wait } => ("allow", wait.get()),
         Verdict::Deny { retry_after } => ("deny", retry_after.get()),
@@ -97,7 +98,7 @@ fn read_line(line: &str, limit: u64) -> Option<SpendReply> {
         remaining,
         reset_after: number(words.next())?,
     };
-    Some(SpendReply::by_store(std::iter::once(outcome).collect(), at))
+    Some(SpendReply::new([outcome], Source::Store, at))
 }
 
 /// The program of one process.
@@ -142,7 +143,7 @@ async fn spend(store: &RedisStore, kind: Kind, permit_id: PermitId) -> String {
         .await
         .expect("the server is available");
 
-    if kind != Kind::Concurrency || !spent.outcomes[0].verdict.is_allowed() {
+    if kind != Kind::Concurrency || !spent.outcomes()[0].0.verdict.is_allowed() {
         return line(&spent);
     }
     // The permit is certainly held until the time of a peek before its release.
@@ -202,7 +203,7 @@ fn is_strict(kind: Kind) {
             .collect();
         // Of outcomes at the same time the allowed ones come first, by decreasing remaining units.
         replies.sort_by_key(|spent| {
-            let outcome = spent.outcomes[0];
+            let (outcome, _) = spent.outcomes()[0];
             (
                 spent.at,
                 !outcome.verdict.is_allowed(),
@@ -217,11 +218,11 @@ fn is_strict(kind: Kind) {
             assert_eq!(compared, Ok(()), "{kind:?} on {flavor:?} at {:?}", spent.at);
         }
 
-        let allowed = |spent: &SpendReply| spent.outcomes[0].verdict.is_allowed();
+        let allowed = |spent: &SpendReply| spent.outcomes()[0].0.verdict.is_allowed();
         let allowed_count = replies.iter().filter(|spent| allowed(spent)).count();
         assert!(allowed_count >= 60, "only {allowed_count} were allowed");
 
-        let bound = Bound::for_quota(&demand.quota).expect("only concurrency has no bound");
+        let bound = Bound::for_quota(demand.quota()).expect("only concurrency has no bound");
         let events = replies.iter().map(|spent| Event {
             at: spent.at,
             key: (),

@@ -243,7 +243,7 @@ fn across_a_stutter_and_a_freeze() {
     let load = LoadPlan::new(row, builder(), builder())
         .deadline(deadline)
         .start();
-    let limiter = Limiter::new(load.store().clone(), limits()).unwrap();
+    let limiter = Limiter::new(load.store().clone(), limits()).expect("the limits are valid");
 
     frozen.freeze();
     load.run_for(deadline / 2);

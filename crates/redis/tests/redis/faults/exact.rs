@@ -26,7 +26,8 @@ fn charged_once(name: &'static str, fault: Fault, kind: &'static str) {
     let proxy = FaultProxy::start(server.addr());
     let builder = RedisBuilder::standalone(format!("redis://{}", proxy.addr())).timeout(DEADLINE);
     let store = common::connected(&runtime, builder);
-    let limiter = Limiter::new(RecordingStore(store.clone()), limits()).unwrap();
+    let limiter =
+        Limiter::new(RecordingStore(store.clone()), limits()).expect("the limits are valid");
     let check_ledger = || {
         let check = with_fate(async {
             limiter
@@ -70,7 +71,7 @@ fn charged_once(name: &'static str, fault: Fault, kind: &'static str) {
 
 /// The usage of the ledger in the end.
 fn charged(runtime: &Runtime, store: RedisStore) -> u64 {
-    let limiter = Limiter::new(store, limits()).unwrap();
+    let limiter = Limiter::new(store, limits()).expect("the limits are valid");
     let left = runtime.block_on(async { limiter.peek(LEDGER, key(0)).cost(0).await });
     let left = left.expect("the ledger exists");
     assert!(!left.is_degraded(), "the server is there in the end");
@@ -100,7 +101,8 @@ fn open_slot_charges_all_or_nothing() {
     let _row = FaultRow::begin(name);
     let (runtime, cluster) = (common::runtime(), Cluster::start(Flavor::Redis, 3, 0));
     let store = common::on_cluster(&runtime, &cluster);
-    let limiter = Limiter::new(RecordingStore(store.clone()), limits()).unwrap();
+    let limiter =
+        Limiter::new(RecordingStore(store.clone()), limits()).expect("the limits are valid");
     let slot = cluster.slot_of(&format!("{{={}}}", key(0)));
     let (mut allowed, mut refused) = (0, 0);
 

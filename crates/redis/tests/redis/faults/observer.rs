@@ -7,7 +7,7 @@ use std::iter::successors;
 use testkit::wait;
 use tokio::runtime::{Handle, Runtime};
 use tollgate::store::Intent;
-use tollgate::{Limiter, PermitId, Store as _};
+use tollgate::{DemandBuf, Limiter, PermitId, Store as _};
 use tollgate_redis::{RedisBuilder, RedisStore};
 
 use super::subjects::{self, KEYS, LEDGER, LEDGER_LIMIT};
@@ -25,7 +25,8 @@ impl Observer {
             .timeout(PATIENT)
             .build()
             .expect("the settings are valid");
-        let limiter = Limiter::new(store.clone(), subjects::limits()).unwrap();
+        let limiter =
+            Limiter::new(store.clone(), subjects::limits()).expect("the limits are valid");
 
         Self {
             runtime: runtime.handle().clone(),

@@ -1,4 +1,5 @@
-//! A cluster: the map of slots to servers, and the task that keeps it current.
+//! Finds the server for a key: the only server, the primary that Sentinels report, or the owner of
+//! the key's slot in a cluster. A task keeps the map of a cluster's slots current.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,11 +8,12 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::connector::Connector;
 use crate::endpoint::Address;
-use crate::error::ServerError;
+use crate::error::{CallError, ServerError};
 use crate::link::ServerLink;
 use crate::locator::ServerLocator;
 use crate::log;
@@ -30,6 +32,98 @@ const REFRESH_WHILE_HEALTHY: Duration = Duration::from_secs(10);
 
 /// The most links to servers that are known from redirections only.
 const UNMAPPED_MAX: usize = 8;
+
+/// The servers of a store. Dropping it closes the connections.
+pub(crate) enum ServerTopology {
+    /// One server, or the primary of a Sentinel group, which holds all keys.
+    Single(Arc<ServerLink>),
+    /// The servers of a cluster, each of which owns some of the slots.
+    Cluster {
+        links: Arc<ClusterLinks>,
+        /// The task that keeps the links current. The set aborts it when it is dropped.
+        _refresh_task: JoinSet<()>,
+    },
+}
+
+impl ServerTopology {
+    pub(crate) fn single(locator: ServerLocator, connector: &Arc<Connector>) -> Self {
+        Self::Single(ServerLink::start(locator, connector))
+    }
+
+    pub(crate) fn cluster(seeds: Vec<Address>, connector: &Arc<Connector>) -> Self {
+        let links = Arc::new(ClusterLinks {
+            map: ArcSwap::default(),
+            seeds,
+            connector: connector.clone(),
+            refresh_requested: Notify::new(),
+            unmapped: Mutex::default(),
+        });
+        let mut refresh_task = JoinSet::new();
+        refresh_task.spawn_on(links.clone().keep_current(), &connector.runtime);
+
+        Self::Cluster {
+            links,
+            _refresh_task: refresh_task,
+        }
+    }
+
+    /// The link to the server that owns the slot.
+    pub(crate) fn link(&self, slot: u16) -> Result<Arc<ServerLink>, CallError> {
+        let links = match self {
+            Self::Single(link) => return Ok(link.clone()),
+            Self::Cluster { links, .. } => links,
+        };
+
+        let owner = links.map.load().owners.get(usize::from(slot)).cloned();
+        owner.flatten().ok_or_else(|| {
+            let error = "no server of the cluster is known to own the slot";
+            CallError::Unavailable(ServerError::new(error))
+        })
+    }
+
+    /// The links to all servers that are known now.
+    pub(crate) fn links(&self) -> Vec<Arc<ServerLink>> {
+        match self {
+            Self::Single(link) => vec![link.clone()],
+            Self::Cluster { links, .. } => links.map.load().links.values().cloned().collect(),
+        }
+    }
+
+    /// True when all servers are known, and the links to them are up.
+    pub(crate) fn is_complete(&self) -> bool {
+        match self {
+            Self::Single(link) => link.is_up(),
+            Self::Cluster { links, .. } => links.is_complete(),
+        }
+    }
+
+    /// Requests a refresh of the slot map if the error shows that it is out of date, or that
+    /// another server may take over from one that is unavailable.
+    pub(crate) fn note_failure(&self, error: &CallError) {
+        if let Self::Cluster { links, .. } = self
+            && !matches!(
+                error,
+                CallError::Timeout | CallError::Overloaded | CallError::Refused(_)
+            )
+        {
+            links.refresh_requested.notify_one();
+        }
+    }
+
+    /// The link for a call that was redirected, and so has certainly not run; and whether the call
+    /// needs `ASKING` there. `None` after other errors, and outside of a cluster.
+    pub(crate) fn redirect(&self, error: &CallError, slot: u16) -> Option<(Arc<ServerLink>, bool)> {
+        let Self::Cluster { links, .. } = self else {
+            return None;
+        };
+        match error {
+            CallError::Moved(address) => links.link_to(address).map(|link| (link, false)),
+            CallError::Ask(address) => links.link_to(address).map(|link| (link, true)),
+            CallError::TryAgain => self.link(slot).ok().map(|link| (link, false)),
+            _ => None,
+        }
+    }
+}
 
 /// The links to the servers of a cluster.
 pub(crate) struct ClusterLinks {
@@ -68,32 +162,8 @@ struct SlotRange {
 }
 
 impl ClusterLinks {
-    pub(crate) fn new(seeds: Vec<Address>, connector: Arc<Connector>) -> Self {
-        Self {
-            map: ArcSwap::default(),
-            seeds,
-            connector,
-            refresh_requested: Notify::new(),
-            unmapped: Mutex::default(),
-        }
-    }
-
-    /// The link to the owner of the slot. `None` when the owner is not known.
-    pub(crate) fn link(&self, slot: u16) -> Option<Arc<ServerLink>> {
-        self.map.load().owners.get(usize::from(slot))?.clone()
-    }
-
-    pub(crate) fn links(&self) -> Vec<Arc<ServerLink>> {
-        self.map.load().links.values().cloned().collect()
-    }
-
-    /// Requests a refresh of the map, which may be out of date.
-    pub(crate) fn request_refresh(&self) {
-        self.refresh_requested.notify_one();
-    }
-
     /// True when every slot has an owner and the links to all servers are up.
-    pub(crate) fn is_complete(&self) -> bool {
+    fn is_complete(&self) -> bool {
         let map = self.map.load();
         !map.owners.is_empty()
             && map.owners.iter().all(Option::is_some)
@@ -102,7 +172,7 @@ impl ClusterLinks {
 
     /// Refreshes the map on request, frequently while the cluster is not healthy, and otherwise at
     /// long intervals.
-    pub(crate) async fn keep_current(self: Arc<Self>) {
+    async fn keep_current(self: Arc<Self>) {
         let mut pause = REFRESH_PAUSE;
         loop {
             if let Err(error) = self.refresh().await {
@@ -174,26 +244,18 @@ impl ClusterLinks {
         let mut connection = self.connector.open(address).await?;
         self.connector.authenticate(&mut connection).await?;
 
-        let read_ranges = |reply: &RespValue<'_>| {
-            let entries = reply.as_array()?;
-            if entries.is_empty() || entries.len() > usize::from(SLOTS) {
-                return None;
-            }
-            let ranges = entries.iter().map(|entry| parse_range(entry, address));
-            ranges.collect::<Option<Vec<_>>>()
-        };
+        let read_ranges = |reply: &RespValue<'_>| parse_ranges(reply, address);
         let ranges = connection.command(&[b"CLUSTER", b"SLOTS"], read_ranges);
         let no_cluster = || ServerError::new(format!("{address} is not part of a cluster"));
         let ranges = ranges.await?.ok_or_else(no_cluster)?;
 
-        // If the server does not allow `CLUSTER INFO`, it counts as healthy.
         let read_health = |reply: &RespValue<'_>| {
             let info = reply.as_text();
             info.is_none_or(|info| !info.contains("cluster_state:fail"))
         };
-        let is_healthy = connection
-            .command(&[b"CLUSTER", b"INFO"], read_health)
-            .await?;
+        let is_healthy = connection.command(&[b"CLUSTER", b"INFO"], read_health);
+        // If the server does not allow `CLUSTER INFO`, it counts as healthy.
+        let is_healthy = is_healthy.await.unwrap_or(true);
         Ok(ClusterReport { ranges, is_healthy })
     }
 
@@ -236,7 +298,7 @@ impl ClusterLinks {
     /// The link to a server that a redirection names. A server that is just receiving its first
     /// slots is not in the map; it gets a link now, which later calls can use. `None` when there
     /// are too many of them.
-    pub(crate) fn link_to(&self, address: &Address) -> Option<Arc<ServerLink>> {
+    fn link_to(&self, address: &Address) -> Option<Arc<ServerLink>> {
         if let Some(link) = self.map.load().links.get(address) {
             return Some(link.clone());
         }
@@ -254,6 +316,16 @@ impl ClusterLinks {
     fn start_link(&self, address: &Address) -> Arc<ServerLink> {
         ServerLink::start(ServerLocator::Address(address.clone()), &self.connector)
     }
+}
+
+/// Parses the reply to `CLUSTER SLOTS`, which has an entry for each range.
+fn parse_ranges(reply: &RespValue<'_>, queried: &Address) -> Option<Vec<SlotRange>> {
+    let entries = reply.as_array()?;
+    if entries.is_empty() || entries.len() > usize::from(SLOTS) {
+        return None;
+    }
+    let ranges = entries.iter().map(|entry| parse_range(entry, queried));
+    ranges.collect()
 }
 
 /// Parses an entry of `CLUSTER SLOTS`: the first slot, the last slot, and the primary as host, port
