@@ -1,7 +1,7 @@
 //! The names of all fields and values of a configuration. A test compares them with
 //! `docs/tollgate.schema.json` and `docs/configuration.md`.
 
-use tollgate::{Consistency, FailurePolicy};
+use tollgate::{Consistency, FailurePolicy, LeakyMode};
 use tollgate_subject::ForwardedBy;
 
 pub(super) const ROOT: &[&str] = &[
@@ -135,21 +135,11 @@ impl Algorithm {
     }
 }
 
-pub(super) const ALIGNS: &[(&str, Align)] =
-    &[("first_hit", Align::FirstHit), ("clock", Align::Clock)];
+/// The values of `align`: whether windows are aligned to the clock.
+pub(super) const ALIGNS: &[(&str, bool)] = &[("first_hit", false), ("clock", true)];
 
-/// The value of `align`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Align {
-    #[default]
-    FirstHit,
-    Clock,
-}
-
-pub(super) const MODES: &[(&str, tollgate::LeakyMode)] = &[
-    ("meter", tollgate::LeakyMode::Meter),
-    ("queue", tollgate::LeakyMode::Queue),
-];
+pub(super) const MODES: &[(&str, LeakyMode)] =
+    &[("meter", LeakyMode::Meter), ("queue", LeakyMode::Queue)];
 
 pub(super) const TIER_CHOICE: &[&str] = &["by", "default"];
 pub(super) const COST: &[&str] = &["by", "default"];

@@ -1,24 +1,16 @@
 //! `tiers`: named sets of numbers, which limits refer to with `tier`.
 
 use super::diagnostic::SourcePosition;
-use super::field::{ConfigField, Expectation};
+use super::field::ConfigField;
 use super::field_map::FieldMap;
 use super::names::TIER;
-use super::values;
+use super::values::{INTEGER, RATE};
 use super::yaml::YamlEntry;
 
 /// The maximum number of tiers. Every limit with a `tier` has one quota per tier, so this bounds
 /// their product.
 const TIERS_MAX: usize = 100;
 const NAME_MAX: usize = 128;
-
-const TIERS: Expectation<'static> = Expectation::value(
-    "expected a mapping, such as { free: { capacity: 100, refill_rate: 10/s } }",
-);
-pub(super) const RATE: Expectation<'static> = Expectation::new("rate", values::RATE);
-
-/// The tiers, in file order.
-pub(super) type TierList<'a> = Vec<Tier<'a>>;
 
 /// A tier. Its numbers are read again for every limit that uses them.
 pub(super) struct Tier<'a> {
@@ -27,16 +19,13 @@ pub(super) struct Tier<'a> {
     pub(super) numbers: FieldMap<'a>,
 }
 
-/// Reads the section `tiers`.
-pub(super) fn read<'a>(field: &ConfigField<'a>) -> Option<TierList<'a>> {
-    let mapping = field.free_mapping(TIERS)?;
-    if mapping.len() > TIERS_MAX {
-        let found = mapping.len();
-        field.error(format_args!(
-            "too many tiers: found {found}, at most {TIERS_MAX} are allowed"
-        ));
-        return None;
-    }
+/// Reads the section `tiers`. The tiers are in file order.
+pub(super) fn read<'a>(field: &ConfigField<'a>) -> Option<Vec<Tier<'a>>> {
+    let mapping = FieldMap::with_free_keys(
+        field,
+        "expected a mapping, such as { free: { capacity: 100, refill_rate: 10/s } }",
+    )?;
+    field.at_most(TIERS_MAX, mapping.len(), "tiers")?;
 
     let tier = |(entry, field): (&'a YamlEntry, ConfigField<'a>)| {
         let name = entry.key.text.as_str();
@@ -48,8 +37,8 @@ pub(super) fn read<'a>(field: &ConfigField<'a>) -> Option<TierList<'a>> {
             );
         }
 
-        let numbers = field.mapping(TIER)?;
-        check_numbers(&field, &numbers);
+        let numbers = FieldMap::new(&field, TIER)?;
+        check_numbers(&numbers);
         Some(Tier {
             name,
             position: entry.position,
@@ -60,11 +49,12 @@ pub(super) fn read<'a>(field: &ConfigField<'a>) -> Option<TierList<'a>> {
 }
 
 /// Reports invalid numbers even if no limit uses the tier.
-fn check_numbers(field: &ConfigField<'_>, numbers: &FieldMap<'_>) {
+fn check_numbers(numbers: &FieldMap<'_>) {
     if numbers.len() == 0 {
-        field.error("the tier is empty; expected capacity and refill_rate, or limit");
+        let message = "the tier is empty; expected capacity and refill_rate, or limit";
+        numbers.field.error(message);
     }
-    numbers.read("capacity", ConfigField::integer);
-    numbers.read("limit", ConfigField::integer);
-    numbers.read("refill_rate", |field| field.read_with(values::rate, RATE));
+    numbers.value("capacity", &INTEGER);
+    numbers.value("limit", &INTEGER);
+    numbers.value("refill_rate", &RATE);
 }
