@@ -15,16 +15,25 @@ use super::field::{BOOLEAN, ConfigField, collect_all, list_and, list_or};
 use super::field_map::FieldMap;
 use super::names::{ALGORITHMS, Algorithm, CONSISTENCIES, COST, LIMIT, ON_STORE_FAILURE};
 use super::tiers::Tier;
+use super::values::{ValueError, ValueKind};
 use super::yaml::YamlValue;
 use crate::limit::{Cost, LimitConfig};
 
 const LIMITS_MAX: usize = 1_000;
-/// The prefix of the names that are reserved for quotas that a request brings along.
-const RESERVED_PREFIX: &str = "override:";
-
 const LIMITS: &str = "expected a list of limits, such as - { name: api, key: [client_ip], \
                       algorithm: sliding_window, limit: 100, window: 1m }";
-const NAME: &str = "expected 1 to 47 letters, digits or any of - _ . : /";
+const NAME: ValueKind<LimitName> = ValueKind::new(
+    "name",
+    "expected 1 to 47 letters, digits or any of - _ . : /",
+    |text| {
+        let name = LimitName::new(text).map_err(|_| ValueError::Unexpected)?;
+        // These names are for quotas that a request brings along.
+        if name.starts_with("override:") {
+            return Err(ValueError::Reason("the prefix `override:` is reserved"));
+        }
+        Ok(name)
+    },
+);
 
 /// The section `defaults`, as far as it concerns limits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,33 +62,21 @@ pub(super) fn read(
     let mut lines = HashMap::new();
     collect_all(field.list(LIMITS)?.iter().map(|item| {
         let mapping = FieldMap::new(item, LIMIT)?;
-        let name = mapping
-            .require("name", NAME)
-            .and_then(|field| read_name(&field, &mut lines));
+        let name = read_name(&mapping, &mut lines);
         read_limit(&mapping, name, defaults, tiers)
     }))
 }
 
 /// Reads the name of a limit, which must be unique. `lines` has the names so far.
-fn read_name<'a>(field: &ConfigField<'a>, lines: &mut HashMap<&'a str, usize>) -> Option<&'a str> {
-    let name = field.string("name", NAME)?;
-    if LimitName::new(name).is_err() {
-        field.invalid("name", NAME);
-        return None;
-    }
-
-    if name.starts_with(RESERVED_PREFIX) {
-        let reason = format_args!("the prefix `{RESERVED_PREFIX}` is reserved");
-        field.invalid("name", reason);
-        return None;
-    }
+fn read_name(mapping: &FieldMap<'_>, lines: &mut HashMap<LimitName, usize>) -> Option<LimitName> {
+    let field = mapping.require("name", NAME.expected)?;
+    let name = field.value(&NAME)?;
 
     if let Some(line) = lines.insert(name, field.position().line) {
         let found = field.quoted();
         field.error(format_args!(
             "duplicate limit name {found}; first used on line {line}"
         ));
-        return None;
     }
     Some(name)
 }
@@ -87,7 +84,7 @@ fn read_name<'a>(field: &ConfigField<'a>, lines: &mut HashMap<&'a str, usize>) -
 /// Reads one limit. Every field is read before the first `?`, so that all errors are reported.
 fn read_limit(
     mapping: &FieldMap<'_>,
-    name: Option<&str>,
+    name: Option<LimitName>,
     defaults: LimitDefaults,
     tiers: &[Tier<'_>],
 ) -> Option<LimitConfig> {
@@ -111,7 +108,7 @@ fn read_limit(
     });
 
     let (quota, tiers) = quotas?;
-    let limit = Limit::new(name?, quota)
+    let limit = Limit::new(name?.as_str(), quota)
         .on_store_failure(on_store_failure.unwrap_or(defaults.on_store_failure))
         .consistency(consistency.unwrap_or(defaults.consistency));
     let limit = if shadow { limit.shadow() } else { limit };
@@ -129,13 +126,8 @@ fn read_limit(
 
 /// Reads the algorithm, and reports the fields that do not apply to it.
 fn read_algorithm(mapping: &FieldMap<'_>) -> Option<Algorithm> {
-    let names_of = |is_listed: &dyn Fn(Algorithm) -> bool| -> Vec<&str> {
-        let listed = ALGORITHMS
-            .iter()
-            .filter(|(_, algorithm)| is_listed(*algorithm));
-        listed.map(|(name, _)| *name).collect()
-    };
-    let expected = format!("expected {}", list_or(&names_of(&|_| true)));
+    let names: Vec<&str> = ALGORITHMS.iter().map(|(name, _)| *name).collect();
+    let expected = format!("expected {}", list_or(&names));
     let algorithm = mapping
         .require("algorithm", &expected)?
         .choice(ALGORITHMS)?;
@@ -143,8 +135,11 @@ fn read_algorithm(mapping: &FieldMap<'_>) -> Option<Algorithm> {
     let own = algorithm.fields();
     let all = ALGORITHMS.iter().flat_map(|(_, other)| other.fields());
     for name in all.filter(|name| !own.contains(name)) {
-        let owners = list_and(&names_of(&|other| other.fields().contains(name)));
-        let (algorithm, own) = (algorithm.name(), list_and(own));
+        let owners = ALGORITHMS
+            .iter()
+            .filter(|(_, other)| other.fields().contains(name));
+        let owners: Vec<&str> = owners.map(|(name, _)| *name).collect();
+        let (owners, own, algorithm) = (list_and(&owners), list_and(own), algorithm.name());
         mapping.reject(
             name,
             format_args!("`{name}` is only for {owners}; {algorithm} takes {own}"),
