@@ -107,6 +107,11 @@ pub(crate) fn read(text: &str) -> Option<IpAddr> {
     Some(address.to_canonical()).filter(|address| !address.is_unspecified())
 }
 
+/// Like [`read`], for the bytes of a header.
+pub(crate) fn read_bytes(text: &[u8]) -> Option<IpAddr> {
+    read(std::str::from_utf8(text).ok()?)
+}
+
 /// The host behind an address: the IPv4 address inside a mapped or NAT64 address, else the address
 /// itself.
 pub(crate) fn host(address: IpAddr) -> IpAddr {
