@@ -9,7 +9,7 @@ use tollgate::Micros;
 
 use super::diagnostic::{Diagnostics, SourcePosition};
 use super::path;
-use super::scalar::Origin;
+use super::scalar::{Origin, ScalarValue};
 use super::values::{DURATION, INTEGER, SIZE, ValueError, ValueKind};
 use super::yaml::{YamlEntry, YamlNode, YamlValue};
 
@@ -97,34 +97,35 @@ impl<'a> ConfigField<'a> {
 
     /// The text of a scalar in quotes, as far as it may be shown.
     pub(super) fn quoted(&self) -> String {
-        match &self.node.value {
-            YamlValue::Scalar(scalar) if !self.is_secret => scalar.quoted(),
+        match self.scalar() {
+            Some(scalar) if !self.is_secret => scalar.quoted(),
             _ => "(not shown)".into(),
         }
     }
 
     /// Whether messages must not repeat the value.
     pub(super) fn is_private(&self) -> bool {
-        self.is_secret
-            || matches!(&self.node.value, YamlValue::Scalar(scalar) if scalar.is_private())
+        self.is_secret || self.scalar().is_some_and(ScalarValue::is_private)
     }
 
     /// Whether the value is a YAML null.
     pub(super) fn is_null(&self) -> bool {
-        matches!(&self.node.value, YamlValue::Scalar(scalar) if scalar.is_null())
+        self.scalar().is_some_and(ScalarValue::is_null)
     }
 
-    pub(super) const fn is_scalar(&self) -> bool {
-        matches!(self.node.value, YamlValue::Scalar(_))
+    /// The scalar. `None` if the value is a list or a mapping.
+    pub(super) const fn scalar(&self) -> Option<&'a ScalarValue> {
+        match &self.node.value {
+            YamlValue::Scalar(scalar) => Some(scalar),
+            _ => None,
+        }
     }
 
     /// A string that is not empty.
     pub(super) fn string(&self, noun: &str, expected: &str) -> Option<&'a str> {
-        match &self.node.value {
-            YamlValue::Scalar(scalar) if scalar.origin == Origin::Failed => None,
-            YamlValue::Scalar(scalar) if !scalar.is_null() && !scalar.value.is_empty() => {
-                Some(&scalar.value)
-            }
+        match self.scalar() {
+            Some(scalar) if scalar.origin == Origin::Failed => None,
+            Some(scalar) if !scalar.is_null() && !scalar.value.is_empty() => Some(&scalar.value),
             _ => {
                 self.invalid(noun, expected);
                 None

@@ -171,7 +171,7 @@ fn read_root(field: &ConfigField<'_>) -> Option<Config> {
     let root = FieldMap::new(field, ROOT)?;
     root.value("version", &VERSION);
 
-    let (defaults, expected_replicas) = root.read("defaults", read_defaults).unwrap_or_default();
+    let defaults = root.read("defaults", read_defaults).unwrap_or_default();
     let tiers = root.read("tiers", tiers::read).unwrap_or_default();
     let limits = limits::read(&root, defaults, &tiers);
     let headers = root.read("headers", monitoring::read_headers);
@@ -183,7 +183,7 @@ fn read_root(field: &ConfigField<'_>) -> Option<Config> {
 
     Some(Config {
         store: store.unwrap_or_default(),
-        expected_replicas: expected_replicas.unwrap_or(NonZeroU32::MIN),
+        expected_replicas: defaults.expected_replicas,
         clients: clients.unwrap_or_default(),
         hashing,
         limits: limits?,
@@ -195,16 +195,17 @@ fn read_root(field: &ConfigField<'_>) -> Option<Config> {
     })
 }
 
-/// Reads the section `defaults`: what limits have by default, and the number of replicas.
-fn read_defaults(field: &ConfigField<'_>) -> Option<(LimitDefaults, Option<NonZeroU32>)> {
+fn read_defaults(field: &ConfigField<'_>) -> Option<LimitDefaults> {
     let mapping = FieldMap::new(field, DEFAULTS)?;
     let replicas = mapping.read("expected_replicas", |field| field.integer_in(1..=10_000));
     let consistency = mapping.read("consistency", |field| field.choice(CONSISTENCIES));
     let on_store_failure = mapping.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE));
 
-    let defaults = LimitDefaults {
+    Some(LimitDefaults {
         consistency: consistency.unwrap_or_default(),
         on_store_failure: on_store_failure.unwrap_or_default(),
-    };
-    Some((defaults, replicas.and_then(NonZeroU32::new)))
+        expected_replicas: replicas
+            .and_then(NonZeroU32::new)
+            .unwrap_or(NonZeroU32::MIN),
+    })
 }

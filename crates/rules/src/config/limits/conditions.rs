@@ -76,7 +76,7 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<Vec<Condition>> {
 }
 
 fn read_condition(field: &ConfigField<'_>, attribute: Attribute) -> Option<Condition> {
-    let items = if field.is_scalar() {
+    let items = if field.scalar().is_some() {
         vec![field.clone()]
     } else {
         field.list(VALUE)?

@@ -12,7 +12,7 @@ const ALTERNATIVES_MAX: usize = 16;
 
 pub(super) fn read(field: &ConfigField<'_>) -> Option<Recipe> {
     // A single attribute without brackets is a common mistake, so the error shows the fix.
-    if field.is_scalar() && !field.is_null() && !field.is_private() {
+    if field.scalar().is_some() && !field.is_null() && !field.is_private() {
         let fix = format_args!("expected a list; write [{}]", field.quoted());
         field.invalid("value", fix);
         return None;

@@ -6,6 +6,7 @@ mod quota;
 mod tier;
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 use tollgate::algorithm::AMOUNT_MAX;
 use tollgate::{Consistency, FailurePolicy, LeakyMode, Limit, LimitName, Quota};
@@ -35,11 +36,22 @@ const NAME: ValueKind<LimitName> = ValueKind::new(
     },
 );
 
-/// The section `defaults`, as far as it concerns limits.
-#[derive(Clone, Copy, Debug, Default)]
+/// The section `defaults`.
+#[derive(Clone, Copy)]
 pub(super) struct LimitDefaults {
     pub(super) consistency: Consistency,
     pub(super) on_store_failure: FailurePolicy,
+    pub(super) expected_replicas: NonZeroU32,
+}
+
+impl Default for LimitDefaults {
+    fn default() -> Self {
+        Self {
+            consistency: Consistency::default(),
+            on_store_failure: FailurePolicy::default(),
+            expected_replicas: NonZeroU32::MIN,
+        }
+    }
 }
 
 /// Reads the section `limits`.
@@ -111,11 +123,13 @@ fn read_limit(
     let limit = Limit::new(name?.as_str(), quota)
         .on_store_failure(on_store_failure.unwrap_or(defaults.on_store_failure))
         .consistency(consistency.unwrap_or(defaults.consistency));
-    let limit = if shadow { limit.shadow() } else { limit };
     let rule = limit.validate().map_err(|error| mapping.field.error(error));
 
     Some(LimitConfig {
-        rule: rule.ok()?,
+        rule: rule
+            .ok()?
+            .with_shadow(shadow)
+            .with_replicas(defaults.expected_replicas),
         conditions: conditions?,
         key: key?,
         optional,
@@ -175,7 +189,7 @@ fn read_consistency(
 
 /// Reads the cost: a number, or the attribute that holds it.
 fn read_cost(field: &ConfigField<'_>, quota: Option<Quota>) -> Option<Cost> {
-    if field.is_scalar() {
+    if field.scalar().is_some() {
         return Some(Cost {
             attribute: None,
             default: read_units(field, 1, quota)?,
