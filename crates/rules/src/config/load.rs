@@ -18,7 +18,7 @@ use super::names::{CONSISTENCIES, DEFAULTS, ON_STORE_FAILURE, ROOT};
 use super::server::{self, ServerLimits};
 use super::store::{self, StoreConfig};
 use super::values::{ValueKind, text_if};
-use super::{tiers, variables, yaml};
+use super::{variables, yaml};
 use crate::limit::LimitConfig;
 
 /// The maximum size of a file, in bytes. A thousand limits with every field take about 300 KiB.
@@ -172,8 +172,7 @@ fn read_root(field: &ConfigField<'_>) -> Option<Config> {
     root.value("version", &VERSION);
 
     let defaults = root.read("defaults", read_defaults).unwrap_or_default();
-    let tiers = root.read("tiers", tiers::read).unwrap_or_default();
-    let limits = limits::read(&root, defaults, &tiers);
+    let limits = limits::read(&root, defaults);
     let headers = root.read("headers", monitoring::read_headers);
     let monitoring = root.read("monitoring", monitoring::read);
     let store = root.read("store", store::read);

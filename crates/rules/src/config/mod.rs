@@ -21,7 +21,6 @@ mod server;
 mod store;
 #[cfg(test)]
 mod tests;
-mod tiers;
 mod values;
 mod variables;
 mod yaml;

@@ -51,16 +51,16 @@ pub(super) enum StoreType {
 pub(super) const DEFAULTS: &[&str] = &["consistency", "on_store_failure", "expected_replicas"];
 
 pub(super) const CONSISTENCIES: &[(&str, Consistency)] = &[
-    (Consistency::Strict.as_str(), Consistency::Strict),
-    (Consistency::Leased.as_str(), Consistency::Leased),
-    (Consistency::Eventual.as_str(), Consistency::Eventual),
-    (Consistency::Local.as_str(), Consistency::Local),
+    ("strict", Consistency::Strict),
+    ("leased", Consistency::Leased),
+    ("eventual", Consistency::Eventual),
+    ("local", Consistency::Local),
 ];
 
 pub(super) const ON_STORE_FAILURE: &[(&str, FailurePolicy)] = &[
-    (FailurePolicy::Allow.as_str(), FailurePolicy::Allow),
-    (FailurePolicy::Deny.as_str(), FailurePolicy::Deny),
-    (FailurePolicy::Local.as_str(), FailurePolicy::Local),
+    ("allow", FailurePolicy::Allow),
+    ("deny", FailurePolicy::Deny),
+    ("local", FailurePolicy::Local),
 ];
 
 pub(super) const CLIENT_IP: &[&str] = &["trusted_proxies", "ipv6_prefix", "header"];

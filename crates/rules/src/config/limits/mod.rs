@@ -1,9 +1,10 @@
-//! `limits`: each limit with its quota, its conditions and its key.
+//! `tiers` and `limits`: each limit with its quota, its conditions and its key.
 
 mod conditions;
 mod key;
 mod quota;
 mod tier;
+mod tiers;
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -11,11 +12,11 @@ use std::num::NonZeroU32;
 use tollgate::algorithm::AMOUNT_MAX;
 use tollgate::{Consistency, FailurePolicy, LeakyMode, Limit, LimitName, Quota};
 
+use self::tiers::Tier;
 use super::clients::ATTRIBUTE;
 use super::field::{BOOLEAN, ConfigField, collect_all, list_and, list_or};
 use super::field_map::FieldMap;
 use super::names::{ALGORITHMS, Algorithm, CONSISTENCIES, COST, LIMIT, ON_STORE_FAILURE};
-use super::tiers::Tier;
 use super::values::{ValueError, ValueKind};
 use super::yaml::YamlValue;
 use crate::limit::{Cost, LimitConfig};
@@ -54,12 +55,9 @@ impl Default for LimitDefaults {
     }
 }
 
-/// Reads the section `limits`.
-pub(super) fn read(
-    root: &FieldMap<'_>,
-    defaults: LimitDefaults,
-    tiers: &[Tier<'_>],
-) -> Option<Vec<LimitConfig>> {
+/// Reads the sections `tiers` and `limits`.
+pub(super) fn read(root: &FieldMap<'_>, defaults: LimitDefaults) -> Option<Vec<LimitConfig>> {
+    let tiers = root.read("tiers", tiers::read).unwrap_or_default();
     let field = root.require("limits", LIMITS)?;
     if let YamlValue::List(nodes) = &field.node.value
         && !(1..=LIMITS_MAX).contains(&nodes.len())
@@ -75,7 +73,7 @@ pub(super) fn read(
     collect_all(field.list(LIMITS)?.iter().map(|item| {
         let mapping = FieldMap::new(item, LIMIT)?;
         let name = read_name(&mapping, &mut lines);
-        read_limit(&mapping, name, defaults, tiers)
+        read_limit(&mapping, name, defaults, &tiers)
     }))
 }
 

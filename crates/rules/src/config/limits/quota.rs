@@ -7,11 +7,11 @@ use tollgate::{
     SlidingLog, SlidingWindow, TokenBucket,
 };
 
+use super::tiers::Tier;
 use crate::config::field::ConfigField;
 use crate::config::field_map::FieldMap;
 use crate::config::names::{ALIGNS, Algorithm, MODES};
 use crate::config::scalar::quoted;
-use crate::config::tiers::Tier;
 use crate::config::values::{CALENDAR, DURATION, INTEGER, RATE, ValueKind};
 
 /// A duration that is valid with every amount.

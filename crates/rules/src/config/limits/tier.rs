@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use tollgate::Quota;
 
 use super::quota::{QuotaReader, tier_field_name};
+use super::tiers::Tier;
 use crate::attribute::Attribute;
 use crate::config::clients::ATTRIBUTE;
 use crate::config::field::{ConfigField, collect_all, list_or, nearest};
 use crate::config::field_map::FieldMap;
 use crate::config::names::{Algorithm, TIER_CHOICE};
-use crate::config::tiers::Tier;
 use crate::limit::Tiers;
 
 /// The most tier names that an error lists.

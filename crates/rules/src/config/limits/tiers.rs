@@ -1,11 +1,11 @@
 //! `tiers`: named sets of numbers, which limits refer to with `tier`.
 
-use super::diagnostic::SourcePosition;
-use super::field::ConfigField;
-use super::field_map::FieldMap;
-use super::names::TIER;
-use super::values::{INTEGER, RATE};
-use super::yaml::YamlEntry;
+use crate::config::diagnostic::SourcePosition;
+use crate::config::field::ConfigField;
+use crate::config::field_map::FieldMap;
+use crate::config::names::TIER;
+use crate::config::values::{INTEGER, RATE};
+use crate::config::yaml::YamlEntry;
 
 /// The maximum number of tiers. Every limit with a `tier` has one quota per tier, so this bounds
 /// their product.
