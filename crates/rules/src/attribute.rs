@@ -8,7 +8,7 @@ pub const ATTRIBUTE_NAME_MAX: usize = 128;
 
 /// The name of a request attribute: `client_ip`, `header:x-api-key`, or a custom name that the
 /// caller supplies.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Attribute {
     name: Box<str>,
     kind: AttributeKind,
@@ -63,13 +63,9 @@ impl Attribute {
 
     /// The name of the header, query parameter or cookie; for all other kinds the full name.
     pub fn field(&self) -> &str {
-        match self.kind {
-            AttributeKind::Header | AttributeKind::Query | AttributeKind::Cookie => self
-                .name
-                .split_once(':')
-                .map_or(&*self.name, |(_, field)| field),
-            _ => &self.name,
-        }
+        self.name
+            .split_once(':')
+            .map_or(&self.name, |(_, field)| field)
     }
 }
 
@@ -77,83 +73,68 @@ impl FromStr for Attribute {
     type Err = AttributeError;
 
     fn from_str(name: &str) -> Result<Self, AttributeError> {
-        let found = || name.chars().take(ATTRIBUTE_NAME_MAX).collect::<String>();
         if name.is_empty() || name.len() > ATTRIBUTE_NAME_MAX {
             return Err(AttributeError::Length { bytes: name.len() });
         }
 
-        if let Some((_, kind)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
-            return Ok(Self {
-                name: name.into(),
-                kind: *kind,
-            });
-        }
-
-        let Some((prefix, field)) = name.split_once(':') else {
-            return custom(name);
+        let kind = match name.split_once(':') {
+            Some((prefix, field)) => prefixed_kind(name, prefix, field)?,
+            None => plain_kind(name)?,
         };
-        let Some((_, kind)) = PREFIXES.iter().find(|(known, _)| *known == prefix) else {
-            return Err(AttributeError::Prefix { found: found() });
-        };
-
-        // Headers and cookies are HTTP tokens. Query parameters may contain any character.
-        let is_token = |c: char| c.is_ascii_graphic() && !"\"(),/:;<=>?@[\\]{}".contains(c);
-        if field.is_empty() || !(field.chars().all(is_token) || *kind == AttributeKind::Query) {
-            return Err(AttributeError::Field { found: found() });
-        }
-
-        let name = if *kind == AttributeKind::Header {
-            name.to_ascii_lowercase()
+        let name = if kind == AttributeKind::Header {
+            name.to_ascii_lowercase().into()
         } else {
-            name.to_owned()
+            name.into()
         };
-        Ok(Self {
-            name: name.into(),
-            kind: *kind,
-        })
+        Ok(Self { name, kind })
     }
 }
 
-/// Parses a name without a colon that is not built in.
-fn custom(name: &str) -> Result<Attribute, AttributeError> {
-    let found = || name.to_owned();
-    let letters_and_digits = |text: &str| {
-        text.chars()
-            .filter(char::is_ascii_alphanumeric)
-            .collect::<String>()
-            .to_ascii_lowercase()
+/// The kind of a name with a colon.
+fn prefixed_kind(name: &str, prefix: &str, field: &str) -> Result<AttributeKind, AttributeError> {
+    let found = name.to_owned();
+    let Some((_, kind)) = PREFIXES.iter().find(|(known, _)| *known == prefix) else {
+        return Err(AttributeError::Prefix { found });
     };
 
-    // `client-ip` or `clientIP` is a typo of a built-in attribute, not a custom one.
-    if let Some((suggestion, _)) = BUILT_IN
-        .iter()
-        .find(|(built_in, _)| letters_and_digits(built_in) == letters_and_digits(name))
-    {
-        return Err(AttributeError::Spelling {
-            found: found(),
-            suggestion,
-        });
+    // Headers and cookies are HTTP tokens. Query parameters may contain any character.
+    let is_token = |c: char| c.is_ascii_graphic() && !"\"(),/:;<=>?@[\\]{}".contains(c);
+    if field.is_empty() || !(field.chars().all(is_token) || *kind == AttributeKind::Query) {
+        return Err(AttributeError::Field { found });
     }
+    Ok(*kind)
+}
 
+/// The kind of a name without a colon.
+fn plain_kind(name: &str) -> Result<AttributeKind, AttributeError> {
+    let found = name.to_owned();
+    let letters_and_digits = |text: &str| {
+        let mut text = text.to_ascii_lowercase();
+        text.retain(|c| c.is_ascii_alphanumeric());
+        text
+    };
     let is_valid = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(is_valid) {
-        return Err(AttributeError::Character { found: found() });
+
+    let wanted = letters_and_digits(name);
+    match BUILT_IN
+        .iter()
+        .find(|(built_in, _)| letters_and_digits(built_in) == wanted)
+    {
+        Some((built_in, kind)) if *built_in == name => Ok(*kind),
+        // `client-ip` or `clientIP` is a typo of a built-in attribute, not a custom one.
+        Some((suggestion, _)) => Err(AttributeError::Spelling { found, suggestion }),
+        None if name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(is_valid) =>
+        {
+            Ok(AttributeKind::Custom)
+        }
+        None => Err(AttributeError::Character { found }),
     }
-    Ok(Attribute {
-        name: name.into(),
-        kind: AttributeKind::Custom,
-    })
 }
 
 impl fmt::Display for Attribute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
-    }
-}
-
-impl fmt::Debug for Attribute {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Attribute({})", self.name)
     }
 }
 

@@ -56,10 +56,6 @@ pub enum AddressError {
 /// # Ok::<(), tollgate_subject::AddressError>(())
 /// ```
 pub fn parse_address(text: &str) -> Result<IpAddr, AddressError> {
-    if let Some(address) = plain_ipv4(text.as_bytes()) {
-        return Ok(IpAddr::V4(address));
-    }
-
     match text.len() {
         0 => Err(AddressError::Empty),
         found if found > ADDRESS_MAX => Err(AddressError::TooLong { found }),
@@ -67,34 +63,6 @@ pub fn parse_address(text: &str) -> Result<IpAddr, AddressError> {
             found: text.to_owned(),
         }),
     }
-}
-
-/// Parses a plain IPv4 address, the most common form, in one pass. `None` for everything else,
-/// valid or not.
-#[inline]
-fn plain_ipv4(text: &[u8]) -> Option<Ipv4Addr> {
-    let (mut address, mut octet, mut digits, mut points) = (0_u32, 0_u32, 0, 0);
-
-    for byte in text {
-        match byte {
-            // A leading zero may mean octal.
-            b'0'..=b'9' if digits == 0 || octet > 0 => {
-                octet = octet * 10 + u32::from(byte - b'0');
-                digits += 1;
-                if octet > 255 {
-                    return None;
-                }
-            }
-            b'.' if digits > 0 && points < 3 => {
-                (address, octet, digits) = (address << 8 | octet, 0, 0);
-                points += 1;
-            }
-            _ => return None,
-        }
-    }
-
-    let address = address << 8 | octet;
-    (points == 3 && digits > 0 && address > 0).then(|| Ipv4Addr::from_bits(address))
 }
 
 /// Parses an address, but keeps a NAT64 address as it is: whether a proxy is trusted depends on
@@ -105,6 +73,11 @@ pub(crate) fn read(text: &str) -> Option<IpAddr> {
         None => bare(text)?,
     };
     Some(address.to_canonical()).filter(|address| !address.is_unspecified())
+}
+
+/// Like [`read`], for the bytes of a header.
+pub(crate) fn read_bytes(text: &[u8]) -> Option<IpAddr> {
+    read(std::str::from_utf8(text).ok()?)
 }
 
 /// The host behind an address: the IPv4 address inside a mapped or NAT64 address, else the address

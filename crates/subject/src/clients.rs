@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::HeaderMap;
 
 use crate::address::host;
-use crate::forwarded::{ForwardedBy, HopAddress};
+use crate::forwarded::ForwardedBy;
 use crate::network::{Network, mask};
 
 /// The maximum number of trusted networks. Each is compared with every hop, so this bounds the work
@@ -126,10 +126,9 @@ impl ClientResolver {
         self.trusted.iter().any(|network| network.contains(peer))
     }
 
-    fn first_untrusted(&self, peer: IpAddr, hops: impl Iterator<Item = HopAddress>) -> IpAddr {
+    fn first_untrusted(&self, peer: IpAddr, hops: impl Iterator<Item = Option<IpAddr>>) -> IpAddr {
         let mut last = peer;
-        for hop in hops {
-            let Some(address) = hop else { break };
+        for address in hops.map_while(|hop| hop) {
             last = address;
             if !self.trusts(address) {
                 break;
@@ -141,7 +140,7 @@ impl ClientResolver {
 
 /// The only hop of a header that must have one value. Two values mean that one may be forged, so
 /// neither is used.
-fn only(mut hops: impl Iterator<Item = HopAddress>) -> HopAddress {
+fn only(mut hops: impl Iterator<Item = Option<IpAddr>>) -> Option<IpAddr> {
     let first = hops.next()?;
     if hops.next().is_some() { None } else { first }
 }

@@ -6,9 +6,7 @@
 
 mod element;
 
-use std::fmt;
 use std::net::IpAddr;
-use std::str::FromStr;
 
 use http::HeaderMap;
 
@@ -34,19 +32,7 @@ pub enum ForwardedBy {
     XRealIp,
 }
 
-/// The error for a header name that is not a supported forwarding header.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown forwarding header {found:?}; expected x-forwarded-for, forwarded or x-real-ip")]
-pub struct UnknownHeaderError {
-    found: String,
-}
-
-/// The address that a proxy wrote. `None` if its entry is not a valid address.
-pub(crate) type HopAddress = Option<IpAddr>;
-
 impl ForwardedBy {
-    const ALL: [Self; 3] = [Self::XForwardedFor, Self::Forwarded, Self::XRealIp];
-
     /// The name of the header, in lower case.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -56,8 +42,9 @@ impl ForwardedBy {
         }
     }
 
-    /// The entries of the proxies, nearest first.
-    pub(crate) fn hops(self, headers: &HeaderMap) -> impl Iterator<Item = HopAddress> {
+    /// The addresses that the proxies wrote, nearest first. `None` if an entry is not a valid
+    /// address.
+    pub(crate) fn hops(self, headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
         self.elements(headers)
             .map(move |element| self.read(element?))
             .take(HOPS_MAX)
@@ -71,9 +58,9 @@ impl ForwardedBy {
         })
     }
 
-    fn read(self, element: &[u8]) -> HopAddress {
+    fn read(self, element: &[u8]) -> Option<IpAddr> {
         match self {
-            Self::XForwardedFor | Self::XRealIp => read_address(element.trim_ascii()),
+            Self::XForwardedFor | Self::XRealIp => address::read_bytes(element.trim_ascii()),
             Self::Forwarded => element::client_address(element),
         }
     }
@@ -84,25 +71,6 @@ impl ForwardedBy {
             Self::Forwarded => element::last_comma(list),
             Self::XRealIp => None,
         }
-    }
-}
-
-impl FromStr for ForwardedBy {
-    type Err = UnknownHeaderError;
-
-    fn from_str(name: &str) -> Result<Self, UnknownHeaderError> {
-        let known = Self::ALL
-            .into_iter()
-            .find(|header| name.eq_ignore_ascii_case(header.as_str()));
-        known.ok_or_else(|| UnknownHeaderError {
-            found: name.chars().take(64).collect(),
-        })
-    }
-}
-
-impl fmt::Display for ForwardedBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
@@ -129,8 +97,4 @@ impl<'a> Iterator for ReverseElements<'a> {
         self.rest = rest.get(..before.len() + comma);
         Some(searched.get(comma + 1..))
     }
-}
-
-fn read_address(text: &[u8]) -> HopAddress {
-    std::str::from_utf8(text).ok().and_then(address::read)
 }

@@ -1,15 +1,14 @@
 //! Glob patterns for paths: `*` matches within a segment, `**` across segments.
 
 mod match_states;
+mod token;
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::path::normalise;
 use match_states::MatchStates;
-
-/// The maximum length of a pattern, in bytes.
-const PATTERN_MAX: usize = 255;
+use token::{PATTERN_MAX, Token};
 
 /// The maximum number of `*` and `**` in a pattern.
 const STARS_MAX: usize = 16;
@@ -94,21 +93,14 @@ pub enum GlobError {
     },
 }
 
-/// An element of a parsed pattern.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token {
-    Byte(u8),
-    /// The slash of `/**`. It may be absent together with the double star after it.
-    OptionalSlash,
-    Star,
-    DoubleStar,
-}
-
 impl Glob {
     /// Creates a pattern for any text.
     pub fn new(text: &str, case: Case) -> Result<Self, GlobError> {
         check_length(text)?;
-        let tokens = tokens(text, case);
+        let tokens = match case {
+            Case::Sensitive => token::parse(text),
+            Case::Insensitive => token::parse(&text.to_ascii_lowercase()),
+        };
 
         let found = tokens
             .iter()
@@ -151,7 +143,10 @@ impl Glob {
     /// Whether the pattern matches the whole text.
     pub fn matches(&self, text: &str) -> bool {
         let (literal, tokens) = self.tokens.split_at(self.literal);
-        let mut bytes = text.bytes().map(|byte| self.fold(byte));
+        let mut bytes = text.bytes().map(|byte| match self.case {
+            Case::Sensitive => byte,
+            Case::Insensitive => byte.to_ascii_lowercase(),
+        });
         if !literal
             .iter()
             .all(|token| bytes.next().map(Token::Byte) == Some(*token))
@@ -183,10 +178,6 @@ impl Glob {
     pub fn as_str(&self) -> &str {
         &self.text
     }
-
-    const fn fold(&self, byte: u8) -> u8 {
-        self.case.fold(byte)
-    }
 }
 
 impl FromStr for Glob {
@@ -203,52 +194,11 @@ impl fmt::Display for Glob {
     }
 }
 
-impl Case {
-    const fn fold(self, byte: u8) -> u8 {
-        match self {
-            Self::Sensitive => byte,
-            Self::Insensitive => byte.to_ascii_lowercase(),
-        }
-    }
-}
-
 const fn check_length(text: &str) -> Result<(), GlobError> {
     match text.len() {
         0 => Err(GlobError::Empty),
         1..=PATTERN_MAX => Ok(()),
         found => Err(GlobError::TooLong { found }),
-    }
-}
-
-/// Parses a pattern. Two stars are never adjacent in the result, so that matching need not follow
-/// chains of them.
-fn tokens(text: &str, case: Case) -> Vec<Token> {
-    let mut tokens = Vec::with_capacity(text.len());
-    for byte in text.bytes() {
-        let token = match (byte, tokens.last()) {
-            (b'*', Some(Token::Star | Token::DoubleStar)) => {
-                tokens.pop();
-                Token::DoubleStar
-            }
-            (b'*', _) => Token::Star,
-            _ => Token::Byte(case.fold(byte)),
-        };
-        tokens.push(token);
-    }
-
-    mark_optional_slashes(&mut tokens);
-    tokens
-}
-
-/// Finds `/**` at the end of a segment, whose slash is optional.
-fn mark_optional_slashes(tokens: &mut [Token]) {
-    for at in 0..tokens.len() {
-        let ends = matches!(tokens.get(at + 2), None | Some(Token::Byte(b'/')));
-        if let Some([slash @ Token::Byte(b'/'), Token::DoubleStar]) = tokens.get_mut(at..at + 2)
-            && ends
-        {
-            *slash = Token::OptionalSlash;
-        }
     }
 }
 

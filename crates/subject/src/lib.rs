@@ -39,7 +39,7 @@ mod path;
 
 pub use address::{AddressError, parse_address};
 pub use clients::{ClientResolver, ClientResolverError};
-pub use forwarded::{ForwardedBy, UnknownHeaderError};
+pub use forwarded::ForwardedBy;
 pub use glob::{Case, Glob, GlobError};
 pub use network::{Network, NetworkError};
 pub use path::normalise;

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use percent_encoding::percent_encode_byte;
+
 /// Normalises a path, so that all its spellings match the same patterns.
 ///
 /// Servers treat many spellings as the same path. A client could evade a limit with any spelling
@@ -36,16 +38,21 @@ use std::borrow::Cow;
 /// assert!(matches!(normalise("/auth/login?user=ann"), Cow::Borrowed("/auth/login")));
 /// ```
 pub fn normalise(path: &str) -> Cow<'_, str> {
-    if is_plainly_normal(path.as_bytes()) {
+    if is_plainly_normal(path) {
         return Cow::Borrowed(path);
     }
 
     let path = without_origin(path);
     let path = path.split(['?', '#']).next().unwrap_or_default();
-    if is_normal(path) {
+    if is_plainly_normal(path) {
+        return Cow::Borrowed(path);
+    }
+
+    let normal = rewrite(path);
+    if normal == path {
         Cow::Borrowed(path)
     } else {
-        Cow::Owned(rewrite(path))
+        Cow::Owned(normal)
     }
 }
 
@@ -65,55 +72,25 @@ fn without_origin(target: &str) -> &str {
         .unwrap_or_default()
 }
 
-fn is_normal(path: &str) -> bool {
-    path == "/"
-        || path
-            .strip_prefix('/')
-            .is_some_and(|rest| rest.split('/').all(is_normal_segment))
-}
-
 /// A fast check that recognises most normal paths: plain segments, none of which starts with a dot.
-fn is_plainly_normal(path: &[u8]) -> bool {
+fn is_plainly_normal(path: &str) -> bool {
     let mut previous = 0;
-    for byte in path {
+    for byte in path.bytes() {
         let is_valid = match previous {
-            0 => *byte == b'/',
-            b'/' => *byte != b'.' && is_plain(*byte),
-            _ => *byte == b'/' || is_plain(*byte),
+            0 => byte == b'/',
+            b'/' => byte != b'.' && is_plain(byte),
+            _ => byte == b'/' || is_plain(byte),
         };
 
         if !is_valid {
             return false;
         }
-        previous = *byte;
+        previous = byte;
     }
-    previous != b'/' && previous != 0
+    path == "/" || (previous != b'/' && previous != 0)
 }
 
-fn is_normal_segment(segment: &str) -> bool {
-    if matches!(segment, "" | "." | "..") {
-        return false;
-    }
-
-    let mut rest = segment.as_bytes();
-    while let [first, after @ ..] = rest {
-        let is_kept_escape =
-            || matches!(escape(rest), Some(byte) if !is_unreserved(byte)) && is_upper_hex(after);
-        rest = match first {
-            b'%' if is_kept_escape() => after.get(2..).unwrap_or_default(),
-            byte if is_plain(*byte) => after,
-            _ => return false,
-        };
-    }
-    true
-}
-
-/// Whether the first two hexadecimal digits are upper case.
-fn is_upper_hex(digits: &[u8]) -> bool {
-    !digits.iter().take(2).any(u8::is_ascii_lowercase)
-}
-
-/// Normalises a path that is not normal.
+/// Normalises a path, segment by segment.
 fn rewrite(path: &str) -> String {
     let mut normal = String::with_capacity(path.len() + 1);
     for segment in path.split(['/', '\\']) {
@@ -155,7 +132,7 @@ fn push_segment(normal: &mut String, segment: &[u8]) {
         if is_unreserved(byte) || (!is_escape && is_plain(byte)) {
             normal.push(char::from(byte));
         } else {
-            push_escape(normal, byte);
+            normal.push_str(percent_encode_byte(byte));
         }
     }
 }
@@ -165,49 +142,28 @@ fn escape(text: &[u8]) -> Option<u8> {
     let [b'%', high, low, ..] = text else {
         return None;
     };
-    Some(digit(*high)? << 4 | digit(*low)?)
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    u8::try_from(digit(*high)? << 4 | digit(*low)?).ok()
 }
 
-fn digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
-    }
+/// Whether a byte means the same whether or not it is percent-encoded.
+const fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-fn push_escape(normal: &mut String, byte: u8) {
-    const DIGITS: [char; 16] = [
-        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F',
-    ];
-    normal.push('%');
-    normal.push(DIGITS[usize::from(byte >> 4)]);
-    normal.push(DIGITS[usize::from(byte & 0xf)]);
-}
-
-/// The characters that mean the same whether or not they are percent-encoded.
-const UNRESERVED: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-/// The other characters that need no percent-encoding in a segment. A semicolon is not among them,
-/// because parameters are removed.
-const SIGNS: &[u8] = b"!$&'()*+,=:@";
-
-fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
-}
-
-/// Whether a byte needs no percent-encoding in a segment. This is a table, because it is looked up
-/// for every byte of every path.
+/// Whether a byte needs no percent-encoding in a segment. A semicolon does, because parameters are
+/// removed. This is a table, because it is looked up for every byte of every path.
 fn is_plain(byte: u8) -> bool {
+    const SIGNS: &[u8] = b"!$&'()*+,=:@";
     const PLAIN: [bool; 256] = {
         let mut plain = [false; 256];
-        let mut at = 0;
-        while at < UNRESERVED.len() {
-            plain[UNRESERVED[at] as usize] = true;
-            at += 1;
+        let mut byte = 0;
+        while byte < 128 {
+            plain[byte as usize] = is_unreserved(byte);
+            byte += 1;
         }
 
-        at = 0;
+        let mut at = 0;
         while at < SIGNS.len() {
             plain[SIGNS[at] as usize] = true;
             at += 1;

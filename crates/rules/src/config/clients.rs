@@ -4,58 +4,61 @@
 use tollgate::KeyHasher;
 use tollgate_subject::{ClientResolver, Network};
 
-use super::HashConfig;
-use super::field::{ConfigField, Expectation, collect_all};
+use super::field::{ConfigField, collect_all};
 use super::field_map::FieldMap;
 use super::names::{CLIENT_IP, FORWARDED_BY};
+use super::values::{ValueError, ValueKind};
 use crate::attribute::Attribute;
 use crate::limit::LimitConfig;
 
-const PROXIES: Expectation<'static> =
-    Expectation::value("expected a list of networks, such as [\"127.0.0.0/8\", \"10.0.0.0/8\"]");
-const NETWORK: Expectation<'static> = Expectation::new(
+const NETWORK: ValueKind<Network> = ValueKind::new(
     "network",
     "expected a network, such as 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1",
+    |text| text.parse().map_err(ValueError::message),
 );
-const HASH_KEYS: Expectation<'static> =
-    Expectation::value("expected a list of attributes, such as [\"header:x-api-key\"]");
-const SECRET: Expectation<'static> = Expectation::new(
+const SECRET: ValueKind<KeyHasher> = ValueKind::new(
     "secret",
     "expected at least 16 bytes, for example from `openssl rand -hex 32`",
+    |text| KeyHasher::new(text.as_bytes()).map_err(|_| ValueError::Unexpected),
 );
-pub(super) const ATTRIBUTE: Expectation<'static> = Expectation::new(
+pub(super) const ATTRIBUTE: ValueKind<Attribute> = ValueKind::new(
     "attribute",
     "expected an attribute, such as client_ip, header:x-api-key or a custom name",
+    |text| text.parse().map_err(ValueError::message),
 );
+
+/// Attributes that are stored and displayed only as keyed hashes.
+#[derive(Clone, Debug)]
+pub struct HashConfig {
+    /// The attributes to hash.
+    pub attributes: Vec<Attribute>,
+    /// The hasher with the configured secret.
+    pub hasher: KeyHasher,
+}
 
 /// Reads the section `client_ip`.
 pub(super) fn read(field: &ConfigField<'_>) -> Option<ClientResolver> {
-    let mapping = field.mapping(CLIENT_IP)?;
-    let trusted = mapping
-        .read("trusted_proxies", read_networks)
-        .unwrap_or_default();
-    let prefix = mapping
-        .read("ipv6_prefix", |field| field.integer_in(1..=128))
-        .and_then(|bits| u8::try_from(bits).ok());
-    let header = mapping
-        .read("header", |field| field.choice(FORWARDED_BY))
-        .unwrap_or_default();
+    let mapping = FieldMap::new(field, CLIENT_IP)?;
+    let trusted = mapping.read("trusted_proxies", |field| {
+        let items =
+            field.list("expected a list of networks, such as [\"127.0.0.0/8\", \"10.0.0.0/8\"]")?;
+        collect_all(items.iter().map(|item| item.value(&NETWORK)))
+    });
+    let prefix = mapping.read("ipv6_prefix", |field| field.integer_in(1..=128));
+    let header = mapping.read("header", |field| field.choice(FORWARDED_BY));
 
-    ClientResolver::new(trusted, prefix.unwrap_or(64), header)
-        .map_err(|error| field.error(error))
-        .ok()
-}
-
-fn read_networks(field: &ConfigField<'_>) -> Option<Vec<Network>> {
-    collect_all(field.list(PROXIES)?.iter().map(|item| item.parse(NETWORK)))
+    ClientResolver::new(
+        trusted.unwrap_or_default(),
+        prefix.unwrap_or(64),
+        header.unwrap_or_default(),
+    )
+    .map_err(|error| field.error(error))
+    .ok()
 }
 
 /// Reads `hash_keys` and `hash_secret`. Each requires the other.
 pub(super) fn read_hashing(root: &FieldMap<'_>, limits: &[LimitConfig]) -> Option<HashConfig> {
-    let (keys, secret) = (
-        root.get("hash_keys"),
-        root.get("hash_secret").map(ConfigField::into_secret),
-    );
+    let (keys, secret) = (root.get("hash_keys"), root.get("hash_secret"));
     match (&keys, &secret) {
         (Some(_), None) => root.missing(
             "hash_secret",
@@ -68,8 +71,8 @@ pub(super) fn read_hashing(root: &FieldMap<'_>, limits: &[LimitConfig]) -> Optio
         _ => {}
     }
 
+    let hasher = secret.and_then(|field| field.into_secret().value(&SECRET));
     let attributes = keys.and_then(|field| read_attributes(&field, limits));
-    let hasher = secret.and_then(|field| read_hasher(&field));
     Some(HashConfig {
         attributes: attributes?,
         hasher: hasher?,
@@ -77,28 +80,17 @@ pub(super) fn read_hashing(root: &FieldMap<'_>, limits: &[LimitConfig]) -> Optio
 }
 
 fn read_attributes(field: &ConfigField<'_>, limits: &[LimitConfig]) -> Option<Vec<Attribute>> {
-    let items = field.list(HASH_KEYS)?;
+    let items = field.list("expected a list of attributes, such as [\"header:x-api-key\"]")?;
     if items.is_empty() {
         field.error("the list is empty; add an attribute, or remove `hash_keys` and `hash_secret`");
     }
-    collect_all(items.iter().map(|item| read_attribute(item, limits)))
-}
 
-fn read_attribute(item: &ConfigField<'_>, limits: &[LimitConfig]) -> Option<Attribute> {
-    let attribute = item.parse(ATTRIBUTE)?;
-    let is_used = limits.iter().any(|limit| {
-        let mut attributes = limit.key.parts.iter().flatten();
-        attributes.any(|part| *part == attribute)
-    });
-    if !is_used {
-        item.note("no limit's key uses this attribute, so hashing it has no effect");
-    }
-    Some(attribute)
-}
-
-fn read_hasher(field: &ConfigField<'_>) -> Option<KeyHasher> {
-    let secret = field.string(SECRET)?;
-    KeyHasher::new(secret.as_bytes())
-        .map_err(|_| field.unexpected(SECRET))
-        .ok()
+    let parts = limits.iter().flat_map(|limit| &limit.key.parts);
+    collect_all(items.iter().map(|item| {
+        let attribute = item.value(&ATTRIBUTE)?;
+        if !parts.clone().any(|part| part.contains(&attribute)) {
+            item.note("no limit's key uses this attribute, so hashing it has no effect");
+        }
+        Some(attribute)
+    }))
 }

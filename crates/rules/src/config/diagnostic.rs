@@ -35,9 +35,15 @@ pub struct ConfigError {
 impl ConfigError {
     /// A single error that concerns no field.
     pub(super) fn new(file: &str, position: SourcePosition, message: impl fmt::Display) -> Self {
-        let diagnostics = Diagnostics::new(file);
-        diagnostics.error(position, "", message);
-        diagnostics.into_error()
+        Self {
+            diagnostics: vec![Diagnostic::new(file, position, "", message)],
+            more: 0,
+        }
+    }
+
+    /// A single error that concerns the whole file.
+    pub(super) fn for_file(file: &str, message: impl fmt::Display) -> Self {
+        Self::new(file, SourcePosition::WHOLE_FILE, message)
     }
 
     /// The reported errors.
@@ -58,23 +64,36 @@ impl std::error::Error for ConfigError {}
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceMap {
     file: String,
-    fields: Vec<(String, SourcePosition)>,
+    /// One for each field, without a message.
+    fields: Vec<Diagnostic>,
 }
 
 impl SourceMap {
     /// Creates an error about a field, with its position if that is known.
     pub fn diagnostic(&self, field: &str, message: impl fmt::Display) -> Diagnostic {
-        let position = self
-            .fields
-            .iter()
-            .find(|(known, _)| known == field)
-            .map(|(_, position)| *position);
+        let known = self.fields.iter().find(|known| known.field == field);
+        let whole_file = || Diagnostic::new(&self.file, SourcePosition::WHOLE_FILE, field, "");
+        Diagnostic {
+            message: one_line(&message.to_string()),
+            ..known.cloned().unwrap_or_else(whole_file)
+        }
+    }
+}
 
-        Diagnostics::new(&self.file).diagnostic(
-            position.unwrap_or(SourcePosition::WHOLE_FILE),
-            field,
-            message,
-        )
+impl Diagnostic {
+    fn new(
+        file: &str,
+        SourcePosition { line, column }: SourcePosition,
+        field: &str,
+        message: impl fmt::Display,
+    ) -> Self {
+        Self {
+            file: file.to_owned(),
+            line,
+            column,
+            field: one_line(field),
+            message: one_line(&message.to_string()),
+        }
     }
 }
 
@@ -106,7 +125,7 @@ impl fmt::Display for ConfigError {
 }
 
 /// A position in a file. Lines and columns count from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct SourcePosition {
     pub(super) line: usize,
     pub(super) column: usize,
@@ -123,8 +142,8 @@ pub(super) struct Diagnostics<'a> {
     file: &'a str,
     errors: RefCell<Vec<Diagnostic>>,
     more: Cell<usize>,
-    notes: RefCell<Vec<(SourcePosition, String)>>,
-    positions: RefCell<Vec<(String, SourcePosition)>>,
+    notes: RefCell<Vec<Diagnostic>>,
+    positions: RefCell<Vec<Diagnostic>>,
 }
 
 impl<'a> Diagnostics<'a> {
@@ -132,7 +151,7 @@ impl<'a> Diagnostics<'a> {
         Self {
             file,
             errors: RefCell::default(),
-            more: Cell::new(0),
+            more: Cell::default(),
             notes: RefCell::default(),
             positions: RefCell::default(),
         }
@@ -146,7 +165,7 @@ impl<'a> Diagnostics<'a> {
             return;
         }
 
-        let diagnostic = self.diagnostic(position, field, message);
+        let diagnostic = Diagnostic::new(self.file, position, field, message);
         let mut errors = self.errors.borrow_mut();
         if !errors.contains(&diagnostic) {
             errors.push(diagnostic);
@@ -162,16 +181,14 @@ impl<'a> Diagnostics<'a> {
     pub(super) fn note(&self, position: SourcePosition, field: &str, message: impl fmt::Display) {
         let mut notes = self.notes.borrow_mut();
         if notes.len() < NOTES_MAX {
-            let note = self.diagnostic(position, field, message).to_string();
-            notes.push((position, note));
+            notes.push(Diagnostic::new(self.file, position, field, message));
         }
     }
 
     /// Records the position of a field that is validated outside this crate.
     pub(super) fn record_position(&self, position: SourcePosition, field: &str) {
-        self.positions
-            .borrow_mut()
-            .push((one_line(field), position));
+        let known = Diagnostic::new(self.file, position, field, "");
+        self.positions.borrow_mut().push(known);
     }
 
     pub(super) fn take_source_map(&self) -> SourceMap {
@@ -188,35 +205,22 @@ impl<'a> Diagnostics<'a> {
 
     /// The notes, in file order.
     pub(super) fn take_notes(&self) -> Vec<String> {
-        let mut notes = self.notes.take();
-        notes.sort_by_key(|(position, _)| *position);
-        notes.into_iter().map(|(_, text)| text).collect()
+        let notes = in_file_order(self.notes.take());
+        notes.iter().map(Diagnostic::to_string).collect()
     }
 
     /// The errors, in file order.
     pub(super) fn into_error(self) -> ConfigError {
-        let mut diagnostics = self.errors.into_inner();
-        diagnostics.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
         ConfigError {
-            diagnostics,
+            diagnostics: in_file_order(self.errors.into_inner()),
             more: self.more.get(),
         }
     }
+}
 
-    fn diagnostic(
-        &self,
-        position: SourcePosition,
-        field: &str,
-        message: impl fmt::Display,
-    ) -> Diagnostic {
-        Diagnostic {
-            file: self.file.to_owned(),
-            line: position.line,
-            column: position.column,
-            field: one_line(field),
-            message: one_line(&message.to_string()),
-        }
-    }
+fn in_file_order(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    diagnostics.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
+    diagnostics
 }
 
 /// Escapes control characters, so that a diagnostic is always one line.

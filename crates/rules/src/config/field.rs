@@ -3,45 +3,23 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::str::FromStr;
 use std::time::Duration;
 
 use tollgate::Micros;
 
 use super::diagnostic::{Diagnostics, SourcePosition};
-use super::field_map::FieldMap;
 use super::path;
 use super::scalar::{Origin, ScalarValue};
-use super::values::{self, ValueError};
-use super::yaml::{YamlNode, YamlValue};
+use super::values::{DURATION, INTEGER, SIZE, ValueError, ValueKind};
+use super::yaml::{YamlEntry, YamlNode, YamlValue};
 
 /// The maximum number of items of any list, and of fields of any mapping.
 const ITEMS_MAX: usize = 1_000;
 
-const BOOLEAN: Expectation<'static> = Expectation::value("expected true or false");
-const DURATION: Expectation<'static> = Expectation::new("duration", values::DURATION);
-const INTEGER: Expectation<'static> = Expectation::new("number", values::INTEGER);
-const SIZE: Expectation<'static> = Expectation::new("size", values::SIZE);
-
-/// The value that a field should have, for error messages.
-#[derive(Clone, Copy)]
-pub(super) struct Expectation<'e> {
-    /// The kind of value, such as `duration`: "invalid duration .."
-    pub(super) noun: &'e str,
-    /// What is expected: "expected a number with a unit, such as 10ms".
-    pub(super) reason: &'e str,
-}
-
-impl<'e> Expectation<'e> {
-    pub(super) const fn new(noun: &'e str, reason: &'e str) -> Self {
-        Self { noun, reason }
-    }
-
-    /// An expectation of a value that has no better noun.
-    pub(super) const fn value(reason: &'e str) -> Self {
-        Self::new("value", reason)
-    }
-}
+pub(super) const BOOLEAN: ValueKind<bool> =
+    ValueKind::new("value", "expected true or false", |text| {
+        text.parse().map_err(|_| ValueError::Unexpected)
+    });
 
 /// A value of the file. The methods that read it return `None` if the value is invalid; they have
 /// reported the error by then.
@@ -94,14 +72,9 @@ impl<'a> ConfigField<'a> {
     /// Reports an invalid value: what was found, and what is expected.
     pub(super) fn invalid(&self, noun: &str, reason: impl fmt::Display) {
         match &self.node.value {
-            YamlValue::Scalar(scalar) if scalar.is_null() => {
-                self.error(format_args!("missing value; {reason}"));
-            }
-            YamlValue::Scalar(_) if self.is_secret => {
-                self.error(format_args!("invalid {noun} (not shown): {reason}"));
-            }
-            YamlValue::Scalar(scalar) => {
-                self.error(format_args!("invalid {noun} {}: {reason}", scalar.quoted()));
+            _ if self.is_null() => self.error(format_args!("missing value; {reason}")),
+            YamlValue::Scalar(_) => {
+                self.error(format_args!("invalid {noun} {}: {reason}", self.quoted()));
             }
             YamlValue::List(nodes) if nodes.is_empty() => {
                 self.error(format_args!("found an empty list; {reason}"));
@@ -111,76 +84,71 @@ impl<'a> ConfigField<'a> {
         }
     }
 
-    /// Reports that the value is not as expected.
-    pub(super) fn unexpected(&self, expected: Expectation<'_>) {
-        self.invalid(expected.noun, expected.reason);
+    /// Reports that there are too many of something. Returns `None` in that case.
+    pub(super) fn at_most(&self, max: usize, found: usize, what: &str) -> Option<()> {
+        if found <= max {
+            return Some(());
+        }
+        self.error(format_args!(
+            "too many {what}: found {found}, at most {max} are allowed"
+        ));
+        None
     }
 
     /// The text of a scalar in quotes, as far as it may be shown.
     pub(super) fn quoted(&self) -> String {
-        match &self.node.value {
-            YamlValue::Scalar(scalar) if !self.is_secret => scalar.quoted(),
+        match self.scalar() {
+            Some(scalar) if !self.is_secret => scalar.quoted(),
             _ => "(not shown)".into(),
         }
     }
 
-    /// Whether the value is a YAML null.
-    pub(super) fn is_null(&self) -> bool {
-        matches!(&self.node.value, YamlValue::Scalar(scalar) if scalar.is_null())
-    }
-
     /// Whether messages must not repeat the value.
     pub(super) fn is_private(&self) -> bool {
-        self.is_secret
-            || matches!(&self.node.value, YamlValue::Scalar(scalar) if scalar.is_private())
+        self.is_secret || self.scalar().is_some_and(ScalarValue::is_private)
+    }
+
+    /// Whether the value is a YAML null.
+    pub(super) fn is_null(&self) -> bool {
+        self.scalar().is_some_and(ScalarValue::is_null)
+    }
+
+    /// The scalar. `None` if the value is a list or a mapping.
+    pub(super) const fn scalar(&self) -> Option<&'a ScalarValue> {
+        match &self.node.value {
+            YamlValue::Scalar(scalar) => Some(scalar),
+            _ => None,
+        }
     }
 
     /// A string that is not empty.
-    pub(super) fn string(&self, expected: Expectation<'_>) -> Option<&'a str> {
-        let text = self.scalar(expected)?;
-        if text.is_empty() {
-            self.unexpected(expected);
-        }
-        Some(text).filter(|text| !text.is_empty())
-    }
-
-    fn scalar(&self, expected: Expectation<'_>) -> Option<&'a str> {
-        match &self.node.value {
-            YamlValue::Scalar(ScalarValue {
-                origin: Origin::Failed,
-                ..
-            }) => None,
-            YamlValue::Scalar(scalar) if !scalar.is_null() => Some(&scalar.value),
+    pub(super) fn string(&self, noun: &str, expected: &str) -> Option<&'a str> {
+        match self.scalar() {
+            Some(scalar) if scalar.origin == Origin::Failed => None,
+            Some(scalar) if !scalar.is_null() && !scalar.value.is_empty() => Some(&scalar.value),
             _ => {
-                self.unexpected(expected);
+                self.invalid(noun, expected);
                 None
             }
         }
     }
 
-    /// A string that a type parses. If the value is private, `expected` replaces the error of the
-    /// type, which may repeat the value.
-    pub(super) fn parse<T: FromStr<Err: fmt::Display>>(
-        &self,
-        expected: Expectation<'_>,
-    ) -> Option<T> {
-        let text = self.string(expected)?;
-        self.parsed(text.parse(), expected)
+    /// A value of this kind.
+    pub(super) fn value<T>(&self, kind: &ValueKind<T>) -> Option<T> {
+        self.parse(self.string(kind.noun, kind.expected)?, kind)
     }
 
-    /// Reports the error of a value that a type has parsed.
-    pub(super) fn parsed<T, E: fmt::Display>(
-        &self,
-        result: Result<T, E>,
-        expected: Expectation<'_>,
-    ) -> Option<T> {
-        result
-            .map_err(|error| {
-                if self.is_private() {
-                    self.unexpected(expected);
-                } else {
-                    self.error(error);
+    /// Parses a text, which is a part of this value.
+    pub(super) fn parse<T>(&self, text: &str, kind: &ValueKind<T>) -> Option<T> {
+        (kind.parse)(text)
+            .map_err(|error| match error {
+                ValueError::Reason(reason) => self.invalid(kind.noun, reason),
+                ValueError::Noun(noun, reason) => self.invalid(noun, reason),
+                ValueError::Suggestion(suggestion) if !self.is_private() => {
+                    self.invalid(kind.noun, suggestion);
                 }
+                ValueError::Message(message) if !self.is_private() => self.error(message),
+                _ => self.invalid(kind.noun, kind.expected),
             })
             .ok()
     }
@@ -189,146 +157,73 @@ impl<'a> ConfigField<'a> {
     pub(super) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> Option<T> {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         let expected = list_or(&names);
-        let text = self.string(Expectation::value(&format!("expected {expected}")))?;
+        let text = self.string("value", &format!("expected {expected}"))?;
 
-        let choice = choices
-            .iter()
-            .find(|(name, _)| *name == text)
-            .map(|(_, choice)| *choice);
-
+        let choice = choices.iter().find(|(name, _)| *name == text);
         if choice.is_none() {
-            let found = self.quoted();
-            match nearest(text, &names).filter(|_| !self.is_private()) {
-                Some(suggestion) => self.error(format_args!(
-                    "unknown value {found}; did you mean `{suggestion}`? Expected {expected}"
-                )),
-                None => self.error(format_args!("unknown value {found}; expected {expected}")),
-            }
+            let suggestion = nearest(text, &names).filter(|_| !self.is_private());
+            self.error(unknown("value", &self.quoted(), suggestion, &expected));
         }
-        choice
+        choice.map(|(_, choice)| *choice)
     }
 
-    pub(super) fn boolean(&self) -> Option<bool> {
-        let text = self.string(BOOLEAN)?;
-        let flag = text.parse().ok();
-        if flag.is_none() {
-            self.unexpected(BOOLEAN);
-        }
-        flag
-    }
-
-    /// A whole number of any size.
-    pub(super) fn integer(&self) -> Option<u64> {
-        self.read_with(values::integer, INTEGER)
-    }
-
-    pub(super) fn integer_in(&self, range: RangeInclusive<u64>) -> Option<u64> {
-        let number = self.integer()?;
-        self.in_range(INTEGER.noun, number, &range, u64::to_string)
+    pub(super) fn integer_in<N: TryFrom<u64>>(&self, range: RangeInclusive<u64>) -> Option<N> {
+        let number = self.value_in(&INTEGER, &range, u64::to_string)?;
+        N::try_from(number).ok()
     }
 
     /// A number of bytes.
-    pub(super) fn bytes_in(&self, range: RangeInclusive<u64>) -> Option<u64> {
-        let size = self.read_with(values::bytes, SIZE)?;
-        self.in_range(SIZE.noun, size, &range, |bound| format!("{bound} bytes"))
-    }
-
-    pub(super) fn duration(&self) -> Option<Duration> {
-        self.read_with(values::duration, DURATION)
+    pub(super) fn bytes_in(&self, range: RangeInclusive<u64>) -> Option<usize> {
+        let bytes = self.value_in(&SIZE, &range, |bound| format!("{bound} bytes"))?;
+        usize::try_from(bytes).ok()
     }
 
     pub(super) fn duration_in(&self, range: RangeInclusive<Duration>) -> Option<Duration> {
-        let duration = self.duration()?;
-        self.in_range(DURATION.noun, duration, &range, |bound| {
-            format_duration(*bound)
+        self.value_in(&DURATION, &range, |bound| {
+            Micros::from_duration_ceil(*bound).map_or_else(String::new, |bound| bound.to_string())
         })
     }
 
-    /// A value that `read` parses.
-    pub(super) fn read_with<T>(
+    fn value_in<T: PartialOrd>(
         &self,
-        read: impl Fn(&str) -> Result<T, ValueError>,
-        expected: Expectation<'_>,
-    ) -> Option<T> {
-        let text = self.string(expected)?;
-
-        read(text.trim())
-            .map_err(|error| match error.suggestion {
-                Some(suggestion) if !self.is_private() => self.invalid(expected.noun, suggestion),
-                _ => self.invalid(expected.noun, error.reason),
-            })
-            .ok()
-    }
-
-    fn in_range<T: PartialOrd>(
-        &self,
-        noun: &str,
-        value: T,
+        kind: &ValueKind<T>,
         range: &RangeInclusive<T>,
         format: impl Fn(&T) -> String,
     ) -> Option<T> {
+        let value = self.value(kind)?;
         if range.contains(&value) {
             return Some(value);
         }
 
         let (min, max) = (format(range.start()), format(range.end()));
-        self.invalid(noun, format_args!("must be between {min} and {max}"));
+        self.invalid(kind.noun, format_args!("must be between {min} and {max}"));
         None
     }
 
     /// The items of a list.
-    pub(super) fn list(&self, expected: Expectation<'_>) -> Option<Vec<ConfigField<'a>>> {
+    pub(super) fn list(&self, expected: &str) -> Option<Vec<ConfigField<'a>>> {
         let YamlValue::List(nodes) = &self.node.value else {
-            self.unexpected(expected);
+            self.invalid("value", expected);
             return None;
         };
+        self.at_most(ITEMS_MAX, nodes.len(), "items")?;
 
-        if nodes.len() > ITEMS_MAX {
-            let found = nodes.len();
-            self.error(format_args!(
-                "too many items: found {found}, at most {ITEMS_MAX} are allowed"
-            ));
-            return None;
-        }
-        Some(self.items(nodes))
-    }
-
-    pub(super) fn items(&self, nodes: &'a [YamlNode]) -> Vec<ConfigField<'a>> {
         let item = |(index, node)| ConfigField {
             node,
             path: path::item(&self.path, index, node),
-            diagnostics: self.diagnostics,
-            is_secret: self.is_secret,
+            ..*self
         };
-        nodes.iter().enumerate().map(item).collect()
+        Some(nodes.iter().enumerate().map(item).collect())
     }
 
-    /// A mapping with these fields. Reports all others.
-    pub(super) fn mapping(&self, known: &'static [&'static str]) -> Option<FieldMap<'a>> {
-        let expected = format!("expected a mapping with the fields {}", list_and(known));
-        let mapping = self
-            .free_mapping(Expectation::value(&expected))?
-            .with_known(known);
-
-        mapping.reject_unknown();
-        Some(mapping)
-    }
-
-    /// A mapping with any keys.
-    pub(super) fn free_mapping(&self, expected: Expectation<'_>) -> Option<FieldMap<'a>> {
+    /// The entries of a mapping.
+    pub(super) fn entries(&self, expected: &str) -> Option<&'a [YamlEntry]> {
         let YamlValue::Mapping(entries) = &self.node.value else {
-            self.unexpected(expected);
+            self.invalid("value", expected);
             return None;
         };
-
-        if entries.len() > ITEMS_MAX {
-            let found = entries.len();
-            self.error(format_args!(
-                "too many fields: found {found}, at most {ITEMS_MAX} are allowed"
-            ));
-            return None;
-        }
-        Some(FieldMap::new(self.clone(), entries))
+        self.at_most(ITEMS_MAX, entries.len(), "fields")?;
+        Some(entries)
     }
 }
 
@@ -337,9 +232,14 @@ pub(super) fn collect_all<T>(values: impl Iterator<Item = Option<T>>) -> Option<
     values.collect::<Vec<_>>().into_iter().collect()
 }
 
-fn format_duration(duration: Duration) -> String {
-    Micros::from_duration_ceil(duration)
-        .map_or_else(|| format!("{duration:?}"), |micros| micros.to_string())
+/// The error for an unknown name, with the name that was probably meant.
+pub(super) fn unknown(what: &str, found: &str, suggestion: Option<&str>, names: &str) -> String {
+    match suggestion {
+        Some(suggestion) => {
+            format!("unknown {what} {found}; did you mean `{suggestion}`? Expected {names}")
+        }
+        None => format!("unknown {what} {found}; expected {names}"),
+    }
 }
 
 /// The name that is most similar to `found`. `None` if no name is similar enough.

@@ -3,51 +3,53 @@
 use std::fmt;
 
 use super::diagnostic::SourcePosition;
-use super::field::{ConfigField, Expectation, list_or, nearest};
+use super::field::{ConfigField, list_and, list_or, nearest, unknown};
 use super::names::RENAMED;
 use super::path;
+use super::values::ValueKind;
 use super::yaml::YamlEntry;
 
 /// A YAML mapping of the file, read by the names of its fields.
 pub(super) struct FieldMap<'a> {
-    field: ConfigField<'a>,
+    /// The mapping itself.
+    pub(super) field: ConfigField<'a>,
     entries: &'a [YamlEntry],
     /// The allowed fields. Empty if the keys are free, as in `tiers`.
     known: &'static [&'static str],
 }
 
 impl<'a> FieldMap<'a> {
-    pub(super) const fn new(field: ConfigField<'a>, entries: &'a [YamlEntry]) -> Self {
-        Self {
-            field,
-            entries,
+    /// Reads a mapping with these fields. Reports all others.
+    pub(super) fn new(field: &ConfigField<'a>, known: &'static [&'static str]) -> Option<Self> {
+        let expected = format!("expected a mapping with the fields {}", list_and(known));
+        let mapping = Self {
+            known,
+            ..Self::with_free_keys(field, &expected)?
+        };
+        mapping.reject_unknown();
+        Some(mapping)
+    }
+
+    /// Reads a mapping with any keys.
+    pub(super) fn with_free_keys(field: &ConfigField<'a>, expected: &str) -> Option<Self> {
+        Some(Self {
+            entries: field.entries(expected)?,
+            field: field.clone(),
             known: &[],
-        }
-    }
-
-    /// Restricts the mapping to these fields.
-    pub(super) const fn with_known(mut self, known: &'static [&'static str]) -> Self {
-        self.known = known;
-        self
-    }
-
-    pub(super) const fn position(&self) -> SourcePosition {
-        self.field.position()
+        })
     }
 
     /// The field with this name. `None` if it is absent.
     pub(super) fn get(&self, name: &str) -> Option<ConfigField<'a>> {
-        self.entries
-            .iter()
-            .find(|entry| entry.key.text == name)
-            .map(|entry| self.value(entry))
+        let entry = self.entries.iter().find(|entry| entry.key.text == name)?;
+        Some(self.value_of(entry))
     }
 
     /// The field with this name. Reports an error if it is absent.
-    pub(super) fn require(&self, name: &str, expected: Expectation<'_>) -> Option<ConfigField<'a>> {
+    pub(super) fn require(&self, name: &str, expected: &str) -> Option<ConfigField<'a>> {
         let field = self.get(name);
         if field.is_none() {
-            self.missing(name, expected.reason);
+            self.missing(name, expected);
         }
         field
     }
@@ -58,12 +60,17 @@ impl<'a> FieldMap<'a> {
         name: &str,
         read: impl FnOnce(&ConfigField<'a>) -> Option<T>,
     ) -> Option<T> {
-        self.get(name).and_then(|field| read(&field))
+        read(&self.get(name)?)
     }
 
-    /// Reports an error about the mapping as a whole.
-    pub(super) fn error(&self, message: impl fmt::Display) {
-        self.field.error(message);
+    /// Reads a field of this kind if it is present.
+    pub(super) fn value<T>(&self, name: &str, kind: &ValueKind<T>) -> Option<T> {
+        self.get(name)?.value(kind)
+    }
+
+    /// Reads a field of this kind, which must be present.
+    pub(super) fn require_value<T>(&self, name: &str, kind: &ValueKind<T>) -> Option<T> {
+        self.require(name, kind.expected)?.value(kind)
     }
 
     /// Reports a missing field at the start of the mapping. If the field is there under a
@@ -77,29 +84,32 @@ impl<'a> FieldMap<'a> {
             return;
         }
 
-        self.field.diagnostics.error(
-            self.position(),
-            &path::field(&self.field.path, name),
+        self.error_at(
+            self.field.position(),
+            name,
             format_args!("missing field `{name}`; {reason}"),
         );
     }
 
     /// Every entry with its value.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'a YamlEntry, ConfigField<'a>)> + '_ {
-        self.entries.iter().map(|entry| (entry, self.value(entry)))
+        self.entries
+            .iter()
+            .map(|entry| (entry, self.value_of(entry)))
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(super) const fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Reports an error at the key of an entry instead of its value.
     pub(super) fn error_at_key(&self, entry: &YamlEntry, message: impl fmt::Display) {
-        self.field.diagnostics.error(
-            entry.position,
-            &path::field(&self.field.path, &entry.key.text),
-            message,
-        );
+        self.error_at(entry.position, &entry.key.text, message);
+    }
+
+    fn error_at(&self, position: SourcePosition, key: &str, message: impl fmt::Display) {
+        let path = path::field(&self.field.path, key);
+        self.field.diagnostics.error(position, &path, message);
     }
 
     /// Reports an error at the key of a field if the field is present.
@@ -110,7 +120,7 @@ impl<'a> FieldMap<'a> {
     }
 
     /// Reports every field that the mapping does not allow.
-    pub(super) fn reject_unknown(&self) {
+    fn reject_unknown(&self) {
         for entry in self.unknown() {
             // Comparing names is slow, so it is skipped once errors are only counted.
             if self.field.diagnostics.is_full() {
@@ -118,21 +128,13 @@ impl<'a> FieldMap<'a> {
                 continue;
             }
 
-            let (key, known) = (path::name(&entry.key.text), list_or(self.known));
-            match (self.successor(entry), self.suggestion(entry)) {
-                (Some(new), _) => {
-                    self.error_at_key(entry, format_args!("{key} was renamed; use `{new}`"));
-                }
-                (None, Some(suggestion)) => self.error_at_key(
-                    entry,
-                    format_args!(
-                        "unknown field {key}; did you mean `{suggestion}`? Expected one of {known}"
-                    ),
-                ),
-                (None, None) => self.error_at_key(
-                    entry,
-                    format_args!("unknown field {key}; expected one of {known}"),
-                ),
+            let key = path::name(&entry.key.text);
+            if let Some(new) = self.successor(entry) {
+                self.error_at_key(entry, format_args!("{key} was renamed; use `{new}`"));
+            } else {
+                let known = format!("one of {}", list_or(self.known));
+                let suggestion = self.suggestion(entry);
+                self.error_at_key(entry, unknown("field", &key, suggestion, &known));
             }
         }
     }
@@ -159,7 +161,7 @@ impl<'a> FieldMap<'a> {
         self.entries.iter().filter(is_unknown)
     }
 
-    fn value(&self, entry: &'a YamlEntry) -> ConfigField<'a> {
+    fn value_of(&self, entry: &'a YamlEntry) -> ConfigField<'a> {
         ConfigField::new(
             &entry.node,
             path::field(&self.field.path, &entry.key.text),

@@ -1,28 +1,62 @@
 //! Loads a configuration from a file, a reader or a text.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::num::NonZeroU32;
 use std::path::Path;
-use std::time::Duration;
 
-use tollgate::Limit;
 use tollgate::headers::EnabledFields;
+use tollgate_subject::ClientResolver;
 
-use super::diagnostic::{ConfigError, Diagnostics, SourcePosition};
-use super::field::{ConfigField, Expectation};
+use super::clients::{self, HashConfig};
+use super::diagnostic::{ConfigError, Diagnostics, SourceMap, SourcePosition};
+use super::field::ConfigField;
 use super::field_map::FieldMap;
 use super::limits::{self, LimitDefaults};
+use super::monitoring::{self, MonitoringConfig};
 use super::names::{CONSISTENCIES, DEFAULTS, ON_STORE_FAILURE, ROOT};
-use super::{Config, clients, monitoring, server, store, tiers, variables, yaml};
-use crate::attribute::Attribute;
-use crate::limit::{LimitConfig, Recipe};
+use super::server::{self, ServerLimits};
+use super::store::{self, StoreConfig};
+use super::values::{ValueKind, text_if};
+use super::{variables, yaml};
+use crate::limit::LimitConfig;
 
 /// The maximum size of a file, in bytes. A thousand limits with every field take about 300 KiB.
 const FILE_MAX: usize = 1 << 20;
-const REPLICAS_MAX: u64 = 10_000;
-const VERSION: Expectation<'static> =
-    Expectation::new("version", "expected 1, the only supported version");
+const VERSION: ValueKind<String> = ValueKind::new(
+    "version",
+    "expected 1, the only supported version",
+    |text| text_if(text == "1", text),
+);
+
+const BUILT_IN: &str = "limits: [{ name: default, key: [client_ip], algorithm: sliding_window, \
+                        limit: 100, window: 1m }]";
+
+/// A validated configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The store that holds the counters.
+    pub store: StoreConfig,
+    /// The number of replicas that share the store.
+    pub expected_replicas: NonZeroU32,
+    /// Determines and groups client addresses.
+    pub clients: ClientResolver,
+    /// The attributes to hash. `None` if none is hashed.
+    pub hashing: Option<HashConfig>,
+    /// The limits, in file order.
+    pub limits: Vec<LimitConfig>,
+    /// The rate limit headers of a response.
+    pub headers: EnabledFields,
+    /// Metrics, alerts and tracing.
+    pub monitoring: MonitoringConfig,
+    /// The resource limits of the server.
+    pub server: ServerLimits,
+    /// Remarks about valid settings that probably do not do what the user expects. Each starts with
+    /// its file, line and column.
+    pub notes: Vec<String>,
+    /// The positions of the store's fields, which are validated again when the store is created.
+    pub source_map: SourceMap,
+}
 
 impl Config {
     /// Parses and validates a configuration. The error holds everything that is wrong with it.
@@ -59,44 +93,32 @@ impl Config {
         });
 
         match config {
-            Some(config) if diagnostics.is_clean() => Ok(Self {
-                notes: diagnostics.take_notes(),
-                source_map: diagnostics.take_source_map(),
-                ..config
-            }),
-            _ if diagnostics.is_clean() => Err(ConfigError::new(
+            Some(config) if diagnostics.is_clean() => Ok(config),
+            _ if diagnostics.is_clean() => Err(ConfigError::for_file(
                 file,
-                SourcePosition::WHOLE_FILE,
                 "the file is empty; `limits` is required",
             )),
             _ => Err(diagnostics.into_error()),
         }
     }
 
-    /// Reads a configuration from a file. A file that is too large is rejected without reading it.
+    /// Reads a configuration from a file.
     pub fn read(
         path: impl AsRef<Path>,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
         let name = path.as_ref().display().to_string();
-        let io_error = |error: std::io::Error| unreadable(&name, &error);
-
-        let file = File::open(&path).map_err(io_error)?;
-        let size = file.metadata().map_err(io_error)?.len();
-        if size > FILE_MAX as u64 {
-            return Err(too_large(&name));
-        }
-
+        let file = File::open(&path).map_err(|error| unreadable(&name, &error))?;
         Self::read_from(file, &name, env)
     }
 
-    /// Reads a configuration from a reader, to its end. `file` is the name that errors show.
+    /// Reads a configuration from a reader, to its end. `file` is the name that errors show. What
+    /// is too large is rejected without reading it to the end.
     pub fn read_from(
         reader: impl Read,
         file: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
-        // Pipes and devices report no size, so reading is bounded as well.
         let mut bytes = Vec::new();
         let read = reader.take(FILE_MAX as u64 + 1).read_to_end(&mut bytes);
         read.map_err(|error| unreadable(file, &error))?;
@@ -111,52 +133,22 @@ impl Config {
 
     /// The configuration that is used without a file: counters in memory, and 100 requests per
     /// minute and client address.
+    #[expect(
+        clippy::missing_panics_doc,
+        reason = "the text is constant, and a test reads it"
+    )]
     pub fn built_in() -> Self {
-        let client_ip: Result<Attribute, _> = "client_ip".parse();
-        let limit = Limit::sliding_window("default", 100, Duration::from_secs(60));
-        let limit = LimitConfig {
-            rule: limit.validate().expect("the built-in limit is valid"),
-            conditions: Vec::new(),
-            key: Recipe {
-                parts: vec![client_ip.into_iter().collect()],
-            },
-            optional: false,
-            tiers: None,
-            cost: None,
-        };
-
-        Self::with_limits(vec![limit])
-    }
-
-    /// A configuration with these limits and defaults for everything else.
-    fn with_limits(limits: Vec<LimitConfig>) -> Self {
-        Self {
-            store: super::StoreConfig::default(),
-            expected_replicas: NonZeroU32::MIN,
-            clients: tollgate_subject::ClientResolver::default(),
-            hashing: None,
-            limits,
-            headers: EnabledFields::default(),
-            monitoring: super::MonitoringConfig::default(),
-            server: super::ServerLimits::default(),
-            notes: Vec::new(),
-            source_map: super::SourceMap::default(),
-        }
+        Self::parse(BUILT_IN, "", &|_| None).expect("the built-in configuration is valid")
     }
 }
 
-fn unreadable(file: &str, error: &std::io::Error) -> ConfigError {
-    ConfigError::new(
-        file,
-        SourcePosition::WHOLE_FILE,
-        format_args!("cannot read the file: {error}"),
-    )
+fn unreadable(file: &str, error: &io::Error) -> ConfigError {
+    ConfigError::for_file(file, format_args!("cannot read the file: {error}"))
 }
 
 fn too_large(file: &str) -> ConfigError {
-    ConfigError::new(
+    ConfigError::for_file(
         file,
-        SourcePosition::WHOLE_FILE,
         format_args!("the file is too large: at most {FILE_MAX} bytes (1 MiB) are allowed"),
     )
 }
@@ -166,11 +158,9 @@ fn not_utf8(file: &str, before: &[u8]) -> ConfigError {
     let before = std::str::from_utf8(before).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-    ConfigError::new(
-        file,
-        SourcePosition { line, column },
-        "invalid UTF-8; save the file in UTF-8",
-    )
+
+    let position = SourcePosition { line, column };
+    ConfigError::new(file, position, "invalid UTF-8; save the file in UTF-8")
 }
 
 /// Reads every section, so that all errors are reported together.
@@ -178,52 +168,43 @@ fn read_root(field: &ConfigField<'_>) -> Option<Config> {
     if field.is_null() {
         return None;
     }
-    let root = field.mapping(ROOT)?;
-    root.read("version", read_version);
+    let root = FieldMap::new(field, ROOT)?;
+    root.value("version", &VERSION);
 
-    let (defaults, expected_replicas) = root.read("defaults", read_defaults).unwrap_or_default();
-    let tiers = root.read("tiers", tiers::read).unwrap_or_default();
-    let limits = limits::read(&root, defaults, &tiers);
-
-    let config = Config {
-        store: root.read("store", store::read).unwrap_or_default(),
-        expected_replicas: expected_replicas.unwrap_or(NonZeroU32::MIN),
-        clients: root.read("client_ip", clients::read).unwrap_or_default(),
-        headers: root
-            .read("headers", monitoring::read_headers)
-            .unwrap_or_default(),
-        monitoring: root
-            .read("monitoring", monitoring::read)
-            .unwrap_or_default(),
-        server: root.read("server", server::read).unwrap_or_default(),
-        ..Config::with_limits(limits)
-    };
+    let defaults = root.read("defaults", read_defaults).unwrap_or_default();
+    let limits = limits::read(&root, defaults);
+    let headers = root.read("headers", monitoring::read_headers);
+    let monitoring = root.read("monitoring", monitoring::read);
+    let store = root.read("store", store::read);
+    let clients = root.read("client_ip", clients::read);
+    let hashing = clients::read_hashing(&root, limits.as_deref().unwrap_or_default());
+    let server = root.read("server", server::read);
 
     Some(Config {
-        hashing: clients::read_hashing(&root, &config.limits),
-        ..config
+        store: store.unwrap_or_default(),
+        expected_replicas: defaults.expected_replicas,
+        clients: clients.unwrap_or_default(),
+        hashing,
+        limits: limits?,
+        headers: headers.unwrap_or_default(),
+        monitoring: monitoring.unwrap_or_default(),
+        server: server.unwrap_or_default(),
+        notes: field.diagnostics.take_notes(),
+        source_map: field.diagnostics.take_source_map(),
     })
 }
 
-fn read_version(field: &ConfigField<'_>) -> Option<()> {
-    if field.string(VERSION)? != "1" {
-        field.unexpected(VERSION);
-    }
-    Some(())
-}
+fn read_defaults(field: &ConfigField<'_>) -> Option<LimitDefaults> {
+    let mapping = FieldMap::new(field, DEFAULTS)?;
+    let replicas = mapping.read("expected_replicas", |field| field.integer_in(1..=10_000));
+    let consistency = mapping.read("consistency", |field| field.choice(CONSISTENCIES));
+    let on_store_failure = mapping.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE));
 
-fn read_defaults<'a>(field: &ConfigField<'a>) -> Option<(LimitDefaults, Option<NonZeroU32>)> {
-    let mapping: FieldMap<'a> = field.mapping(DEFAULTS)?;
-    let replicas = mapping.read("expected_replicas", |field| {
-        field.integer_in(1..=REPLICAS_MAX)
-    });
-    let defaults = LimitDefaults {
-        consistency: mapping.read("consistency", |field| field.choice(CONSISTENCIES)),
-        on_store_failure: mapping.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE)),
-    };
-
-    Some((
-        defaults,
-        replicas.and_then(|replicas| NonZeroU32::new(u32::try_from(replicas).ok()?)),
-    ))
+    Some(LimitDefaults {
+        consistency: consistency.unwrap_or_default(),
+        on_store_failure: on_store_failure.unwrap_or_default(),
+        expected_replicas: replicas
+            .and_then(NonZeroU32::new)
+            .unwrap_or(NonZeroU32::MIN),
+    })
 }

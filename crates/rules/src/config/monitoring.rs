@@ -1,26 +1,52 @@
 //! `headers` and `monitoring`: response headers, metrics, alerts and tracing.
 
+use std::fmt;
 use std::time::Duration;
 
 use tollgate::headers::EnabledFields;
 
-use super::field::{ConfigField, Expectation};
+use super::field::{BOOLEAN, ConfigField};
+use super::field_map::FieldMap;
 use super::names::{ALERTS, HEADERS, MONITORING, TRACING};
-use super::values;
-use super::{MonitoringConfig, TracingConfig};
+use super::values::{RATIO, ValueKind, text_if};
 
-const METRICS_PREFIX_MAX: usize = 64;
-const SAMPLE_RATIO: f64 = 0.01;
-
-const METRICS_PREFIX: Expectation<'static> = Expectation::new(
+const METRICS_PREFIX: ValueKind<String> = ValueKind::new(
     "prefix",
     "expected up to 64 letters, digits and `_`, not starting with a digit, such as tollgate",
+    |text| {
+        let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let starts_well = !text.starts_with(|c: char| c.is_ascii_digit());
+        text_if(
+            text.len() <= 64 && starts_well && text.chars().all(is_valid),
+            text,
+        )
+    },
 );
-const RATIO: Expectation<'static> = Expectation::new("ratio", values::RATIO);
-const COLLECTOR: Expectation<'static> = Expectation::new(
+const COLLECTOR: ValueKind<String> = ValueKind::new(
     "URL",
     "expected http://host:port or https://host:port, such as http://127.0.0.1:4317",
+    |text| {
+        let host = text
+            .strip_prefix("http://")
+            .or_else(|| text.strip_prefix("https://"));
+        let is_valid = |host: &str| !host.is_empty() && !host.contains(char::is_whitespace);
+        text_if(host.is_some_and(is_valid), text)
+    },
 );
+
+/// Metrics, alerts and tracing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MonitoringConfig {
+    /// The prefix of every metric name.
+    pub metrics_prefix: String,
+    /// Warn when this fraction of a limit's requests is denied. `None` disables the warning.
+    pub deny_ratio: Option<f64>,
+    /// Warn when the 99th percentile of the decision latency exceeds this. `None` disables the
+    /// warning.
+    pub latency_p99: Option<Duration>,
+    /// Where to export traces. `None` disables tracing.
+    pub tracing: Option<TracingConfig>,
+}
 
 impl Default for MonitoringConfig {
     fn default() -> Self {
@@ -33,10 +59,27 @@ impl Default for MonitoringConfig {
     }
 }
 
+/// Where to export traces. The URL may contain a password, so `Debug` omits it.
+#[derive(Clone, PartialEq)]
+pub struct TracingConfig {
+    /// The URL of an OTLP collector.
+    pub otlp_endpoint: String,
+    /// The fraction of requests to trace, from 0 to 1.
+    pub sample_ratio: f64,
+}
+
+impl fmt::Debug for TracingConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TracingConfig")
+            .field("sample_ratio", &self.sample_ratio)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Reads the section `headers`. All headers are sent by default.
 pub(super) fn read_headers(field: &ConfigField<'_>) -> Option<EnabledFields> {
-    let mapping = field.mapping(HEADERS)?;
-    let is_sent = |name| mapping.read(name, ConfigField::boolean).unwrap_or(true);
+    let mapping = FieldMap::new(field, HEADERS)?;
+    let is_sent = |name| mapping.value(name, &BOOLEAN).unwrap_or(true);
     Some(EnabledFields {
         ietf: is_sent("ietf"),
         legacy: is_sent("legacy"),
@@ -46,75 +89,42 @@ pub(super) fn read_headers(field: &ConfigField<'_>) -> Option<EnabledFields> {
 
 /// Reads the section `monitoring`.
 pub(super) fn read(field: &ConfigField<'_>) -> Option<MonitoringConfig> {
-    let mapping = field.mapping(MONITORING)?;
-    let default = MonitoringConfig::default();
-    let alerts = mapping.read("alerts", |field| field.mapping(ALERTS));
-    let alerts = alerts.as_ref();
-
-    Some(MonitoringConfig {
-        metrics_prefix: mapping
-            .read("metrics_prefix", read_metrics_prefix)
-            .unwrap_or(default.metrics_prefix),
-        deny_ratio: alerts.and_then(|alerts| alerts.read("deny_ratio", read_deny_ratio)),
-        latency_p99: alerts.and_then(|alerts| alerts.read("latency_p99", read_latency)),
+    let mapping = FieldMap::new(field, MONITORING)?;
+    let mut config = MonitoringConfig {
         tracing: mapping.read("tracing", read_tracing),
-    })
-}
+        ..MonitoringConfig::default()
+    };
 
-fn read_metrics_prefix(field: &ConfigField<'_>) -> Option<String> {
-    let prefix = field.string(METRICS_PREFIX)?;
-    let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
-
-    if prefix.len() > METRICS_PREFIX_MAX
-        || prefix.starts_with(|c: char| c.is_ascii_digit())
-        || !prefix.chars().all(is_valid)
-    {
-        field.unexpected(METRICS_PREFIX);
-        return None;
+    if let Some(prefix) = mapping.value("metrics_prefix", &METRICS_PREFIX) {
+        config.metrics_prefix = prefix;
     }
-    Some(prefix.to_owned())
+    if let Some(alerts) = mapping.read("alerts", |field| FieldMap::new(field, ALERTS)) {
+        config.deny_ratio = alerts.read("deny_ratio", read_deny_ratio);
+        config.latency_p99 = alerts.read("latency_p99", |field| {
+            field.duration_in(Duration::from_micros(1)..=Duration::from_secs(60))
+        });
+    }
+    Some(config)
 }
 
 fn read_deny_ratio(field: &ConfigField<'_>) -> Option<f64> {
-    let ratio = field.read_with(values::ratio, RATIO)?;
+    let ratio = field.value(&RATIO)?;
     if ratio == 0.0 {
         field.invalid(
             RATIO.noun,
             "must be greater than 0; remove the field to disable the warning",
         );
-        return None;
     }
     Some(ratio)
 }
 
-fn read_latency(field: &ConfigField<'_>) -> Option<Duration> {
-    field.duration_in(Duration::from_micros(1)..=Duration::from_secs(60))
-}
-
 fn read_tracing(field: &ConfigField<'_>) -> Option<TracingConfig> {
-    let mapping = field.mapping(TRACING)?;
-    let sample_ratio = mapping
-        .read("sample_ratio", |field| {
-            field.read_with(values::ratio, RATIO)
-        })
-        .unwrap_or(SAMPLE_RATIO);
+    let mapping = FieldMap::new(field, TRACING)?;
+    let sample_ratio = mapping.value("sample_ratio", &RATIO);
+    let endpoint = mapping.require("otlp_endpoint", COLLECTOR.expected)?;
 
-    let otlp_endpoint = mapping.require("otlp_endpoint", COLLECTOR)?.into_secret();
     Some(TracingConfig {
-        otlp_endpoint: read_collector(&otlp_endpoint)?,
-        sample_ratio,
+        otlp_endpoint: endpoint.into_secret().value(&COLLECTOR)?,
+        sample_ratio: sample_ratio.unwrap_or(0.01),
     })
-}
-
-fn read_collector(field: &ConfigField<'_>) -> Option<String> {
-    let url = field.string(COLLECTOR)?;
-    let host = url
-        .strip_prefix("http://")
-        .or_else(|| url.strip_prefix("https://"));
-
-    if host.is_none_or(|host| host.is_empty() || host.contains(char::is_whitespace)) {
-        field.unexpected(COLLECTOR);
-        return None;
-    }
-    Some(url.to_owned())
 }

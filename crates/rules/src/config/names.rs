@@ -1,7 +1,7 @@
 //! The names of all fields and values of a configuration. A test compares them with
 //! `docs/tollgate.schema.json` and `docs/configuration.md`.
 
-use tollgate::{Consistency, FailurePolicy};
+use tollgate::{Consistency, FailurePolicy, LeakyMode};
 use tollgate_subject::ForwardedBy;
 
 pub(super) const ROOT: &[&str] = &[
@@ -51,16 +51,16 @@ pub(super) enum StoreType {
 pub(super) const DEFAULTS: &[&str] = &["consistency", "on_store_failure", "expected_replicas"];
 
 pub(super) const CONSISTENCIES: &[(&str, Consistency)] = &[
-    (Consistency::Strict.as_str(), Consistency::Strict),
-    (Consistency::Leased.as_str(), Consistency::Leased),
-    (Consistency::Eventual.as_str(), Consistency::Eventual),
-    (Consistency::Local.as_str(), Consistency::Local),
+    ("strict", Consistency::Strict),
+    ("leased", Consistency::Leased),
+    ("eventual", Consistency::Eventual),
+    ("local", Consistency::Local),
 ];
 
 pub(super) const ON_STORE_FAILURE: &[(&str, FailurePolicy)] = &[
-    (FailurePolicy::Allow.as_str(), FailurePolicy::Allow),
-    (FailurePolicy::Deny.as_str(), FailurePolicy::Deny),
-    (FailurePolicy::Local.as_str(), FailurePolicy::Local),
+    ("allow", FailurePolicy::Allow),
+    ("deny", FailurePolicy::Deny),
+    ("local", FailurePolicy::Local),
 ];
 
 pub(super) const CLIENT_IP: &[&str] = &["trusted_proxies", "ipv6_prefix", "header"];
@@ -135,21 +135,11 @@ impl Algorithm {
     }
 }
 
-pub(super) const ALIGNS: &[(&str, Align)] =
-    &[("first_hit", Align::FirstHit), ("clock", Align::Clock)];
+/// The values of `align`: whether windows are aligned to the clock.
+pub(super) const ALIGNS: &[(&str, bool)] = &[("first_hit", false), ("clock", true)];
 
-/// The value of `align`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Align {
-    #[default]
-    FirstHit,
-    Clock,
-}
-
-pub(super) const MODES: &[(&str, tollgate::LeakyMode)] = &[
-    ("meter", tollgate::LeakyMode::Meter),
-    ("queue", tollgate::LeakyMode::Queue),
-];
+pub(super) const MODES: &[(&str, LeakyMode)] =
+    &[("meter", LeakyMode::Meter), ("queue", LeakyMode::Queue)];
 
 pub(super) const TIER_CHOICE: &[&str] = &["by", "default"];
 pub(super) const COST: &[&str] = &["by", "default"];

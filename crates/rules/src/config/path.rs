@@ -1,6 +1,8 @@
 //! Paths of fields as errors show them, such as `limits[reports].refill_rate`.
 
-use super::scalar::{ScalarValue, quoted};
+use tollgate::LimitName;
+
+use super::scalar::quoted;
 use super::yaml::{YamlNode, YamlValue};
 
 /// The maximum length of a key that is shown without quotes.
@@ -8,16 +10,11 @@ const PLAIN_MAX: usize = 64;
 
 /// The path of a field of a mapping.
 pub(super) fn field(mapping: &str, key: &str) -> String {
-    let key = if is_plain(key) {
-        key.into()
+    let dot = if mapping.is_empty() { "" } else { "." };
+    if is_plain(key) {
+        format!("{mapping}{dot}{key}")
     } else {
-        quoted(key)
-    };
-
-    if mapping.is_empty() {
-        key
-    } else {
-        format!("{mapping}.{key}")
+        format!("{mapping}{dot}{}", quoted(key))
     }
 }
 
@@ -32,14 +29,9 @@ pub(super) fn name(key: &str) -> String {
 
 /// The path of an item of a list. Limits are identified by their names if those may be shown.
 pub(super) fn item(list: &str, index: usize, node: &YamlNode) -> String {
-    let name = if list == "limits" {
-        node.entry("name")
-    } else {
-        None
-    };
-    match name.map(|entry| &entry.node.value) {
-        Some(YamlValue::Scalar(name)) if is_showable(name) => format!("{list}[{}]", name.text),
-        _ => format!("{list}[{index}]"),
+    match limit_name(node).filter(|_| list == "limits") {
+        Some(name) => format!("{list}[{name}]"),
+        None => format!("{list}[{index}]"),
     }
 }
 
@@ -48,8 +40,15 @@ fn is_plain(key: &str) -> bool {
     !key.is_empty() && key.len() <= PLAIN_MAX && key.chars().all(is_plain)
 }
 
-/// Whether a limit's name may be shown. Called before and after variables are expanded, so it
-/// depends on the text alone.
-fn is_showable(name: &ScalarValue) -> bool {
-    !name.text.contains("${") && tollgate::LimitName::new(&name.text).is_ok()
+/// The name of a limit, if it may be shown. This is used before and after variables are expanded,
+/// so it depends on the text alone. A text with a variable is not a valid name.
+fn limit_name(limit: &YamlNode) -> Option<&str> {
+    let YamlValue::Mapping(entries) = &limit.value else {
+        return None;
+    };
+    let entry = entries.iter().find(|entry| entry.key.text == "name")?;
+    match &entry.node.value {
+        YamlValue::Scalar(name) if LimitName::new(&name.text).is_ok() => Some(&name.text),
+        _ => None,
+    }
 }

@@ -2,13 +2,26 @@
 
 use std::time::Duration;
 
-use super::ServerLimits;
 use super::field::ConfigField;
+use super::field_map::FieldMap;
 use super::names::SERVER;
 
-const CONNECTIONS_BOUND: u64 = 1_000_000;
-const IN_FLIGHT_BOUND: u64 = 1_000_000;
-const BODY_BOUND: u64 = 16 << 20;
+/// The resource limits of the server. They keep one client from exhausting what all clients need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerLimits {
+    /// The maximum number of open connections.
+    pub connections_max: usize,
+    /// The maximum size of a request body, in bytes.
+    pub body_max: usize,
+    /// How long a client may take to send the headers of a request, and again for its body.
+    pub header_timeout: Duration,
+    /// How long a connection may stay open without a request.
+    pub idle_timeout: Duration,
+    /// How long requests in flight may take to finish during shutdown.
+    pub drain_timeout: Duration,
+    /// The maximum number of requests in flight.
+    pub in_flight_max: usize,
+}
 
 impl Default for ServerLimits {
     fn default() -> Self {
@@ -25,36 +38,26 @@ impl Default for ServerLimits {
 
 /// Reads the section `server`.
 pub(super) fn read(field: &ConfigField<'_>) -> Option<ServerLimits> {
-    let mapping = field.mapping(SERVER)?;
-    let default = ServerLimits::default();
-
-    let count = |name, bound| {
-        mapping
-            .read(name, |field| field.integer_in(1..=bound))
-            .map(to_usize)
+    let mapping = FieldMap::new(field, SERVER)?;
+    let count = |name, default| {
+        let count = mapping.read(name, |field| field.integer_in(1..=1_000_000));
+        count.unwrap_or(default)
     };
-    let body_max = mapping
-        .read("body_max", |field| field.bytes_in(1_024..=BODY_BOUND))
-        .map(to_usize);
+    let timeout = |name, min, default| {
+        let range = min..=Duration::from_secs(3_600);
+        let timeout = mapping.read(name, |field| field.duration_in(range));
+        timeout.unwrap_or(default)
+    };
+    let body_max = mapping.read("body_max", |field| field.bytes_in(1_024..=16 << 20));
 
-    let (shortest, longest) = (Duration::from_millis(1), Duration::from_secs(3_600));
-    let timeout = |name| mapping.read(name, |field| field.duration_in(shortest..=longest));
-    let drain_timeout = mapping.read("drain_timeout", |field| {
-        field.duration_in(Duration::ZERO..=longest)
-    });
-
+    let default = ServerLimits::default();
+    let shortest = Duration::from_millis(1);
     Some(ServerLimits {
-        connections_max: count("connections_max", CONNECTIONS_BOUND)
-            .unwrap_or(default.connections_max),
+        connections_max: count("connections_max", default.connections_max),
         body_max: body_max.unwrap_or(default.body_max),
-        header_timeout: timeout("header_timeout").unwrap_or(default.header_timeout),
-        idle_timeout: timeout("idle_timeout").unwrap_or(default.idle_timeout),
-        drain_timeout: drain_timeout.unwrap_or(default.drain_timeout),
-        in_flight_max: count("in_flight_max", IN_FLIGHT_BOUND).unwrap_or(default.in_flight_max),
+        header_timeout: timeout("header_timeout", shortest, default.header_timeout),
+        idle_timeout: timeout("idle_timeout", shortest, default.idle_timeout),
+        drain_timeout: timeout("drain_timeout", Duration::ZERO, default.drain_timeout),
+        in_flight_max: count("in_flight_max", default.in_flight_max),
     })
-}
-
-/// Converts a number that was checked against one of the bounds above, which all fit.
-fn to_usize(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }

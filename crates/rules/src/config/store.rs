@@ -1,35 +1,40 @@
 //! `store`: where counters are kept.
 
+use std::fmt;
 use std::time::Duration;
 
 use tollgate::memory::KEYS_MAX_DEFAULT;
 
-use super::field::{ConfigField, Expectation, collect_all};
+use super::field::{ConfigField, collect_all};
 use super::field_map::FieldMap;
 use super::names::{STORE, STORE_TYPES, StoreType};
-use super::{RedisConfig, RedisTopology, StoreConfig};
+use super::values::{ValueKind, text_if};
 
 const ENDPOINTS_MAX: usize = 100;
-const KEYS_MAX_BOUND: u64 = 1 << 32;
-// The store checks the bounds below again when it is created. Checking them here gives errors with
-// a line.
-const RETRIES_MAX: u64 = 16;
-const PREFIX_MAX: usize = 128;
 
-const ENDPOINT: Expectation<'static> = Expectation::new(
+// The store checks the values below again when it is created. Checking them here gives errors with
+// a line.
+const ENDPOINT: ValueKind<String> = ValueKind::new(
     "endpoint",
     "expected redis://host:port, or rediss://host:port for TLS",
+    |text| {
+        let is_redis = text.starts_with("redis://") || text.starts_with("rediss://");
+        text_if(is_redis, text)
+    },
 );
-const ENDPOINTS: Expectation<'static> =
-    Expectation::value("expected a list of URLs, such as [\"redis://127.0.0.1:6379\"]");
-const MASTER: Expectation<'static> = Expectation::new(
+const MASTER: ValueKind<String> = ValueKind::new(
     "name",
     "expected the name of the group that the Sentinels monitor, such as mymaster",
+    |text| text_if(true, text),
 );
-const PREFIX: Expectation<'static> = Expectation::new(
+const PREFIX: ValueKind<String> = ValueKind::new(
     "prefix",
     "expected up to 128 printable ASCII characters without spaces, `{` and `}`, such as \
      \"tollgate:prod:\"",
+    |text| {
+        let is_valid = |c: char| c.is_ascii_graphic() && c != '{' && c != '}';
+        text_if(text.len() <= 128 && text.chars().all(is_valid), text)
+    },
 );
 
 /// The fields that apply to the Redis stores only.
@@ -41,6 +46,18 @@ const REDIS_ONLY: [&str; 5] = [
     "max_retries",
 ];
 
+/// The store that holds the counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreConfig {
+    /// The memory of this process.
+    Memory {
+        /// The maximum number of counters to keep.
+        keys_max: usize,
+    },
+    /// Redis or Valkey.
+    Redis(RedisConfig),
+}
+
 impl Default for StoreConfig {
     fn default() -> Self {
         Self::Memory {
@@ -49,24 +66,71 @@ impl Default for StoreConfig {
     }
 }
 
+/// How to connect to Redis or Valkey. The endpoints may contain a password, so `Debug` omits them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RedisConfig {
+    /// Whether the endpoints are one server, Sentinels or a cluster.
+    pub topology: RedisTopology,
+    /// The URLs of the servers.
+    pub endpoints: Vec<String>,
+    /// The prefix of every key.
+    pub prefix: String,
+    /// How long a decision may wait for the store.
+    pub timeout: Duration,
+    /// How long connecting to a server may take.
+    pub connect_timeout: Duration,
+    /// How often a call is retried if it certainly was not executed.
+    pub max_retries: u32,
+}
+
+/// The kind of deployment that the endpoints belong to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RedisTopology {
+    /// A single server.
+    Standalone,
+    /// Sentinels, which name the primary.
+    Sentinel {
+        /// The name of the monitored group.
+        master: String,
+    },
+    /// Some members of a cluster.
+    Cluster,
+}
+
+impl fmt::Debug for RedisConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisConfig")
+            .field("topology", &self.topology)
+            .field("endpoints", &self.endpoints.len())
+            .field("prefix", &self.prefix)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Reads the section `store`. The type defaults to memory.
 pub(super) fn read(field: &ConfigField<'_>) -> Option<StoreConfig> {
-    let mapping = field.mapping(STORE)?;
+    let mapping = FieldMap::new(field, STORE)?;
     field.record_position();
 
     let kind = match mapping.get("type") {
         Some(field) => field.choice(STORE_TYPES)?,
         None => StoreType::Memory,
     };
+    if kind != StoreType::Sentinel {
+        mapping.reject(
+            "master",
+            "`master` is only for redis-sentinel; remove it, or set `type: redis-sentinel`",
+        );
+    }
+
     match kind {
-        StoreType::Memory => read_memory(&mapping),
-        StoreType::Redis | StoreType::Sentinel | StoreType::Cluster => {
-            read_redis(&mapping, kind).map(StoreConfig::Redis)
-        }
+        StoreType::Memory => Some(read_memory(&mapping)),
+        _ => read_redis(&mapping, kind).map(StoreConfig::Redis),
     }
 }
 
-fn read_memory(mapping: &FieldMap<'_>) -> Option<StoreConfig> {
+fn read_memory(mapping: &FieldMap<'_>) -> StoreConfig {
     for name in REDIS_ONLY {
         mapping.reject(
             name,
@@ -76,14 +140,10 @@ fn read_memory(mapping: &FieldMap<'_>) -> Option<StoreConfig> {
             ),
         );
     }
-    reject_master(mapping);
 
-    let Some(field) = mapping.get("keys_max") else {
-        return Some(StoreConfig::default());
-    };
-    let keys_max = field.integer_in(1..=KEYS_MAX_BOUND)?;
-    Some(StoreConfig::Memory {
-        keys_max: usize::try_from(keys_max).unwrap_or(usize::MAX),
+    let keys_max = mapping.read("keys_max", |field| field.integer_in(1..=1 << 32));
+    keys_max.map_or_else(StoreConfig::default, |keys_max| StoreConfig::Memory {
+        keys_max,
     })
 }
 
@@ -92,64 +152,43 @@ fn read_redis(mapping: &FieldMap<'_>, kind: StoreType) -> Option<RedisConfig> {
         "keys_max",
         "`keys_max` is only for the memory store; set `maxmemory` on the Redis server instead",
     );
-
     let topology = read_topology(mapping, kind);
     let endpoints = read_endpoints(mapping, kind);
+    let prefix = mapping.value("prefix", &PREFIX);
+    let max_retries = mapping.read("max_retries", |field| field.integer_in(0..=16));
 
     let millis = Duration::from_millis;
-    let timeout = mapping.read("timeout", |field| {
-        field.duration_in(millis(1)..=millis(10_000))
-    });
-    let connect_timeout = mapping.read("connect_timeout", |field| {
-        field.duration_in(millis(10)..=millis(60_000))
-    });
-    let max_retries = mapping.read("max_retries", |field| field.integer_in(0..=RETRIES_MAX));
-
+    let timeout = |name, range, default| {
+        let timeout = mapping.read(name, |field| field.duration_in(range));
+        timeout.unwrap_or(default)
+    };
     Some(RedisConfig {
+        prefix: prefix.unwrap_or_else(|| "tollgate:".into()),
+        timeout: timeout("timeout", millis(1)..=millis(10_000), millis(10)),
+        connect_timeout: timeout("connect_timeout", millis(10)..=millis(60_000), millis(200)),
+        max_retries: max_retries.unwrap_or(1),
         topology: topology?,
         endpoints: endpoints?,
-        prefix: mapping
-            .read("prefix", read_prefix)
-            .unwrap_or_else(|| "tollgate:".into()),
-        timeout: timeout.unwrap_or(millis(10)),
-        connect_timeout: connect_timeout.unwrap_or(millis(200)),
-        max_retries: max_retries
-            .and_then(|retries| u32::try_from(retries).ok())
-            .unwrap_or(1),
     })
 }
 
 fn read_topology(mapping: &FieldMap<'_>, kind: StoreType) -> Option<RedisTopology> {
-    if kind == StoreType::Sentinel {
-        let Some(field) = mapping.get("master") else {
-            mapping.missing(
-                "master",
-                "redis-sentinel requires it, for example `master: mymaster`",
-            );
-            return None;
-        };
-        let master = field.string(MASTER)?.to_owned();
-        return Some(RedisTopology::Sentinel { master });
-    }
-
-    reject_master(mapping);
-    Some(if kind == StoreType::Cluster {
-        RedisTopology::Cluster
-    } else {
-        RedisTopology::Standalone
+    Some(match kind {
+        StoreType::Sentinel => {
+            let required = "redis-sentinel requires it, for example `master: mymaster`";
+            let master = mapping.require("master", required)?.value(&MASTER)?;
+            RedisTopology::Sentinel { master }
+        }
+        StoreType::Cluster => RedisTopology::Cluster,
+        StoreType::Memory | StoreType::Redis => RedisTopology::Standalone,
     })
 }
 
-fn reject_master(mapping: &FieldMap<'_>) {
-    mapping.reject(
-        "master",
-        "`master` is only for redis-sentinel; remove it, or set `type: redis-sentinel`",
-    );
-}
-
 fn read_endpoints(mapping: &FieldMap<'_>, kind: StoreType) -> Option<Vec<String>> {
-    let field = mapping.require("endpoints", ENDPOINTS)?.into_secret();
-    let items = field.list(ENDPOINTS)?;
+    let expected = "expected a list of URLs, such as [\"redis://127.0.0.1:6379\"]";
+    // No error shows a URL, because it may contain a password.
+    let field = mapping.require("endpoints", expected)?.into_secret();
+    let items = field.list(expected)?;
 
     let found = items.len();
     if found == 0 || found > ENDPOINTS_MAX {
@@ -164,31 +203,9 @@ fn read_endpoints(mapping: &FieldMap<'_>, kind: StoreType) -> Option<Vec<String>
         ));
     }
 
-    collect_all(items.iter().map(read_endpoint))
-}
-
-/// Checks the scheme of a URL. The store checks the rest when it is created. Errors do not show the
-/// URL, because it may contain a password.
-fn read_endpoint(field: &ConfigField<'_>) -> Option<String> {
-    let url = field.string(ENDPOINT)?;
-    if ["redis://", "rediss://"]
-        .iter()
-        .any(|scheme| url.starts_with(scheme))
-    {
-        field.record_position();
-        return Some(url.to_owned());
-    }
-
-    field.unexpected(ENDPOINT);
-    None
-}
-
-fn read_prefix(field: &ConfigField<'_>) -> Option<String> {
-    let prefix = field.string(PREFIX)?;
-    let is_valid = |c: char| c.is_ascii_graphic() && c != '{' && c != '}';
-    if prefix.len() > PREFIX_MAX || !prefix.chars().all(is_valid) {
-        field.unexpected(PREFIX);
-        return None;
-    }
-    Some(prefix.to_owned())
+    collect_all(items.iter().map(|item| {
+        // The store parses the rest of the URL.
+        item.record_position();
+        item.value(&ENDPOINT)
+    }))
 }

@@ -115,6 +115,20 @@ fn the_schema_has_the_same_choices() {
     }
 }
 
+/// Decisions and reports call a policy what the file calls it.
+#[test]
+fn the_choices_are_the_names_of_the_library() {
+    for (name, consistency) in CONSISTENCIES {
+        assert_eq!(*name, consistency.as_str());
+    }
+    for (name, policy) in ON_STORE_FAILURE {
+        assert_eq!(*name, policy.as_str());
+    }
+    for (name, header) in FORWARDED_BY {
+        assert_eq!(*name, header.as_str());
+    }
+}
+
 #[test]
 fn the_schema_forbids_the_same_fields_for_each_algorithm() {
     let schema = schema();

@@ -49,46 +49,33 @@ impl VariableExpander<'_> {
 
     fn expand_mapping(&mut self, entries: &mut [YamlEntry], path: &str) {
         let mut lines = HashMap::new();
-        for YamlEntry {
-            key,
-            position,
-            node,
-        } in entries
-        {
-            let path = path::field(path, &key.text);
-            self.check_key(key, *position, &path);
+        for entry in entries {
+            let path = path::field(path, &entry.key.text);
+            let error = |message: &str| self.diagnostics.error(entry.position, &path, message);
 
-            if let Some(line) = lines.insert(key.text.clone(), position.line) {
-                let name = path::name(&key.text);
-                let message = format!("duplicate field {name}; first defined on line {line}");
-                self.diagnostics.error(*position, &path, message);
+            if entry.key.text.contains("${") {
+                error("variables are not allowed in field names; use them in values only");
+            } else if entry.key.is_plain && is_not_string(&entry.key.text) {
+                let found = quoted(&entry.key.text);
+                error(&format!(
+                    "a field name must be a string; write {found} in quotes"
+                ));
             }
-            self.expand_node(node, &path);
-        }
-    }
 
-    fn check_key(&self, key: &ScalarValue, position: SourcePosition, path: &str) {
-        if key.text.contains("${") {
-            let message = "variables are not allowed in field names; use them in values only";
-            self.diagnostics.error(position, path, message);
-        } else if key.is_plain && is_not_string(&key.text) {
-            let found = quoted(&key.text);
-            let message = format!("a field name must be a string; write {found} in quotes");
-            self.diagnostics.error(position, path, message);
+            let line = entry.position.line;
+            if let Some(line) = lines.insert(entry.key.text.clone(), line) {
+                let name = path::name(&entry.key.text);
+                error(&format!(
+                    "duplicate field {name}; first defined on line {line}"
+                ));
+            }
+            self.expand_node(&mut entry.node, &path);
         }
     }
 
     fn expand_scalar(&mut self, scalar: &mut ScalarValue, position: SourcePosition, path: &str) {
         match self.expand_text(&scalar.text) {
-            Ok(ExpandedText {
-                value,
-                from_environment,
-            }) => {
-                scalar.value = value;
-                if from_environment {
-                    scalar.origin = Origin::Environment;
-                }
-            }
+            Ok((value, origin)) => (scalar.value, scalar.origin) = (value, origin),
             Err(message) => {
                 self.diagnostics.error(position, path, message);
                 scalar.origin = Origin::Failed;
@@ -96,16 +83,14 @@ impl VariableExpander<'_> {
         }
     }
 
-    fn expand_text(&mut self, text: &str) -> Result<ExpandedText, String> {
-        let (mut value, mut rest, mut from_environment) = (String::new(), text, false);
+    /// Expands the variables in a text. Returns the value, and where it comes from.
+    fn expand_text(&mut self, text: &str) -> Result<(String, Origin), String> {
+        let (mut value, mut rest, mut origin) = (String::new(), text, Origin::File);
 
-        while let Some(dollar) = rest.find("${") {
-            let (before, after) = (&rest[..dollar], &rest[dollar + 2..]);
-
+        while let Some((before, after)) = rest.split_once("${") {
             // `$${` is an escaped `${`.
             if let Some(before) = before.strip_suffix('$') {
-                value.push_str(before);
-                value.push_str("${");
+                value = value + before + "${";
                 rest = after;
                 continue;
             }
@@ -118,16 +103,10 @@ impl VariableExpander<'_> {
                 format!("variables too long: at most {VARIABLES_MAX} bytes in total are allowed")
             })?;
 
-            value.push_str(before);
-            value.push_str(&variable);
-            (rest, from_environment) = (after, true);
+            value = value + before + &variable;
+            (rest, origin) = (after, Origin::Environment);
         }
-
-        value.push_str(rest);
-        Ok(ExpandedText {
-            value,
-            from_environment,
-        })
+        Ok((value + rest, origin))
     }
 
     /// The value of `NAME` or `NAME:-default`. As in a shell, the default also replaces an empty
@@ -154,16 +133,11 @@ impl VariableExpander<'_> {
     }
 }
 
-/// A text with its variables expanded.
-struct ExpandedText {
-    value: String,
-    /// Whether the text contained at least one variable.
-    from_environment: bool,
-}
-
 fn is_variable_name(name: &str) -> bool {
     let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(is_valid)
+    name.chars().all(is_valid)
+        && !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// Whether YAML reads an unquoted key as a null, a boolean or a number instead of a string.

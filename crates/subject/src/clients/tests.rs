@@ -74,26 +74,15 @@ fn new_checks_its_bounds() {
 }
 
 #[test]
-fn headers_parse_from_their_names() {
+fn headers_have_valid_names() {
     for header in [
         ForwardedBy::XForwardedFor,
         ForwardedBy::Forwarded,
         ForwardedBy::XRealIp,
     ] {
-        assert_eq!(header.as_str().parse(), Ok(header));
-        assert_eq!(header.to_string().to_uppercase().parse(), Ok(header));
+        // Panics if the name is not valid, or not in lower case.
+        http::HeaderName::from_static(header.as_str());
     }
-
-    let error = "x-forwarded"
-        .parse::<ForwardedBy>()
-        .unwrap_err()
-        .to_string();
-
-    assert_eq!(
-        error,
-        "unknown forwarding header \"x-forwarded\"; \
-         expected x-forwarded-for, forwarded or x-real-ip"
-    );
 }
 
 proptest! {

@@ -1,6 +1,9 @@
 //! Parses the elements of a `Forwarded` list (RFC 7239): `for="[2001:db8::1]:443";proto=https`.
 
-use super::{HopAddress, read_address};
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use crate::address;
 
 /// The position of the last comma outside quotes, after which the last element starts.
 ///
@@ -22,7 +25,7 @@ pub(super) fn last_comma(list: &[u8]) -> Option<usize> {
 
 /// The address in the `for` parameter. `None` if it is `unknown` or an obfuscated name (`_hidden`),
 /// if there is not exactly one such parameter, or if any part of the element is malformed.
-pub(super) fn client_address(element: &[u8]) -> HopAddress {
+pub(super) fn client_address(element: &[u8]) -> Option<IpAddr> {
     let mut rest = element.trim_ascii();
     let mut client = None;
 
@@ -38,7 +41,7 @@ pub(super) fn client_address(element: &[u8]) -> HopAddress {
         }
     }
 
-    parse_node(&client?.text())
+    parse_node(&client?)
 }
 
 /// Whether a quote is escaped. In a complete element, an opening quote follows an equals sign, and
@@ -49,7 +52,7 @@ fn is_escaped(list: &[u8], quote: usize) -> bool {
 }
 
 /// The name and value of a parameter.
-type Parameter<'a> = (&'a [u8], ParameterValue<'a>);
+type Parameter<'a> = (&'a [u8], Cow<'a, [u8]>);
 
 /// Parses the next parameter. Returns it, or `None` for an empty parameter, and the remaining text.
 fn parameter(text: &[u8]) -> Option<(Option<Parameter<'_>>, &[u8])> {
@@ -58,42 +61,24 @@ fn parameter(text: &[u8]) -> Option<(Option<Parameter<'_>>, &[u8])> {
     }
 
     let (name, after) = cut_before(text, |byte| !is_token(byte));
-    let (value, after) = ParameterValue::parse(after.strip_prefix(b"=")?)?;
+    let (value, after) = value(after.strip_prefix(b"=")?)?;
 
     let after = after.trim_ascii_start();
     let is_complete = !name.is_empty() && (after.is_empty() || after.starts_with(b";"));
     is_complete.then_some((Some((name, value)), after))
 }
 
-/// The value of a parameter.
-#[derive(Clone, Copy)]
-enum ParameterValue<'a> {
-    /// A value without quotes.
-    Plain(&'a [u8]),
-    /// The text between the quotes, with its backslashes.
-    Quoted(&'a [u8]),
-}
-
-impl<'a> ParameterValue<'a> {
-    /// Parses the value at the start of a text, and returns it with the remaining text. Addresses
-    /// with colons and brackets should be quoted, but some proxies do not quote them. They are
-    /// accepted, because they are unambiguous.
-    fn parse(text: &'a [u8]) -> Option<(Self, &'a [u8])> {
-        if let Some(inside) = text.strip_prefix(b"\"") {
-            let end = closing_quote(inside)?;
-            return Some((Self::Quoted(inside.get(..end)?), inside.get(end + 1..)?));
-        }
-        let (value, after) = cut_before(text, |byte| !is_token(byte) && !b":[]".contains(&byte));
-        (!value.is_empty()).then_some((Self::Plain(value), after))
+/// Parses the value at the start of a text, and returns it without quotes and escapes, with the
+/// remaining text. Addresses with colons and brackets should be quoted, but some proxies do not
+/// quote them. They are accepted, because they are unambiguous.
+fn value(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
+    if let Some(inside) = text.strip_prefix(b"\"") {
+        let end = closing_quote(inside)?;
+        return Some((unescape(inside.get(..end)?).into(), inside.get(end + 1..)?));
     }
 
-    /// The value without escapes.
-    fn text(self) -> Vec<u8> {
-        match self {
-            Self::Plain(text) => text.to_vec(),
-            Self::Quoted(text) => unescape(text),
-        }
-    }
+    let (value, after) = cut_before(text, |byte| !is_token(byte) && !b":[]".contains(&byte));
+    (!value.is_empty()).then_some((value.into(), after))
 }
 
 fn closing_quote(text: &[u8]) -> Option<usize> {
@@ -116,7 +101,7 @@ fn unescape(text: &[u8]) -> Vec<u8> {
 
 /// Parses a node: an address with an optional port. Here, unlike elsewhere, the port may be an
 /// obfuscated name such as `_port`.
-fn parse_node(node: &[u8]) -> HopAddress {
+fn parse_node(node: &[u8]) -> Option<IpAddr> {
     let hidden_port = node.windows(2).position(|pair| pair == b":_");
     let (address, port) = node.split_at(hidden_port.unwrap_or(node.len()));
     let is_complete = port
@@ -124,7 +109,7 @@ fn parse_node(node: &[u8]) -> HopAddress {
         .skip(2)
         .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte));
     let is_bare = port.is_empty() || address.ends_with(b"]") || !address.contains(&b':');
-    read_address(address).filter(|_| is_complete && is_bare && port != b":_")
+    address::read_bytes(address).filter(|_| is_complete && is_bare && port != b":_")
 }
 
 /// Splits a text before the first byte for which `is_end` holds.

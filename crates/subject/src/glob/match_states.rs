@@ -4,7 +4,7 @@
 //! Each byte of the text advances all positions together. A position is in the set or not, however
 //! many ways lead to it. That is why matching takes linear time and never backtracks.
 
-use super::{PATTERN_MAX, Token};
+use super::token::{PATTERN_MAX, Token};
 
 const WORD_BITS: usize = 64;
 /// One bit for each token, and one for the end of the pattern.

@@ -2,36 +2,24 @@
 
 use crate::attribute::Attribute;
 use crate::config::clients::ATTRIBUTE;
-use crate::config::field::{ConfigField, Expectation, collect_all};
-use crate::config::yaml::YamlValue;
+use crate::config::field::{ConfigField, collect_all};
 use crate::limit::Recipe;
 
-pub(super) const KEY: Expectation<'static> = Expectation::value(
-    "expected a list of attributes, such as [client_ip], or [] for one counter for all requests",
-);
+pub(super) const KEY: &str =
+    "expected a list of attributes, such as [client_ip], or [] for one counter for all requests";
 const PARTS_MAX: usize = 16;
 const ALTERNATIVES_MAX: usize = 16;
 
 pub(super) fn read(field: &ConfigField<'_>) -> Option<Recipe> {
     // A single attribute without brackets is a common mistake, so the error shows the fix.
-    if let YamlValue::Scalar(scalar) = &field.node.value
-        && !scalar.is_null()
-        && !scalar.is_private()
-    {
-        let fix = format_args!("expected a list; write [{}]", scalar.quoted());
-        field.invalid(KEY.noun, fix);
+    if field.scalar().is_some() && !field.is_null() && !field.is_private() {
+        let fix = format_args!("expected a list; write [{}]", field.quoted());
+        field.invalid("value", fix);
         return None;
     }
 
     let items = field.list(KEY)?;
-    if items.len() > PARTS_MAX {
-        let found = items.len();
-        field.error(format_args!(
-            "too many key parts: found {found}, at most {PARTS_MAX} are allowed"
-        ));
-        return None;
-    }
-
+    field.at_most(PARTS_MAX, items.len(), "key parts")?;
     Some(Recipe {
         parts: collect_all(items.iter().map(read_part))?,
     })
@@ -39,13 +27,14 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<Recipe> {
 
 /// Reads one part of the key: an attribute, or alternatives such as `header:x-api-key | client_ip`.
 fn read_part(field: &ConfigField<'_>) -> Option<Vec<Attribute>> {
-    let text = field.string(ATTRIBUTE)?;
+    let text = field.string(ATTRIBUTE.noun, ATTRIBUTE.expected)?;
     if text.split('|').count() > ALTERNATIVES_MAX {
         field.error(format_args!(
             "too many alternatives: at most {ALTERNATIVES_MAX} are allowed"
         ));
         return None;
     }
-    let attribute = |name: &str| field.parsed(name.trim().parse(), ATTRIBUTE);
+
+    let attribute = |name: &str| field.parse(name.trim(), &ATTRIBUTE);
     collect_all(text.split('|').map(attribute))
 }

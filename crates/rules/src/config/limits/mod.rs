@@ -1,104 +1,92 @@
-//! `limits`: each limit with its quota, its conditions and its key.
+//! `tiers` and `limits`: each limit with its quota, its conditions and its key.
 
 mod conditions;
 mod key;
 mod quota;
 mod tier;
+mod tiers;
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
-use tollgate::{Consistency, FailurePolicy, Limit, LimitName, Quota};
+use tollgate::algorithm::AMOUNT_MAX;
+use tollgate::{Consistency, FailurePolicy, LeakyMode, Limit, LimitName, Quota};
 
+use self::tiers::Tier;
 use super::clients::ATTRIBUTE;
-use super::field::{ConfigField, Expectation, list_and, list_or};
+use super::field::{BOOLEAN, ConfigField, collect_all, list_and, list_or};
 use super::field_map::FieldMap;
 use super::names::{ALGORITHMS, Algorithm, CONSISTENCIES, COST, LIMIT, ON_STORE_FAILURE};
-use super::tiers::Tier;
+use super::values::{ValueError, ValueKind};
 use super::yaml::YamlValue;
 use crate::limit::{Cost, LimitConfig};
 
 const LIMITS_MAX: usize = 1_000;
-/// The largest limit, capacity and cost: 2^53, up to which a double is exact.
-const NUMBER_MAX: u64 = 1 << 53;
-/// The prefix of the names that are reserved for quotas that a request brings along.
-const RESERVED_PREFIX: &str = "override:";
-
-const LIMITS: Expectation<'static> = Expectation::value(
-    "expected a list of limits, such as - { name: api, key: [client_ip], algorithm: \
-     sliding_window, limit: 100, window: 1m }",
-);
-const NAME: Expectation<'static> = Expectation::new(
+const LIMITS: &str = "expected a list of limits, such as - { name: api, key: [client_ip], \
+                      algorithm: sliding_window, limit: 100, window: 1m }";
+const NAME: ValueKind<LimitName> = ValueKind::new(
     "name",
     "expected 1 to 47 letters, digits or any of - _ . : /",
+    |text| {
+        let name = LimitName::new(text).map_err(|_| ValueError::Unexpected)?;
+        // These names are for quotas that a request brings along.
+        if name.starts_with("override:") {
+            return Err(ValueError::Reason("the prefix `override:` is reserved"));
+        }
+        Ok(name)
+    },
 );
 
-/// The section `defaults`, as far as it concerns limits.
-#[derive(Clone, Copy, Debug, Default)]
+/// The section `defaults`.
+#[derive(Clone, Copy)]
 pub(super) struct LimitDefaults {
-    pub(super) consistency: Option<Consistency>,
-    pub(super) on_store_failure: Option<FailurePolicy>,
+    pub(super) consistency: Consistency,
+    pub(super) on_store_failure: FailurePolicy,
+    pub(super) expected_replicas: NonZeroU32,
 }
 
-/// Reads the section `limits`. Invalid limits are reported and left out.
-pub(super) fn read(
-    root: &FieldMap<'_>,
-    defaults: LimitDefaults,
-    tiers: &[Tier<'_>],
-) -> Vec<LimitConfig> {
-    let Some(field) = root.require("limits", LIMITS) else {
-        return Vec::new();
-    };
-    let YamlValue::List(nodes) = &field.node.value else {
-        field.unexpected(LIMITS);
-        return Vec::new();
-    };
-    if nodes.is_empty() || nodes.len() > LIMITS_MAX {
+impl Default for LimitDefaults {
+    fn default() -> Self {
+        Self {
+            consistency: Consistency::default(),
+            on_store_failure: FailurePolicy::default(),
+            expected_replicas: NonZeroU32::MIN,
+        }
+    }
+}
+
+/// Reads the sections `tiers` and `limits`.
+pub(super) fn read(root: &FieldMap<'_>, defaults: LimitDefaults) -> Option<Vec<LimitConfig>> {
+    let tiers = root.read("tiers", tiers::read).unwrap_or_default();
+    let field = root.require("limits", LIMITS)?;
+    if let YamlValue::List(nodes) = &field.node.value
+        && !(1..=LIMITS_MAX).contains(&nodes.len())
+    {
         let found = nodes.len();
         field.error(format_args!(
             "expected 1 to {LIMITS_MAX} limits, found {found}"
         ));
-        return Vec::new();
+        return None;
     }
 
     let mut lines = HashMap::new();
-    let mut limits = Vec::new();
-    for item in field.items(nodes) {
-        let Some(mapping) = item.mapping(LIMIT) else {
-            continue;
-        };
-        let name = mapping
-            .require("name", NAME)
-            .and_then(|field| read_name(&field, &mut lines));
-        limits.extend(read_limit(&mapping, name, defaults, tiers));
-    }
-
-    // An invalid limit has been reported. If that ever fails, the limit must not vanish silently.
-    if limits.len() < nodes.len() && field.diagnostics.is_clean() {
-        field.error("a limit cannot be read; please report this as a bug in Tollgate");
-    }
-    limits
+    collect_all(field.list(LIMITS)?.iter().map(|item| {
+        let mapping = FieldMap::new(item, LIMIT)?;
+        let name = read_name(&mapping, &mut lines);
+        read_limit(&mapping, name, defaults, &tiers)
+    }))
 }
 
 /// Reads the name of a limit, which must be unique. `lines` has the names so far.
-fn read_name<'a>(field: &ConfigField<'a>, lines: &mut HashMap<&'a str, usize>) -> Option<&'a str> {
-    let name = field.string(NAME)?;
-    if LimitName::new(name).is_err() {
-        field.unexpected(NAME);
-        return None;
-    }
-
-    if name.starts_with(RESERVED_PREFIX) {
-        let reason = format_args!("the prefix `{RESERVED_PREFIX}` is reserved");
-        field.invalid(NAME.noun, reason);
-        return None;
-    }
+fn read_name(mapping: &FieldMap<'_>, lines: &mut HashMap<LimitName, usize>) -> Option<LimitName> {
+    let field = mapping.require("name", NAME.expected)?;
+    let name = field.value(&NAME)?;
 
     if let Some(line) = lines.insert(name, field.position().line) {
         let found = field.quoted();
         field.error(format_args!(
             "duplicate limit name {found}; first used on line {line}"
         ));
-        return None;
     }
     Some(name)
 }
@@ -106,36 +94,44 @@ fn read_name<'a>(field: &ConfigField<'a>, lines: &mut HashMap<&'a str, usize>) -
 /// Reads one limit. Every field is read before the first `?`, so that all errors are reported.
 fn read_limit(
     mapping: &FieldMap<'_>,
-    name: Option<&str>,
+    name: Option<LimitName>,
     defaults: LimitDefaults,
     tiers: &[Tier<'_>],
 ) -> Option<LimitConfig> {
     let algorithm = read_algorithm(mapping);
     let quotas = algorithm.and_then(|algorithm| tier::read(mapping, algorithm, tiers));
-    let conditions = mapping
-        .get("match")
-        .map_or_else(|| Some(Vec::new()), |field| conditions::read(&field));
     let key = mapping
         .require("key", key::KEY)
         .and_then(|field| key::read(&field));
-    let optional = mapping
-        .read("optional", ConfigField::boolean)
-        .unwrap_or_default();
-    let quota = quotas.as_ref().map(|quotas| quotas.quota);
-    let cost = mapping.read("cost", |field| read_cost(field, quota));
-    let with_policies = read_policies(mapping, algorithm, defaults);
+    let conditions = match mapping.get("match") {
+        Some(field) => conditions::read(&field),
+        None => Some(Vec::new()),
+    };
 
-    let (quotas, key) = (quotas?, key?);
-    let limit = with_policies(Limit::new(name?, quotas.quota));
+    let quota = quotas.as_ref().map(|(quota, _)| *quota);
+    let cost = mapping.read("cost", |field| read_cost(field, quota));
+    let flag = |name| mapping.value(name, &BOOLEAN).unwrap_or_default();
+    let (optional, shadow) = (flag("optional"), flag("shadow"));
+    let on_store_failure = mapping.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE));
+    let consistency = mapping.read("consistency", |field| {
+        read_consistency(field, mapping, algorithm)
+    });
+
+    let (quota, tiers) = quotas?;
+    let limit = Limit::new(name?.as_str(), quota)
+        .on_store_failure(on_store_failure.unwrap_or(defaults.on_store_failure))
+        .consistency(consistency.unwrap_or(defaults.consistency));
+    let rule = limit.validate().map_err(|error| mapping.field.error(error));
+
     Some(LimitConfig {
-        rule: limit
-            .validate()
-            .map_err(|error| mapping.error(error))
-            .ok()?,
+        rule: rule
+            .ok()?
+            .with_shadow(shadow)
+            .with_replicas(defaults.expected_replicas),
         conditions: conditions?,
-        key,
+        key: key?,
         optional,
-        tiers: quotas.tiers,
+        tiers,
         cost,
     })
 }
@@ -145,56 +141,23 @@ fn read_algorithm(mapping: &FieldMap<'_>) -> Option<Algorithm> {
     let names: Vec<&str> = ALGORITHMS.iter().map(|(name, _)| *name).collect();
     let expected = format!("expected {}", list_or(&names));
     let algorithm = mapping
-        .require("algorithm", Expectation::value(&expected))?
+        .require("algorithm", &expected)?
         .choice(ALGORITHMS)?;
 
-    let inapplicable = ALGORITHMS
-        .iter()
-        .flat_map(|(_, other)| other.fields())
-        .filter(|name| !algorithm.fields().contains(name));
-    for name in inapplicable {
-        let takes_it = |(_, other): &&(&'static str, Algorithm)| other.fields().contains(name);
-        let owners: Vec<&str> = ALGORITHMS
+    let own = algorithm.fields();
+    let all = ALGORITHMS.iter().flat_map(|(_, other)| other.fields());
+    for name in all.filter(|name| !own.contains(name)) {
+        let owners = ALGORITHMS
             .iter()
-            .filter(takes_it)
-            .map(|(name, _)| *name)
-            .collect();
-
-        let (owners, own) = (list_and(&owners), list_and(algorithm.fields()));
+            .filter(|(_, other)| other.fields().contains(name));
+        let owners: Vec<&str> = owners.map(|(name, _)| *name).collect();
+        let (owners, own, algorithm) = (list_and(&owners), list_and(own), algorithm.name());
         mapping.reject(
             name,
-            format_args!(
-                "`{name}` is only for {owners}; {} takes {own}",
-                algorithm.name()
-            ),
+            format_args!("`{name}` is only for {owners}; {algorithm} takes {own}"),
         );
     }
     Some(algorithm)
-}
-
-/// Reads shadow mode, failure policy and consistency, or takes their defaults. Returns a function
-/// that sets them on a limit.
-fn read_policies(
-    mapping: &FieldMap<'_>,
-    algorithm: Option<Algorithm>,
-    defaults: LimitDefaults,
-) -> impl Fn(Limit) -> Limit + use<> {
-    let shadow = mapping
-        .read("shadow", ConfigField::boolean)
-        .unwrap_or_default();
-
-    let failure = mapping.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE));
-    let failure = failure.or(defaults.on_store_failure).unwrap_or_default();
-
-    let consistency = mapping.read("consistency", |field| {
-        read_consistency(field, mapping, algorithm)
-    });
-    let consistency = consistency.or(defaults.consistency).unwrap_or_default();
-
-    move |limit| {
-        let limit = limit.on_store_failure(failure).consistency(consistency);
-        if shadow { limit.shadow() } else { limit }
-    }
 }
 
 /// Reads the consistency of a limit. Adds a note if the algorithm does not support it.
@@ -210,7 +173,7 @@ fn read_consistency(
             field.note("concurrency limits are always strict, so this setting has no effect");
         }
         (Consistency::Leased | Consistency::Eventual, Some(Algorithm::LeakyBucket))
-            if quota::is_queue(mapping) =>
+            if quota::read_mode(mapping) == LeakyMode::Queue =>
         {
             field.note("queues are always strict, so this setting has no effect");
         }
@@ -219,43 +182,36 @@ fn read_consistency(
         }
         _ => {}
     }
-
     Some(consistency)
 }
 
 /// Reads the cost: a number, or the attribute that holds it.
 fn read_cost(field: &ConfigField<'_>, quota: Option<Quota>) -> Option<Cost> {
-    if matches!(field.node.value, YamlValue::Scalar(_)) {
-        let default = check_cost(field, field.integer_in(1..=NUMBER_MAX)?, quota)?;
+    if field.scalar().is_some() {
         return Some(Cost {
             attribute: None,
-            default,
+            default: read_units(field, 1, quota)?,
         });
     }
 
-    let mapping = field.mapping(COST)?;
-    let attribute = mapping
-        .require("by", ATTRIBUTE)
-        .and_then(|field| field.parse(ATTRIBUTE));
-    let default = match mapping.get("default") {
-        Some(field) => check_cost(&field, field.integer_in(0..=NUMBER_MAX)?, quota)?,
-        None => 1,
-    };
+    let mapping = FieldMap::new(field, COST)?;
+    let attribute = mapping.require_value("by", &ATTRIBUTE);
+    let default = mapping.read("default", |field| read_units(field, 0, quota));
     Some(Cost {
         attribute: Some(attribute?),
-        default,
+        default: default.unwrap_or(1),
     })
 }
 
-/// Checks that the limit can allow a cost at all.
-fn check_cost(field: &ConfigField<'_>, cost: u64, quota: Option<Quota>) -> Option<u64> {
+/// Reads a number of units that the limit can allow at all.
+fn read_units(field: &ConfigField<'_>, min: u64, quota: Option<Quota>) -> Option<u64> {
+    let cost = field.integer_in(min..=AMOUNT_MAX)?;
     if quota.is_some_and(|quota| cost > quota.limit()) {
         field.invalid(
             "cost",
             "it exceeds the limit, so no request would ever be allowed; lower the cost or raise \
              the limit",
         );
-        return None;
     }
     Some(cost)
 }

@@ -7,19 +7,12 @@ use tollgate::{
     SlidingLog, SlidingWindow, TokenBucket,
 };
 
-use super::NUMBER_MAX;
-use crate::config::field::{ConfigField, Expectation};
+use super::tiers::Tier;
+use crate::config::field::ConfigField;
 use crate::config::field_map::FieldMap;
-use crate::config::names::{ALIGNS, Algorithm, Align, MODES};
+use crate::config::names::{ALIGNS, Algorithm, MODES};
 use crate::config::scalar::quoted;
-use crate::config::tiers::{RATE, Tier};
-use crate::config::values::{self, WindowLength};
-
-const WINDOW: Expectation<'static> = Expectation::new("duration", values::DURATION);
-const CLOCK: Expectation<'static> = Expectation::new(
-    "window",
-    "with `align: clock` it must be 1s, 1m, 1h, 1d or 1month",
-);
+use crate::config::values::{CALENDAR, DURATION, INTEGER, RATE, ValueKind};
 
 /// A duration that is valid with every amount.
 const VALID_DURATION: Duration = Duration::from_secs(1);
@@ -36,10 +29,15 @@ pub(super) struct QuotaReader<'t, 'a> {
 
 impl<'a> QuotaReader<'_, 'a> {
     pub(super) fn read(&self) -> Option<Quota> {
+        let window = ["limit", "window"];
         match self.algorithm {
-            Algorithm::FixedWindow => self.fixed_window(),
-            Algorithm::SlidingWindow => self.window(SlidingWindow::new),
-            Algorithm::SlidingLog => self.window(SlidingLog::new),
+            Algorithm::FixedWindow if self.is_aligned()? => {
+                self.build(window, &CALENDAR, Calendar::Day, FixedWindow::aligned)
+            }
+            Algorithm::FixedWindow => self.timed(window, FixedWindow::new),
+            Algorithm::SlidingWindow => self.timed(window, SlidingWindow::new),
+            Algorithm::SlidingLog => self.timed(window, SlidingLog::new),
+            Algorithm::Concurrency => self.timed(["limit", "permit_timeout"], Concurrency::new),
             Algorithm::TokenBucket => self.bucket("refill_rate", TokenBucket::new),
             Algorithm::LeakyBucket => {
                 let mode = read_mode(self.limit);
@@ -47,174 +45,98 @@ impl<'a> QuotaReader<'_, 'a> {
                     LeakyBucket::new(mode, capacity, rate)
                 })
             }
-            Algorithm::Concurrency => {
-                let (limit, timeout) = (self.amount("limit"), self.duration("permit_timeout"));
-                self.build(limit, timeout, VALID_DURATION, Concurrency::new)
-            }
         }
     }
 
-    fn fixed_window(&self) -> Option<Quota> {
-        let align = match self.limit.get("align") {
-            Some(field) => field.choice(ALIGNS)?,
-            None => Align::default(),
-        };
-        if align == Align::FirstHit {
-            return self.window(FixedWindow::new);
-        }
-
-        let (limit, unit) = (
-            self.amount("limit"),
-            self.require("window")
-                .and_then(|field| read_calendar(&field)),
-        );
-        self.build(limit, unit, Calendar::Day, FixedWindow::aligned)
+    fn is_aligned(&self) -> Option<bool> {
+        self.limit
+            .get("align")
+            .map_or(Some(false), |field| field.choice(ALIGNS))
     }
 
-    fn window<Q: Into<Quota>>(
+    fn timed<Q: Into<Quota>>(
         &self,
+        names: [&str; 2],
         new: impl Fn(u64, Duration) -> Result<Q, LimitError>,
     ) -> Option<Quota> {
-        let (limit, window) = (self.amount("limit"), self.duration("window"));
-        self.build(limit, window, VALID_DURATION, new)
+        self.build(names, &DURATION, VALID_DURATION, new)
     }
 
     fn bucket<Q: Into<Quota>>(
         &self,
-        rate: &'static str,
+        rate: &str,
         new: impl Fn(u64, Rate) -> Result<Q, LimitError>,
     ) -> Option<Quota> {
-        let capacity = self.amount("capacity");
-        let rate = self
-            .require(rate)
-            .and_then(|field| field.read_with(values::rate, RATE));
-        self.build(capacity, rate, VALID_RATE, new)
+        self.build(["capacity", rate], &RATE, VALID_RATE, new)
     }
 
     /// Builds a quota from an amount and a second number. Each is first checked together with a
     /// valid other one, so that both are reported if both are invalid.
     fn build<T: Copy, Q: Into<Quota>>(
         &self,
-        amount: Option<u64>,
-        other: Option<T>,
-        valid_other: T,
+        names: [&str; 2],
+        kind: &ValueKind<T>,
+        valid: T,
         new: impl Fn(u64, T) -> Result<Q, LimitError>,
     ) -> Option<Quota> {
-        let amount = amount.filter(|amount| self.check(new(*amount, valid_other)).is_some());
-        let other = other.filter(|other| self.check(new(1, *other)).is_some());
-        self.check(new(amount?, other?))
+        let [amount_field, other_field] = names.map(|name| self.require(name));
+        let amount = read_number(amount_field.as_ref(), &INTEGER, |amount| new(amount, valid));
+        let other = read_number(other_field.as_ref(), kind, |other| new(1, other));
+
+        // Numbers that are valid alone may still be too far apart.
+        let (amount_field, other_field) = (amount_field?, other_field?);
+        let quota = new(amount?, other?).map_err(|_| {
+            let (capacity, rate) = (amount_field.quoted(), other_field.quoted());
+            amount_field.error(format_args!(
+                "a capacity of {capacity} at a rate of {rate} takes more than 100 years to \
+                 refill; lower the capacity or raise the rate"
+            ));
+        });
+        quota.ok().map(Into::into)
     }
 
-    fn amount(&self, name: &'static str) -> Option<u64> {
-        self.require(name)?.integer()
-    }
+    /// A required number, of the tier or of the limit. Reports an error if it is missing.
+    fn require(&self, name: &str) -> Option<ConfigField<'a>> {
+        let algorithm = self.algorithm.name();
+        let Some((tier, name)) = self.tier.zip(tier_field_name(name)) else {
+            let example = example(name);
+            let reason = format!("{algorithm} requires it, for example `{example}`");
+            return self.limit.require(name, &reason);
+        };
 
-    fn duration(&self, name: &'static str) -> Option<Duration> {
-        self.require(name)?.duration()
-    }
-
-    /// A required number. Reports an error if it is missing.
-    fn require(&self, name: &'static str) -> Option<ConfigField<'a>> {
-        let field = self.field(name);
-
-        match (&field, self.tier_field(name)) {
-            (None, Some((tier, in_tier))) => self.missing_in_tier(tier, in_tier),
-            (None, None) => {
-                let (algorithm, example) = (self.algorithm.name(), example(name));
-                self.limit.missing(
-                    name,
-                    format_args!("{algorithm} requires it, for example `{example}`"),
-                );
-            }
-            _ => {}
-        }
-
-        field
-    }
-
-    fn field(&self, name: &'static str) -> Option<ConfigField<'a>> {
-        match self.tier_field(name) {
-            Some((tier, in_tier)) => tier.numbers.get(in_tier),
-            None => self.limit.get(name),
-        }
-    }
-
-    /// The tier that a field comes from, and the field's name there. `None` if the field comes from
-    /// the limit.
-    fn tier_field(&self, name: &'static str) -> Option<(&Tier<'a>, &'static str)> {
-        let in_tier = tier_field_name(name)?;
-        self.tier.map(|tier| (tier, in_tier))
-    }
-
-    fn missing_in_tier(&self, tier: &Tier<'_>, name: &'static str) {
-        let (algorithm, example) = (self.algorithm.name(), example(name));
-        let (tier, line) = (quoted(tier.name), tier.position.line);
-        if let Some(field) = self.limit.get("tier") {
-            field.error(format_args!(
+        let field = tier.numbers.get(name);
+        if field.is_none()
+            && let Some(choice) = self.limit.get("tier")
+        {
+            let (tier, line) = (quoted(tier.name), tier.position.line);
+            let example = example(name);
+            choice.error(format_args!(
                 "missing field `{name}` in the tier {tier} on line {line}; {algorithm} requires \
                  it, for example `{example}`"
             ));
         }
+        field
     }
+}
 
-    /// The quota, or an error at the field that is invalid.
-    fn check<Q: Into<Quota>>(&self, quota: Result<Q, LimitError>) -> Option<Quota> {
-        let error = match quota {
-            Ok(quota) => return Some(quota.into()),
-            Err(error) => error,
-        };
+/// Reads a number that a quota can be built from.
+fn read_number<T: Copy, Q>(
+    field: Option<&ConfigField<'_>>,
+    kind: &ValueKind<T>,
+    build: impl Fn(T) -> Result<Q, LimitError>,
+) -> Option<T> {
+    let field = field?;
+    let number = field.value(kind)?;
 
-        let field = self.field(self.invalid_field(&error))?;
-        match error {
-            LimitError::Window { .. } => {
-                field.invalid("duration", "must be between 1ms and 3653d");
-            }
-            LimitError::Rate { .. } => {
-                field.invalid("rate", "must be between 1/30d and 10000000/s");
-            }
-            LimitError::SlowRefill { .. } => self.report_slow_refill(&field),
-            LimitError::InFlight { .. } => {
-                field.invalid("number", "must be between 1 and 65536");
-            }
-            _ => field.invalid(
-                "number",
-                format_args!("must be between 1 and {NUMBER_MAX} (2^53)"),
-            ),
-        }
-        None
-    }
-
-    /// Reports a capacity and a rate that are valid alone, but not together.
-    fn report_slow_refill(&self, capacity: &ConfigField<'_>) {
-        let rate = self
-            .field(self.rate_field())
-            .map_or_else(String::new, |rate| rate.quoted());
-        capacity.error(format_args!(
-            "a capacity of {} at a rate of {rate} takes more than 100 years to refill; lower the \
-             capacity or raise the rate",
-            capacity.quoted()
-        ));
-    }
-
-    /// The field that an error of the quota's constructor is about.
-    fn invalid_field(&self, error: &LimitError) -> &'static str {
-        let has = |name: &'static str| self.algorithm.fields().contains(&name);
-        match error {
-            LimitError::Window { .. } if has("permit_timeout") => "permit_timeout",
-            LimitError::Window { .. } => "window",
-            LimitError::Rate { .. } => self.rate_field(),
-            _ if has("capacity") => "capacity",
-            _ => "limit",
-        }
-    }
-
-    fn rate_field(&self) -> &'static str {
-        if self.algorithm == Algorithm::LeakyBucket {
-            "leak_rate"
-        } else {
-            "refill_rate"
-        }
-    }
+    let range = match build(number) {
+        Ok(_) => return Some(number),
+        Err(LimitError::Window { .. }) => "1ms and 3653d",
+        Err(LimitError::Rate { .. }) => "1/30d and 10000000/s",
+        Err(LimitError::InFlight { .. }) => "1 and 65536",
+        Err(_) => "1 and 9007199254740992 (2^53)",
+    };
+    field.invalid(kind.noun, format_args!("must be between {range}"));
+    None
 }
 
 /// The name that a field of a limit has in a tier. `None` if tiers do not have it. A tier has one
@@ -228,12 +150,8 @@ pub(super) fn tier_field_name(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether the limit is a leaky bucket in which requests wait.
-pub(super) fn is_queue(limit: &FieldMap<'_>) -> bool {
-    read_mode(limit) == LeakyMode::Queue
-}
-
-fn read_mode(limit: &FieldMap<'_>) -> LeakyMode {
+/// Whether requests wait in a leaky bucket.
+pub(super) fn read_mode(limit: &FieldMap<'_>) -> LeakyMode {
     limit
         .read("mode", |field| field.choice(MODES))
         .unwrap_or(LeakyMode::Meter)
@@ -249,24 +167,4 @@ fn example(name: &str) -> &'static str {
         "capacity" => "capacity: 100",
         _ => "limit: 100",
     }
-}
-
-/// Reads the calendar unit of a window with `align: clock`.
-fn read_calendar(field: &ConfigField<'_>) -> Option<Calendar> {
-    let unit = match field.read_with(values::window, WINDOW)? {
-        WindowLength::Month => Some(Calendar::Month),
-        WindowLength::Fixed(length) => match length.as_secs() {
-            _ if length.subsec_nanos() > 0 => None,
-            1 => Some(Calendar::Second),
-            60 => Some(Calendar::Minute),
-            3_600 => Some(Calendar::Hour),
-            86_400 => Some(Calendar::Day),
-            _ => None,
-        },
-    };
-
-    if unit.is_none() {
-        field.unexpected(CLOCK);
-    }
-    unit
 }

@@ -1,7 +1,10 @@
 use std::time::Duration;
 
-use tollgate::Rate;
+use tollgate::{Calendar, Rate};
 
+use super::duration::{calendar, duration};
+use super::number::{TOO_LARGE, bytes, integer, ratio};
+use super::rate::rate;
 use super::*;
 
 #[test]
@@ -11,26 +14,23 @@ fn integers_have_only_digits() {
     for invalid in [
         "", "_1", "1_", "1__0", "-1", "0x10", "1,000", "ten", "inf", "nan",
     ] {
-        assert_eq!(integer(invalid), Err(ValueError::new(INTEGER)), "{invalid}");
+        assert_eq!(integer(invalid), Err(ValueError::Unexpected), "{invalid}");
     }
 
     assert_eq!(
         integer("18446744073709551616"),
-        Err(ValueError::new(TOO_LARGE))
+        Err(ValueError::Reason(TOO_LARGE))
     );
     assert_eq!(
-        integer("1e6").unwrap_err().suggestion.as_deref(),
-        Some("write 1000000")
+        integer("1e6"),
+        Err(ValueError::Suggestion("write 1000000".into()))
     );
     assert_eq!(
-        integer("5.0").unwrap_err().suggestion.as_deref(),
-        Some("write 5")
+        integer("5.0"),
+        Err(ValueError::Suggestion("write 5".into()))
     );
-    assert_eq!(
-        integer("+1").unwrap_err().suggestion.as_deref(),
-        Some("write 1")
-    );
-    assert_eq!(integer("1.5").unwrap_err().suggestion, None);
+    assert_eq!(integer("+1"), Err(ValueError::Suggestion("write 1".into())));
+    assert_eq!(integer("1.5"), Err(ValueError::Unexpected));
 }
 
 #[test]
@@ -67,11 +67,13 @@ fn durations_require_a_unit() {
 }
 
 #[test]
-fn a_window_may_be_a_month() {
+fn an_aligned_window_is_a_unit_of_the_calendar() {
     for text in ["month", "1month", "1 month"] {
-        assert_eq!(window(text), Ok(WindowLength::Month), "{text}");
+        assert_eq!(calendar(text), Ok(Calendar::Month), "{text}");
     }
-    assert!(window("2 months").is_err());
+    assert_eq!(calendar("60s"), Ok(Calendar::Minute));
+    assert!(matches!(calendar("2s"), Err(ValueError::Noun("window", _))));
+    assert!(calendar("2 months").is_err());
 }
 
 #[test]
@@ -104,8 +106,10 @@ fn rates_are_numbers_per_period() {
     }
 
     assert_eq!(
-        rate("10").unwrap_err().suggestion.as_deref(),
-        Some("the period is missing; write 10/s or 10/m")
+        rate("10"),
+        Err(ValueError::Suggestion(
+            "the period is missing; write 10/s or 10/m".into()
+        ))
     );
 }
 
@@ -120,8 +124,8 @@ fn sizes_and_ratios_are_parsed() {
     assert_eq!(ratio("0.8"), Ok(0.8));
     assert_eq!(ratio("1"), Ok(1.0));
     assert_eq!(
-        ratio("80%").unwrap_err().suggestion.as_deref(),
-        Some("write 0.8")
+        ratio("80%"),
+        Err(ValueError::Suggestion("write 0.8".into()))
     );
     assert!(
         ratio("1.1").is_err()
