@@ -3,6 +3,7 @@
 //! Owns the active configuration and replaces it on reload. Knows nothing of HTTP or gRPC.
 
 mod active;
+mod operations;
 mod permit;
 mod store;
 
@@ -15,6 +16,7 @@ use tollgate::{Clock as _, Decision, Demand, EncodedKey, StoreError, SystemClock
 use tollgate_rules::{Attributes, Config, SelectError};
 
 pub(crate) use active::{ActiveConfig, OVERRIDES};
+pub(crate) use operations::StoreState;
 pub(crate) use permit::{PermitToken, PermitTokenError};
 pub(crate) use store::{OpenStore, StoreOpenError};
 
