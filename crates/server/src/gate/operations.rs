@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{EncodedKey, Health};
+use tollgate::Health;
 
-use super::{ActiveConfig, DecideError, Gate};
+use super::{DecideError, Gate};
 
 /// The state of the store at one moment.
 #[derive(Clone, Copy, Debug)]
@@ -50,12 +50,5 @@ impl Gate {
     /// Returns leased units that this replica will not use, so that other replicas can.
     pub(crate) async fn return_leases(&self) -> Result<(), DecideError> {
         Ok(self.active().limiter.return_leases().await?)
-    }
-}
-
-impl ActiveConfig {
-    /// Resets what a key has used of a limit.
-    pub(crate) async fn reset(&self, limit: &str, key: &EncodedKey) -> Result<(), DecideError> {
-        Ok(self.limiter.reset(limit, key).await?)
     }
 }
