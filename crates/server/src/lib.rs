@@ -12,25 +12,28 @@ mod cli;
 mod commands;
 mod gate;
 mod grpc;
+mod help;
 mod http;
 mod listen;
 mod logs;
 mod metrics;
-mod now_or_never;
 mod reload;
 mod serve;
+mod service;
 mod traces;
 
-pub use cli::{Cli, Command, LogFormat, ServeArgs};
+pub use cli::{Cli, Command};
 pub use commands::{
     AttributeArgs, CheckArgs, ClientArgs, CompletionsArgs, ExplainArgs, KeyArgs, KeysArgs,
     KeysCommand, LoadArgs, LogLayout, SimulateArgs, ValidateArgs,
 };
+pub use logs::LogFormat;
+pub use serve::ServeArgs;
 
 /// Runs the command that was given and returns the process's exit code.
 pub fn run(cli: &Cli) -> ExitCode {
     match &cli.command {
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => commands::serve(args),
         Command::Validate(args) => commands::validate(args),
         Command::Explain(args) => commands::explain(args),
         Command::Check(args) => commands::check(args),

@@ -4,15 +4,12 @@
 //! counted; a request never waits for its log line.
 
 use std::io::{self, IsTerminal as _, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 
-use tracing_subscriber::fmt::MakeWriter;
+use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
 
-use crate::cli::LogFormat;
 use crate::traces::{self, TraceExporter};
 
 /// The most lines that wait to be written.
@@ -20,8 +17,18 @@ const QUEUE_MAX: usize = 4_096;
 /// The environment variable with the log filter, as in `info,tollgate_server=debug`.
 const FILTER_VARIABLE: &str = "TOLLGATE_LOG";
 
+/// The format of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// Human-readable lines.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
 /// Installs the global subscriber: log events go to standard error, spans to the trace exporter.
-pub(crate) fn start(format: Option<LogFormat>, traces: Option<&TraceExporter>) {
+/// The last lines are written when the guard is dropped.
+pub(crate) fn start(format: Option<LogFormat>, traces: Option<&TraceExporter>) -> WorkerGuard {
     let is_terminal = io::stderr().is_terminal();
     let format = format.unwrap_or(if is_terminal {
         LogFormat::Text
@@ -29,18 +36,11 @@ pub(crate) fn start(format: Option<LogFormat>, traces: Option<&TraceExporter>) {
         LogFormat::Json
     });
 
-    let writer = LogWriter::new(io::stderr());
+    let (writer, guard) = write_to(io::stderr());
+    let layer = tracing_subscriber::fmt::layer().with_writer(writer);
     let logs = match format {
-        LogFormat::Text => tracing_subscriber::fmt::layer()
-            .with_ansi(is_terminal)
-            .with_target(false)
-            .with_writer(writer)
-            .boxed(),
-        LogFormat::Json => tracing_subscriber::fmt::layer()
-            .json()
-            .flatten_event(true)
-            .with_writer(writer)
-            .boxed(),
+        LogFormat::Text => layer.with_ansi(is_terminal).with_target(false).boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).boxed(),
     };
     let registry = tracing_subscriber::registry().with(logs.with_filter(filter()));
 
@@ -51,6 +51,7 @@ pub(crate) fn start(format: Option<LogFormat>, traces: Option<&TraceExporter>) {
     };
     // Fails when there is a subscriber already, as in tests.
     drop(installed);
+    guard
 }
 
 fn filter() -> EnvFilter {
@@ -63,86 +64,65 @@ fn filter() -> EnvFilter {
     filter.add_directive(spans_off)
 }
 
-/// Queues log lines for the thread that writes them.
-#[derive(Clone, Debug)]
-struct LogWriter {
-    sender: SyncSender<Vec<u8>>,
-    /// Lines dropped since the last line was written.
-    dropped: Arc<AtomicU64>,
+/// Starts the thread that writes to `output`.
+fn write_to(output: impl Write + Send + 'static) -> (NonBlocking, WorkerGuard) {
+    let dropped: Arc<OnceLock<ErrorCounter>> = Arc::default();
+    let output = LogOutput {
+        output,
+        dropped: dropped.clone(),
+        reported: 0,
+    };
+
+    let (writer, guard) = NonBlockingBuilder::default()
+        .buffered_lines_limit(QUEUE_MAX)
+        .finish(output);
+    dropped.get_or_init(|| writer.error_counter());
+    (writer, guard)
 }
 
-impl LogWriter {
-    /// Starts the thread that writes to `output`.
-    fn new(mut output: impl Write + Send + 'static) -> Self {
-        let (sender, lines) = sync_channel::<Vec<u8>>(QUEUE_MAX);
-        let dropped = Arc::new(AtomicU64::new(0));
-
-        let counter = dropped.clone();
-        std::thread::spawn(move || {
-            for line in lines {
-                // A failed write cannot be reported anywhere.
-                drop(output.write_all(&line));
-
-                let dropped = counter.swap(0, Relaxed);
-                if dropped > 0 {
-                    drop(writeln!(
-                        output,
-                        "dropped {dropped} log lines: standard error was read too slowly"
-                    ));
-                }
-            }
-        });
-        Self { sender, dropped }
-    }
+/// Writes lines, and after a gap how many are missing.
+struct LogOutput<W> {
+    output: W,
+    /// Counts dropped lines; set before the first line is queued.
+    dropped: Arc<OnceLock<ErrorCounter>>,
+    /// The dropped lines that were reported.
+    reported: usize,
 }
 
-impl<'a> MakeWriter<'a> for LogWriter {
-    type Writer = LogEvent<'a>;
+impl<W: Write> Write for LogOutput<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.output.write_all(line)?;
 
-    fn make_writer(&'a self) -> LogEvent<'a> {
-        LogEvent {
-            writer: self,
-            bytes: Vec::with_capacity(256),
+        let dropped = self.dropped.get().map_or(0, ErrorCounter::dropped_lines);
+        if dropped > self.reported {
+            let missing = dropped - std::mem::replace(&mut self.reported, dropped);
+            writeln!(
+                self.output,
+                "dropped {missing} log lines: standard error was read too slowly"
+            )?;
         }
-    }
-}
-
-/// A line being formatted; queued when dropped.
-struct LogEvent<'a> {
-    writer: &'a LogWriter,
-    bytes: Vec<u8>,
-}
-
-impl Write for LogEvent<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.bytes.extend_from_slice(bytes);
-        Ok(bytes.len())
+        Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Drop for LogEvent<'_> {
-    fn drop(&mut self) {
-        let line = std::mem::take(&mut self.bytes);
-        if !line.is_empty() && self.writer.sender.try_send(line).is_err() {
-            self.writer.dropped.fetch_add(1, Relaxed);
-        }
+        self.output.flush()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
     use super::*;
 
-    /// An output whose reader has stopped reading.
-    struct BlockedOutput(std::sync::mpsc::Receiver<()>);
+    /// An output that writes a line for each permission, and passes it on.
+    struct SlowOutput(Receiver<()>, Sender<String>);
 
-    impl Write for BlockedOutput {
+    impl Write for SlowOutput {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let _ = self.0.recv();
+            self.0.recv().map_err(io::Error::other)?;
+            let line = String::from_utf8_lossy(bytes).into_owned();
+            self.1.send(line).map_err(io::Error::other)?;
             Ok(bytes.len())
         }
 
@@ -152,12 +132,21 @@ mod tests {
     }
 
     #[test]
-    fn logging_does_not_block_when_the_output_does() {
-        let (_unread, reader) = sync_channel(0);
-        let writer = LogWriter::new(BlockedOutput(reader));
+    fn logging_does_not_block_when_the_output_does_and_gaps_are_reported() {
+        let (permissions, permission) = channel();
+        let (line, lines) = channel();
+        let (mut writer, _guard) = write_to(SlowOutput(permission, line));
         for _ in 0..2 * QUEUE_MAX {
-            drop(writer.make_writer().write(b"line\n"));
+            drop(writer.write(b"line\n"));
         }
-        assert!(writer.dropped.load(Relaxed) >= QUEUE_MAX as u64 - 1);
+
+        let dropped = writer.error_counter().dropped_lines();
+        assert!(dropped >= QUEUE_MAX - 1, "{dropped}");
+
+        permissions.send(()).expect("the thread waits");
+        assert_eq!(lines.recv().as_deref(), Ok("line\n"));
+        permissions.send(()).expect("the thread waits");
+        let report = lines.recv().expect("a report");
+        assert!(report.starts_with("dropped "), "{report}");
     }
 }

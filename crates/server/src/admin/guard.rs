@@ -18,6 +18,21 @@ use crate::http::ApiError;
 /// How the page that makes a request is related to this site; browsers send it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
+/// The access control of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AdminAccess {
+    /// A health probe, which needs neither a token nor a known host name.
+    Public,
+    /// A file of the dashboard. No token is needed: the browser has none to send until the page
+    /// asks for it, and the files are public.
+    Page,
+    /// The admin API.
+    Api,
+    /// The event stream. The number of streams is bounded: a page of another site could not read
+    /// one, but it could use up all of them.
+    Events,
+}
+
 /// Decides which requests may use the admin port.
 pub(super) struct AdminGuard {
     token: Option<String>,
@@ -37,40 +52,27 @@ impl AdminGuard {
         Self { token }
     }
 
-    /// Authorises a request to the admin API.
-    pub(super) fn authorize<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
-        match &self.token {
+    /// Decides whether a request may use a path.
+    pub(super) fn authorize<B>(
+        &self,
+        request: &Request<B>,
+        access: AdminAccess,
+    ) -> Result<(), ApiError> {
+        match (access, &self.token) {
+            (AdminAccess::Public, _) | (AdminAccess::Page, Some(_)) => return Ok(()),
             // A page of another site does not know the token, so no further check is needed.
-            Some(token) if has_token(request, token) => Ok(()),
-            Some(_) => Err(ApiError::unauthorized()),
-            None => {
-                expect_local_host(request)?;
-
-                let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-                if is_read || is_same_origin(request) {
-                    Ok(())
-                } else {
-                    Err(ApiError::cross_site())
-                }
-            }
+            (_, Some(token)) if has_token(request, token) => return Ok(()),
+            (_, Some(_)) => return Err(ApiError::unauthorized()),
+            (_, None) => expect_local_host(request)?,
         }
-    }
 
-    /// Authorises a request for a file of the dashboard. No token is needed: the browser has none
-    /// to send until the page asks for it, and the files are public.
-    pub(super) fn authorize_page<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
-        if self.token.is_some() {
-            Ok(())
-        } else {
-            expect_local_host(request)
-        }
-    }
-
-    /// Authorises a request for the event stream. The number of streams is bounded: a page of
-    /// another site could not read one, but it could use up all of them.
-    pub(super) fn authorize_events<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
-        self.authorize(request)?;
-        if self.token.is_some() || is_same_origin(request) {
+        let is_open = match access {
+            AdminAccess::Public | AdminAccess::Page => true,
+            // A browser does not let another site read the response.
+            AdminAccess::Api => matches!(*request.method(), Method::GET | Method::HEAD),
+            AdminAccess::Events => false,
+        };
+        if is_open || is_same_origin(request) {
             Ok(())
         } else {
             Err(ApiError::cross_site())
@@ -158,7 +160,7 @@ mod tests {
 
     fn status(guard: &AdminGuard, method: &str, headers: &[(&str, &str)]) -> u16 {
         guard
-            .authorize(&request(method, headers))
+            .authorize(&request(method, headers), AdminAccess::Api)
             .map_or_else(|error| error.status.as_u16(), |()| 200)
     }
 
@@ -261,7 +263,7 @@ mod tests {
             .header("host", "localhost");
         assert!(
             guard
-                .authorize(&target.body(()).expect("a request"))
+                .authorize(&target.body(()).expect("a request"), AdminAccess::Api)
                 .is_err()
         );
     }

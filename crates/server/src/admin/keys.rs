@@ -7,11 +7,12 @@ use tollgate::store::Intent;
 use tollgate::{Demand, EncodedKey};
 use tollgate_rules::{DisplayPart, Explanation};
 
-use super::json_ok;
+use super::encode::json_ok;
+use super::limits::key_recipe;
 use super::query::KeyQuery;
 use crate::gate::{ActiveConfig, DecideError};
 use crate::http::{ApiError, Body};
-use crate::serve::Service;
+use crate::service::Service;
 
 /// The body of `GET /admin/keys`.
 #[derive(Debug, Serialize)]
@@ -42,12 +43,8 @@ struct ResetResponse<'a> {
     key: Vec<KeyPartView<'a>>,
 }
 
-/// The counter that a query names.
-struct ResolvedCounter<'r> {
-    demand: Demand<'r, EncodedKey>,
-    key: Vec<KeyPartView<'r>>,
-    tier: Option<String>,
-}
+/// The counter that a query names: the demand on it, the parts of its key and the tier that applies.
+type ResolvedCounter<'r> = (Demand<'r, EncodedKey>, Vec<KeyPartView<'r>>, Option<String>);
 
 /// Shows the state of a key under a limit. Consumes nothing.
 pub(super) async fn show<B>(
@@ -55,7 +52,7 @@ pub(super) async fn show<B>(
     request: &Request<B>,
 ) -> Result<Response<Body>, ApiError> {
     let active = service.gate.active();
-    let ResolvedCounter { demand, key, tier } = look_up(&active, request)?;
+    let (demand, key, tier) = look_up(&active, request)?;
 
     let decided = service
         .gate
@@ -88,7 +85,7 @@ pub(super) async fn reset<B>(
     request: &Request<B>,
 ) -> Result<Response<Body>, ApiError> {
     let active = service.gate.active();
-    let ResolvedCounter { demand, key, .. } = look_up(&active, request)?;
+    let (demand, key, _) = look_up(&active, request)?;
     let limit = demand.limit.name().as_str();
 
     active.reset(&demand).await?;
@@ -108,22 +105,21 @@ fn look_up<'r, B>(
     request: &Request<B>,
 ) -> Result<ResolvedCounter<'r>, ApiError> {
     let query = KeyQuery::parse(request.uri().query().unwrap_or_default())?;
-    let explained = active
+    let (limit, explanation) = active
         .selector
-        .explain_named(&query.limit, &query.attributes);
-    let (limit, explanation) = explained.map_err(DecideError::from)?;
+        .explain_named(&query.limit, &query.attributes)
+        .map_err(DecideError::from)?;
 
     match explanation {
         Explanation::Applies {
             demand,
             parts,
             tier,
-        } => Ok(ResolvedCounter {
+        } => {
+            let key = parts.into_iter().map(KeyPartView::from).collect();
             // Cost 1, so that `retry_after_ms` says when the next ordinary request would pass.
-            demand: demand.with_cost(1),
-            key: parts.into_iter().map(KeyPartView::from).collect(),
-            tier,
-        }),
+            Ok((demand.with_cost(1), key, tier))
+        }
         Explanation::Invalid(error) => Err(DecideError::from(error).into()),
         // Conditions are not evaluated here, so only a missing key of an optional limit remains.
         Explanation::Skipped | Explanation::NotMatched { .. } => {
@@ -131,7 +127,7 @@ fn look_up<'r, B>(
                 "missing attribute: the key of limit {:?} is {}; the limit is optional, so it \
                  ignores requests without that key",
                 limit.rule.name(),
-                super::limits::key_recipe(&limit.key).join(" and ")
+                key_recipe(&limit.key).join(" and ")
             );
             Err(ApiError::unprocessable("missing-attribute", detail))
         }
@@ -140,16 +136,10 @@ fn look_up<'r, B>(
 
 impl<'r> From<DisplayPart<'r>> for KeyPartView<'r> {
     fn from(part: DisplayPart<'r>) -> Self {
-        let DisplayPart {
-            attribute,
-            value,
-            is_hashed,
-        } = part;
-
         Self {
-            attribute: attribute.name(),
-            value,
-            hashed: is_hashed,
+            attribute: part.attribute.name(),
+            value: part.value,
+            hashed: part.is_hashed,
         }
     }
 }

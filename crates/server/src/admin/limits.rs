@@ -4,12 +4,12 @@ use hyper::Response;
 use serde::Serialize;
 use tollgate::algorithm::WindowStart;
 use tollgate::{Consistency, FailurePolicy, LeakyMode, Quota};
-use tollgate_rules::{Attribute, Condition, Cost, LimitConfig, Pattern, Recipe, Tiers};
+use tollgate_rules::{Attribute, Condition, LimitConfig, Pattern, Recipe};
 
-use super::{json_ok, millis};
+use super::encode::{json_ok, millis};
 use crate::http::Body;
 use crate::metrics::OutcomeCounts;
-use crate::serve::Service;
+use crate::service::Service;
 
 /// The body of the response.
 #[derive(Debug, Serialize)]
@@ -108,7 +108,7 @@ pub(super) fn respond(service: &Service) -> Response<Body> {
     let active = service.gate.active();
     let limits_and_metrics = active.config.limits.iter().zip(active.metrics());
     let limits = limits_and_metrics
-        .map(|(limit, metrics)| LimitView::new(limit, metrics.outcomes()))
+        .map(|(limit, metrics)| LimitView::new(limit, metrics.counts().outcomes()))
         .collect();
     json_ok(&LimitsResponse { limits })
 }
@@ -128,6 +128,8 @@ impl<'a> LimitView<'a> {
     fn new(limit: &'a LimitConfig, decisions: OutcomeCounts) -> Self {
         let rule = &limit.rule;
         let conditions = limit.conditions.iter();
+        let cost = limit.cost.as_ref();
+        let tiers = limit.tiers.as_ref();
 
         Self {
             name: rule.name(),
@@ -138,8 +140,15 @@ impl<'a> LimitView<'a> {
             on_store_failure: FailurePolicy::as_str(rule.on_store_failure()),
             shadow: rule.is_shadow(),
             optional: limit.optional,
-            cost: limit.cost.as_ref().map(CostView::new),
-            tiers: limit.tiers.as_ref().map(TiersView::new),
+            cost: cost.map(|cost| CostView {
+                by: cost.attribute.as_ref().map(Attribute::name),
+                default: cost.default,
+            }),
+            tiers: tiers.map(|tiers| TiersView {
+                by: tiers.by.name(),
+                default: &tiers.default,
+                tiers: tiers.quotas.iter().map(TierView::new).collect(),
+            }),
             decisions,
         }
     }
@@ -147,48 +156,34 @@ impl<'a> LimitView<'a> {
 
 impl QuotaView {
     fn new(quota: &Quota) -> Self {
-        let common = Self {
+        let mut view = Self {
             algorithm: quota.algorithm(),
             limit: quota.limit(),
             window_ms: quota.window().map(millis),
             ..Self::default()
         };
+        let rate = |(units, every_us)| Some(RateView { units, every_us });
 
         match quota {
-            Quota::SlidingWindow(_) | Quota::SlidingLog(_) => common,
-            Quota::FixedWindow(window) => match window.start() {
-                WindowStart::FirstHit(_) => common,
-                WindowStart::Clock(unit) => Self {
-                    calendar: Some(unit.as_str()),
-                    ..common
-                },
-            },
-            Quota::TokenBucket(bucket) => Self {
-                refill: Some(RateView::new(bucket.refill())),
-                ..common
-            },
-            Quota::LeakyBucket(bucket) => {
-                let mode = match bucket.mode() {
-                    LeakyMode::Meter => "meter",
-                    LeakyMode::Queue => "queue",
-                };
-                Self {
-                    leak: Some(RateView::new(bucket.leak())),
-                    mode: Some(mode),
-                    ..common
+            Quota::SlidingWindow(_) | Quota::SlidingLog(_) => {}
+            Quota::FixedWindow(window) => {
+                if let WindowStart::Clock(unit) = window.start() {
+                    view.calendar = Some(unit.as_str());
                 }
             }
-            Quota::Concurrency(concurrency) => Self {
-                permit_timeout_ms: Some(millis(concurrency.permit_timeout())),
-                ..common
-            },
+            Quota::TokenBucket(bucket) => view.refill = rate(bucket.refill()),
+            Quota::LeakyBucket(bucket) => {
+                view.leak = rate(bucket.leak());
+                view.mode = Some(match bucket.mode() {
+                    LeakyMode::Meter => "meter",
+                    LeakyMode::Queue => "queue",
+                });
+            }
+            Quota::Concurrency(concurrency) => {
+                view.permit_timeout_ms = Some(millis(concurrency.permit_timeout()));
+            }
         }
-    }
-}
-
-impl RateView {
-    const fn new((units, every_us): (u64, u64)) -> Self {
-        Self { units, every_us }
+        view
     }
 }
 
@@ -201,25 +196,6 @@ impl<'a> ConditionView<'a> {
         Self {
             attribute: condition.attribute.name(),
             any_of: condition.any_of.iter().map(text).collect(),
-        }
-    }
-}
-
-impl<'a> CostView<'a> {
-    fn new(cost: &'a Cost) -> Self {
-        Self {
-            by: cost.attribute.as_ref().map(Attribute::name),
-            default: cost.default,
-        }
-    }
-}
-
-impl<'a> TiersView<'a> {
-    fn new(tiers: &'a Tiers) -> Self {
-        Self {
-            by: tiers.by.name(),
-            default: &tiers.default,
-            tiers: tiers.quotas.iter().map(TierView::new).collect(),
         }
     }
 }

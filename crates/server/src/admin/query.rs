@@ -32,8 +32,8 @@ impl<'q> KeyQuery<'q> {
                 continue;
             }
 
-            if attributes
-                .0
+            let NamedAttributes(known) = &attributes;
+            if known
                 .iter()
                 .any(|(known, _)| is_same_attribute(known, &name))
             {
@@ -41,7 +41,7 @@ impl<'q> KeyQuery<'q> {
                 let detail = format!("duplicate attribute {name:?}");
                 return Err(ApiError::bad_request("parameter-twice", detail));
             }
-            if attributes.0.len() == ATTRIBUTES_MAX {
+            if known.len() == ATTRIBUTES_MAX {
                 let detail = format!("too many attributes: at most {ATTRIBUTES_MAX} are allowed");
                 return Err(ApiError::bad_request("too-many-attributes", detail));
             }

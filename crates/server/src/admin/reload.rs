@@ -1,15 +1,13 @@
 //! `POST /admin/reload`: reads the configuration file again.
 
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::{Response, StatusCode};
+use hyper::Response;
 use serde::Serialize;
-use tollgate::headers::PROBLEM_JSON;
 use tollgate_rules::ConfigError;
 
-use super::json_ok;
-use crate::http::{ApiError, Body, json};
+use super::encode::{json_ok, to_json};
+use crate::http::{ApiError, Body, problem};
 use crate::reload::ConfigReloadError;
-use crate::serve::Service;
+use crate::service::Service;
 
 /// The body of a successful reload.
 #[derive(Debug, Serialize)]
@@ -25,12 +23,12 @@ struct ReloadResponse<'a> {
 #[derive(Debug, Serialize)]
 struct ConfigProblem<'a> {
     #[serde(flatten)]
-    error: ApiError,
+    error: &'a ApiError,
     #[serde(rename = "faults")]
     diagnostics: Vec<DiagnosticView<'a>>,
     /// How many further diagnostics were left out.
-    #[serde(skip_serializing_if = "is_zero")]
-    more: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more: Option<usize>,
 }
 
 /// One mistake in the configuration file.
@@ -41,14 +39,6 @@ struct DiagnosticView<'a> {
     column: usize,
     field: &'a str,
     message: &'a str,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes the field by reference"
-)]
-const fn is_zero(number: &usize) -> bool {
-    *number == 0
 }
 
 /// Reloads the configuration and reports the result.
@@ -75,6 +65,7 @@ pub(super) async fn respond(service: &Service) -> Result<Response<Body>, ApiErro
 
 fn config_problem(error: &ConfigError) -> Response<Body> {
     let detail = "invalid configuration, see `faults`; the previous one stays active";
+    let api_error = ApiError::unprocessable("bad-config", detail);
     let diagnostics = error.iter().map(|diagnostic| DiagnosticView {
         file: &diagnostic.file,
         line: diagnostic.line,
@@ -83,18 +74,10 @@ fn config_problem(error: &ConfigError) -> Response<Body> {
         message: &diagnostic.message,
     });
     let body = ConfigProblem {
-        error: ApiError::unprocessable("bad-config", detail),
+        error: &api_error,
         diagnostics: diagnostics.collect(),
-        more: error.more(),
+        more: Some(error.more()).filter(|more| *more > 0),
     };
 
-    // Structs of text, numbers and lists never fail to serialise.
-    let mut response = json(
-        StatusCode::UNPROCESSABLE_ENTITY,
-        serde_json::to_vec(&body).unwrap_or_default(),
-    );
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-    response
+    problem(&api_error).map(|_| to_json(&body).into())
 }

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use hyper::Response;
 use serde::Serialize;
-use tollgate::Health;
 
-use super::{json_ok, millis};
+use super::encode::{json_ok, millis};
 use crate::alerts::AlertState;
-use crate::gate::ActiveConfig;
+use crate::gate::StoreState;
 use crate::http::Body;
 use crate::reload::ReloadStatus;
-use crate::serve::Service;
+use crate::service::Service;
 
 /// The body of the response. Times are milliseconds since the UNIX epoch.
 #[derive(Debug, Serialize)]
@@ -83,54 +82,42 @@ pub(super) fn respond(service: &Service) -> Response<Body> {
     json_ok(&ServiceStatus::new(service))
 }
 
-/// Counters in the memory of this process: those of a memory store and of `local` limits.
-pub(super) fn key_count(active: &ActiveConfig) -> usize {
-    active.store.keys() + active.limiter.local_keys()
-}
-
 impl ServiceStatus {
     pub(super) fn new(service: &Service) -> Self {
-        let active = service.gate.active();
+        let store = service.gate.store_state();
         let alerts = service.alerts.states();
 
         Self {
             version: env!("CARGO_PKG_VERSION"),
             uptime_ms: millis(service.gate.now().since(service.started_at)),
             ready: service.readiness.is_ready(),
-            store: StoreStatus::new(&active),
-            config: ConfigStatus::new(service, &active),
+            store: StoreStatus::new(&store),
+            config: ConfigStatus::new(service),
             connections: service.load.connections(),
             in_flight: service.load.in_flight(),
             shed: service.load.shed(),
-            keys: key_count(&active),
+            keys: store.keys,
             alerts: alerts.iter().filter_map(AlertStatus::from_firing).collect(),
         }
     }
 }
 
 impl StoreStatus {
-    fn new(active: &ActiveConfig) -> Self {
-        let Health {
-            degraded,
-            degraded_since,
-            degraded_for,
-            store_errors,
-            ..
-        } = active.limiter.health();
-
+    fn new(store: &StoreState) -> Self {
+        let health = &store.health;
         Self {
-            kind: active.store.kind(),
-            up: active.store.is_up(),
-            degraded,
-            degraded_since_ms: degraded_since.map(millis),
-            degraded_for_ms: millis(degraded_for),
-            errors: store_errors.by_kind().into_iter().collect(),
+            kind: store.kind,
+            up: store.is_up,
+            degraded: health.degraded,
+            degraded_since_ms: health.degraded_since.map(millis),
+            degraded_for_ms: millis(health.degraded_for),
+            errors: health.store_errors.by_kind().into(),
         }
     }
 }
 
 impl ConfigStatus {
-    fn new(service: &Service, active: &ActiveConfig) -> Self {
+    fn new(service: &Service) -> Self {
         let ReloadStatus {
             active_since,
             applied,
@@ -141,7 +128,7 @@ impl ConfigStatus {
 
         Self {
             file: file.map(|file| file.display().to_string()),
-            limits: active.config.limits.len(),
+            limits: service.gate.active().config.limits.len(),
             loaded_at_ms: millis(active_since),
             reloads: applied,
             failed,
@@ -156,20 +143,12 @@ impl ConfigStatus {
 impl AlertStatus {
     /// `None` if the alert is not firing.
     fn from_firing(state: &AlertState) -> Option<Self> {
-        let AlertState {
-            alert,
-            limit,
-            value,
-            threshold,
-            since,
-        } = state;
-
         Some(Self {
-            alert: alert.as_str(),
-            limit: Some(limit.to_string()).filter(|limit| !limit.is_empty()),
-            since_ms: millis((*since)?),
-            value: (*value)?,
-            threshold: *threshold,
+            alert: state.alert.as_str(),
+            limit: state.limit.as_deref().map(str::to_owned),
+            since_ms: millis(state.since?),
+            value: state.value?,
+            threshold: state.threshold,
         })
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tollgate::Micros;
+use tollgate_rules::config::MonitoringConfig;
 
 use crate::metrics::{DurationBuckets, OutcomeCounts, to_f64};
 
@@ -16,13 +16,6 @@ const SAMPLES_MAX: usize = 64;
 const REQUESTS_MIN: u64 = 20;
 /// With fewer decisions, the 99th percentile is not evaluated.
 const DECISIONS_MIN: u64 = 100;
-
-/// The configured thresholds; none where an alert is not configured.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct AlertThresholds {
-    pub(super) deny_ratio: Option<f64>,
-    pub(super) latency_p99: Option<Duration>,
-}
 
 /// The counters at one moment.
 #[derive(Debug)]
@@ -50,6 +43,14 @@ impl AlertKind {
         }
     }
 
+    /// What is wrong while the alert fires.
+    pub(super) const fn problem(self) -> &'static str {
+        match self {
+            Self::DenyRatio => "deny ratio too high",
+            Self::LatencyP99 => "p99 of decision times too high, in seconds",
+        }
+    }
+
     /// A deny ratio fires when it reaches its threshold, a latency when it exceeds it.
     fn is_exceeded(self, value: f64, threshold: f64) -> bool {
         match self {
@@ -63,8 +64,8 @@ impl AlertKind {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AlertState {
     pub(crate) alert: AlertKind,
-    /// The limit it watches; empty when it watches all of them.
-    pub(crate) limit: Arc<str>,
+    /// The limit it watches; none when it watches all of them.
+    pub(crate) limit: Option<Arc<str>>,
     /// The measured value; none when there were too few decisions.
     pub(crate) value: Option<f64>,
     pub(crate) threshold: f64,
@@ -72,18 +73,11 @@ pub(crate) struct AlertState {
     pub(crate) since: Option<Micros>,
 }
 
-/// An alert that changed its state.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum AlertChange {
-    Fired(AlertState),
-    Resolved(AlertState),
-}
-
 /// Keeps a minute of samples and the state of every alert.
 #[derive(Debug, Default)]
 pub(super) struct AlertEvaluator {
     samples: VecDeque<AlertSample>,
-    states: BTreeMap<(AlertKind, Arc<str>), AlertState>,
+    states: BTreeMap<(AlertKind, Option<Arc<str>>), AlertState>,
 }
 
 impl AlertEvaluator {
@@ -92,42 +86,38 @@ impl AlertEvaluator {
         self.states.values()
     }
 
-    /// Adds a sample and evaluates the alerts. Returns those that changed their state.
+    /// Adds a sample and evaluates the alerts. Returns those that started to fire or were resolved.
     pub(super) fn evaluate(
         &mut self,
         sample: AlertSample,
-        thresholds: AlertThresholds,
-    ) -> Vec<AlertChange> {
+        thresholds: &MonitoringConfig,
+    ) -> Vec<AlertState> {
         let now = sample.at;
         self.add_sample(sample);
 
         let mut before = std::mem::take(&mut self.states);
-        let mut changes = Vec::new();
+        let mut changed = Vec::new();
         for mut state in self.measure(thresholds) {
             let id = (state.alert, state.limit.clone());
             let fired_since = before.remove(&id).and_then(|before| before.since);
             let is_firing = state
                 .value
                 .is_some_and(|value| state.alert.is_exceeded(value, state.threshold));
-            state.since = is_firing.then(|| fired_since.unwrap_or(now));
 
-            match (fired_since, is_firing) {
-                (None, true) => changes.push(AlertChange::Fired(state.clone())),
-                (Some(_), false) => changes.push(AlertChange::Resolved(state.clone())),
-                _ => {}
+            state.since = is_firing.then(|| fired_since.unwrap_or(now));
+            if state.since != fired_since {
+                changed.push(state.clone());
             }
             self.states.insert(id, state);
         }
 
         // An alert that is no longer configured, or whose limit was removed, is resolved too.
         let removed = before.into_values().filter(|state| state.since.is_some());
-        changes.extend(removed.map(|state| {
-            AlertChange::Resolved(AlertState {
-                since: None,
-                ..state
-            })
+        changed.extend(removed.map(|state| AlertState {
+            since: None,
+            ..state
         }));
-        changes
+        changed
     }
 
     /// Adds a sample. Of the samples older than the period, only the newest is kept.
@@ -142,42 +132,40 @@ impl AlertEvaluator {
     }
 
     /// The current value of every configured alert, not yet compared with its threshold.
-    fn measure(&self, thresholds: AlertThresholds) -> Vec<AlertState> {
+    fn measure(&self, thresholds: &MonitoringConfig) -> Vec<AlertState> {
         let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
             return Vec::new();
+        };
+        let state = |alert, limit, value, threshold| AlertState {
+            alert,
+            limit,
+            value,
+            threshold,
+            since: None,
         };
         let mut states = Vec::new();
 
         if let Some(threshold) = thresholds.deny_ratio {
-            // A limit without any decision has no state.
-            let used = last
-                .outcomes
-                .iter()
-                .filter(|(_, outcomes)| outcomes.total() > 0);
-            states.extend(used.map(|(limit, outcomes)| {
-                let before = first.outcomes.get(limit).copied().unwrap_or_default();
-                let outcomes = outcomes.since(&before);
-                let is_enough = outcomes.total() >= REQUESTS_MIN;
-                AlertState {
-                    alert: AlertKind::DenyRatio,
-                    limit: limit.clone(),
-                    value: is_enough.then(|| to_f64(outcomes.denied) / to_f64(outcomes.total())),
-                    threshold,
-                    since: None,
+            for (limit, outcomes) in &last.outcomes {
+                // A limit without any decision has no state.
+                if outcomes.total() == 0 {
+                    continue;
                 }
-            }));
+                let before = first.outcomes.get(limit).copied().unwrap_or_default();
+                let recent = outcomes.since(&before);
+                let ratio = (recent.total() >= REQUESTS_MIN)
+                    .then(|| to_f64(recent.denied) / to_f64(recent.total()));
+                let limit = Some(limit.clone());
+                states.push(state(AlertKind::DenyRatio, limit, ratio, threshold));
+            }
         }
 
         if let Some(threshold) = thresholds.latency_p99 {
             let durations = last.durations.since(&first.durations);
-            let is_enough = durations.total() >= DECISIONS_MIN;
-            states.push(AlertState {
-                alert: AlertKind::LatencyP99,
-                limit: Arc::from(""),
-                value: is_enough.then(|| durations.p99_seconds()),
-                threshold: threshold.as_secs_f64(),
-                since: None,
-            });
+            let p99 =
+                (durations.total() >= DECISIONS_MIN).then(|| durations.quantile_seconds(0.99));
+            let threshold = threshold.as_secs_f64();
+            states.push(state(AlertKind::LatencyP99, None, p99, threshold));
         }
 
         states

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use self::evaluator::{AlertChange, AlertEvaluator, AlertSample, AlertThresholds};
-pub(crate) use self::evaluator::{AlertKind, AlertState};
+pub(crate) use self::evaluator::AlertState;
+use self::evaluator::{AlertEvaluator, AlertSample};
 use crate::gate::Gate;
-use crate::listen::{ShutdownPhase, ShutdownSignal};
+use crate::listen::ShutdownSignal;
 
 /// How often the alerts are evaluated.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -31,13 +31,6 @@ impl Alerts {
     }
 
     fn evaluate(&self, gate: &Gate) {
-        let active = gate.active();
-        let monitoring = &active.config.monitoring;
-        let thresholds = AlertThresholds {
-            deny_ratio: monitoring.deny_ratio,
-            latency_p99: monitoring.latency_p99,
-        };
-
         let metrics = gate.metrics();
         let sample = AlertSample {
             at: gate.now(),
@@ -45,54 +38,29 @@ impl Alerts {
             durations: metrics.durations(),
         };
 
-        let changes = self.evaluator.lock().evaluate(sample, thresholds);
-        changes.iter().for_each(log_change);
+        let monitoring = &gate.active().config.monitoring;
+        let changed = self.evaluator.lock().evaluate(sample, monitoring);
+        changed.iter().for_each(log_change);
     }
 }
 
 /// Evaluates the alerts until the server shuts down.
 pub(crate) async fn watch(gate: Arc<Gate>, alerts: Arc<Alerts>, mut shutdown: ShutdownSignal) {
-    loop {
+    alerts.evaluate(&gate);
+    while shutdown.pause(INTERVAL).await {
         alerts.evaluate(&gate);
-        tokio::select! {
-            () = shutdown.wait_for(ShutdownPhase::Draining) => return,
-            () = tokio::time::sleep(INTERVAL) => {}
-        }
     }
 }
 
 /// Logs that an alert started firing or was resolved, once each.
-fn log_change(change: &AlertChange) {
-    let (AlertChange::Fired(state) | AlertChange::Resolved(state)) = change;
-    let AlertState {
-        alert,
-        limit,
-        value,
-        threshold,
-        ..
-    } = state;
-    let (alert, limit, value) = (alert.as_str(), &**limit, value.unwrap_or_default());
+fn log_change(state: &AlertState) {
+    let (alert, value) = (state.alert.as_str(), state.value.unwrap_or_default());
+    let (limit, threshold) = (state.limit.as_deref(), state.threshold);
 
-    match (change, state.alert) {
-        (AlertChange::Fired(_), AlertKind::DenyRatio) => {
-            tracing::warn!(
-                alert,
-                limit,
-                value,
-                threshold,
-                "alert firing: deny ratio too high"
-            );
-        }
-        (AlertChange::Fired(_), AlertKind::LatencyP99) => {
-            tracing::warn!(
-                alert,
-                value,
-                threshold,
-                "alert firing: p99 of decision times too high, in seconds"
-            );
-        }
-        (AlertChange::Resolved(_), _) => {
-            tracing::info!(alert, limit, value, threshold, "alert resolved");
-        }
+    if state.since.is_some() {
+        let problem = state.alert.problem();
+        tracing::warn!(alert, limit, value, threshold, "alert firing: {problem}");
+    } else {
+        tracing::info!(alert, limit, value, threshold, "alert resolved");
     }
 }

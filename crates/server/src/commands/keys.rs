@@ -36,10 +36,10 @@ pub struct KeysArgs {
 #[non_exhaustive]
 pub enum KeysCommand {
     /// Show what a key has used of a limit
-    #[command(after_long_help = crate::cli::help::KEYS_GET)]
+    #[command(after_long_help = crate::help::KEYS_GET)]
     Get(KeyArgs),
     /// Reset what a key has used of a limit
-    #[command(after_long_help = crate::cli::help::KEYS_RESET)]
+    #[command(after_long_help = crate::help::KEYS_RESET)]
     Reset(KeyArgs),
 }
 

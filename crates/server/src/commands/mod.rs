@@ -1,4 +1,4 @@
-//! All commands except `serve`: each does one thing, prints the result and ends with an exit code.
+//! All commands: each, except `serve`, does one thing, prints the result and ends with an exit code.
 //!
 //! They use a running service over HTTP, as its clients do, and read the configuration as the
 //! service does. They do not depend on how the service is run.
@@ -13,7 +13,7 @@ mod keys;
 mod load;
 mod numbers;
 mod simulate;
-pub(crate) mod terminal;
+mod terminal;
 mod validate;
 
 use std::process::ExitCode;
@@ -35,6 +35,8 @@ pub(crate) use keys::run as keys;
 pub(crate) use load::run as load;
 pub(crate) use simulate::run as simulate;
 pub(crate) use validate::run as validate;
+
+use crate::serve::{self, ServeArgs};
 
 /// The result of a command as an exit code. The codes are stable: scripts rely on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +97,12 @@ impl CommandError {
             ..self
         }
     }
+}
+
+/// Runs the service until a signal stops it.
+pub(crate) fn serve(args: &ServeArgs) -> ExitCode {
+    let result = serve::run(args).map(|()| (String::new(), Exit::Done));
+    finish(result.map_err(CommandError::invalid), false)
 }
 
 /// The text for standard output and the exit code, or why the command failed.

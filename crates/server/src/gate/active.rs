@@ -64,8 +64,8 @@ impl DecideError {
 pub(crate) struct ActiveConfig {
     pub(crate) config: Config,
     pub(crate) selector: Selector,
-    pub(crate) limiter: Limiter,
-    pub(crate) store: OpenStore,
+    pub(super) limiter: Limiter,
+    pub(super) store: OpenStore,
     /// The limits of [`OVERRIDES`], whose positions follow the configured limits.
     overrides: Vec<Rule>,
     /// By the position of a limit.
@@ -203,6 +203,11 @@ impl ActiveConfig {
                 self.denied_keys.record(limit_id, &demand.key);
             }
         }
+    }
+
+    /// True when no decision has to wait for a store.
+    pub(crate) const fn decides_in_process(&self) -> bool {
+        self.store.is_in_process()
     }
 
     /// The metrics of each limit: the configured ones in their order, then the overrides.

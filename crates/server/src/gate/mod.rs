@@ -5,10 +5,12 @@
 
 mod active;
 mod decide;
+mod operations;
 mod permit;
 mod store;
 
 pub(crate) use active::{ActiveConfig, CheckOptions, DecideError, OVERRIDES};
 pub(crate) use decide::{Gate, GateDecision};
+pub(crate) use operations::StoreState;
 pub(crate) use permit::{PermitToken, PermitTokenError};
 pub(crate) use store::{OpenStore, StoreOpenError};

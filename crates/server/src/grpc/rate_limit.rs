@@ -26,7 +26,7 @@ impl RateLimitService for EnvoyRateLimiter {
     async fn should_rate_limit(&self, request: Request<RateLimitRequest>) -> RateLimitResult {
         let request = request.into_inner();
         let active = self.gate.active();
-        if active.store.is_in_process() {
+        if active.decides_in_process() {
             return self.handle_now(&active, &request);
         }
         Box::pin(self.handle(&active, &request)).await

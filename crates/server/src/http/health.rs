@@ -26,7 +26,7 @@ impl Readiness {
 
     /// The response to `/readyz`.
     pub(crate) fn response(&self, gate: &Gate) -> Response<Body> {
-        let degraded = gate.active().limiter.health().degraded;
+        let degraded = gate.health().degraded;
         let ready = self.is_ready();
         let status = if ready {
             StatusCode::OK

@@ -8,10 +8,10 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::now_or_never::now_or_never;
-
+use super::connection;
+use super::front::{Front, ListenProtocol, Port};
+use super::load::ServerLoad;
 use super::shutdown::{ShutdownPhase, ShutdownSignal};
-use super::{Front, ListenProtocol, ServerLoad, connection};
 
 /// The pause after a failed `accept`, for example while the process is out of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
@@ -29,18 +29,23 @@ pub(crate) async fn run<F: Front>(
     load: Arc<ServerLoad>,
     mut shutdown: ShutdownSignal,
 ) {
+    let port = Arc::new(Port {
+        protocol,
+        front,
+        load,
+        shutdown: shutdown.clone(),
+    });
     let mut connections = JoinSet::new();
-    let mut closing = shutdown.clone();
     let mut is_failing = false;
+
     loop {
         tokio::select! {
             biased;
-            () = closing.wait_for(ShutdownPhase::Closing) => break,
+            () = shutdown.wait_for(ShutdownPhase::Closing) => break,
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    let (front, load, shutdown) = (front.clone(), load.clone(), shutdown.clone());
-                    connections.spawn(serve(stream, peer, protocol, front, load, shutdown));
+                    connections.spawn(serve(port.clone(), stream, peer));
                     is_failing = false;
                 }
                 Err(error) => {
@@ -56,9 +61,14 @@ pub(crate) async fn run<F: Front>(
     }
 
     // Serve the connections that are in the backlog already: closing the port would reset them.
-    while let Some(Ok((stream, peer))) = now_or_never(listener.accept()) {
-        let (front, load, shutdown) = (front.clone(), load.clone(), shutdown.clone());
-        connections.spawn(serve(stream, peer, protocol, front, load, shutdown));
+    loop {
+        tokio::select! {
+            biased;
+            Ok((stream, peer)) = listener.accept() => {
+                connections.spawn(serve(port.clone(), stream, peer));
+            }
+            () = std::future::ready(()) => break,
+        }
     }
     drop(listener);
 
@@ -69,17 +79,10 @@ pub(crate) async fn run<F: Front>(
 }
 
 /// Serves a connection, or rejects it when there are too many.
-async fn serve<F: Front>(
-    mut stream: TcpStream,
-    peer: SocketAddr,
-    protocol: ListenProtocol,
-    front: Arc<F>,
-    load: Arc<ServerLoad>,
-    shutdown: ShutdownSignal,
-) {
-    match load.clone().try_connection() {
-        Some(_slot) => connection::serve(stream, peer, protocol, front, load, shutdown).await,
-        None if protocol == ListenProtocol::Http1 => {
+async fn serve<F: Front>(port: Arc<Port<F>>, mut stream: TcpStream, peer: SocketAddr) {
+    match port.load.try_connection() {
+        Some(_slot) => connection::serve(&port, stream, peer).await,
+        None if port.protocol == ListenProtocol::Http1 => {
             drop(stream.write_all(TOO_MANY_CONNECTIONS).await);
         }
         None => {}

@@ -12,126 +12,104 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use tokio::time::{MissedTickBehavior, interval};
 
+use super::front::{Front, ListenProtocol, Port};
 use super::monitored_stream::{ConnectionProgress, MonitoredStream};
-use super::problem_body::ProblemBodyStream;
-use super::shutdown::{ShutdownPhase, ShutdownSignal};
+use super::shutdown::ShutdownPhase;
 use super::timeouts::{ConnectionTimeouts, TimeoutAction};
-use super::{Front, ListenProtocol, ServerLoad};
 
-/// The most bytes of a request's head.
-pub(super) const HEAD_MAX: usize = 64 * 1024;
-/// The most header lines of a request. This is hyper's default: any other value costs an allocation
-/// for each request.
-pub(super) const HEADERS_MAX: usize = 100;
+/// The most bytes of a request's head. The number of header lines is bounded by hyper's default of
+/// 100: any other value costs an allocation for each request.
+const HEAD_MAX: u32 = 64 * 1024;
 /// The most concurrent requests on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 1_024;
+/// How often an HTTP/2 client is pinged.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// While draining, a connection is closed after this time without a request.
 const DRAIN_IDLE: Duration = Duration::from_millis(500);
 /// How often a connection is examined while draining.
 const DRAIN_TICK: Duration = Duration::from_millis(50);
 
 /// Serves a connection until it ends.
-pub(super) async fn serve<F: Front>(
-    stream: TcpStream,
-    peer: SocketAddr,
-    protocol: ListenProtocol,
-    front: Arc<F>,
-    load: Arc<ServerLoad>,
-    shutdown: ShutdownSignal,
-) {
+pub(super) async fn serve<F: Front>(port: &Arc<Port<F>>, stream: TcpStream, peer: SocketAddr) {
     // A response is one segment; delaying it to fill a larger one gains nothing.
     drop(stream.set_nodelay(true));
 
-    let progress = Arc::new(ConnectionProgress::default());
-    let stream = MonitoredStream::new(stream, progress.clone());
-    let header_timeout = (protocol == ListenProtocol::Http1).then_some(load.limits.header_timeout);
-    let monitor = ConnectionMonitor {
-        progress: progress.clone(),
-        timeouts: ConnectionTimeouts::new(header_timeout, load.limits.idle_timeout),
-        shutdown: shutdown.clone(),
-        // HTTP/2 can announce the end of a connection and still finish the requests in flight.
-        closes_on_drain: protocol == ListenProtocol::Http2,
-    };
-    let handler = RequestHandler {
-        front,
+    let handler = Arc::new(ConnectionHandler {
+        port: port.clone(),
         peer,
-        load,
-        progress,
-        shutdown,
+        progress: Arc::default(),
+    });
+    let stream = TokioIo::new(MonitoredStream::new(stream, handler.progress.clone()));
+    let service = {
+        let handler = handler.clone();
+        service_fn(move |request| handler.clone().respond(request))
     };
 
-    match protocol {
-        ListenProtocol::Http1 => serve_http1(stream, &handler, monitor).await,
-        ListenProtocol::Http2 => serve_http2(stream, handler, monitor).await,
+    match port.protocol {
+        ListenProtocol::Http1 => {
+            let mut connection = http1::Builder::new()
+                .max_buf_size(HEAD_MAX as usize)
+                .max_header_size(HEAD_MAX as usize)
+                // A client may close its sending side after the request and still wait for the
+                // response.
+                .half_close(true)
+                .serve_connection(stream, service);
+
+            let close = http1::Connection::graceful_shutdown;
+            if let Some(Err(_)) = handler.drive(Pin::new(&mut connection), close).await {
+                // Shut down slowly: closing a socket with unread input could reset it, and the
+                // client would lose the error response.
+                drop(connection.into_parts().io.into_inner().shutdown().await);
+            }
+        }
+        ListenProtocol::Http2 => {
+            let connection = http2::Builder::new(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .max_concurrent_streams(STREAMS_MAX)
+                .max_header_list_size(HEAD_MAX)
+                .keep_alive_interval(Some(PING_INTERVAL))
+                .serve_connection(stream, service);
+
+            let close = http2::Connection::graceful_shutdown;
+            handler.drive(pin!(connection), close).await;
+        }
     }
 }
 
-async fn serve_http1<F: Front>(
-    stream: MonitoredStream<TcpStream>,
-    handler: &RequestHandler<F>,
-    monitor: ConnectionMonitor,
-) {
-    let service = service_fn(|request| handler.http1(request));
-    let mut connection = http1::Builder::new()
-        .max_buf_size(HEAD_MAX)
-        .max_header_size(HEAD_MAX)
-        // A client may close its sending side after the request and still wait for the response.
-        .half_close(true)
-        .serve_connection(TokioIo::new(ProblemBodyStream::new(stream)), service);
-
-    let result = monitor
-        .drive(
-            Pin::new(&mut connection),
-            http1::Connection::graceful_shutdown,
-        )
-        .await;
-    if let Some(Err(_)) = result {
-        // Shut down slowly: closing a socket with unread input could reset it, and the client
-        // would lose the error response.
-        drop(connection.into_parts().io.into_inner().shutdown().await);
-    }
-}
-
-async fn serve_http2<F: Front>(
-    stream: MonitoredStream<TcpStream>,
-    handler: RequestHandler<F>,
-    monitor: ConnectionMonitor,
-) {
-    let handler = Arc::new(handler);
-    let service = service_fn(move |request| handler.clone().http2(request));
-    let connection = http2::Builder::new(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS_MAX)
-        .max_header_list_size(u32::try_from(HEAD_MAX).unwrap_or(u32::MAX))
-        .keep_alive_interval(Some(Duration::from_secs(30)))
-        .serve_connection(TokioIo::new(stream), service);
-
-    monitor
-        .drive(pin!(connection), http2::Connection::graceful_shutdown)
-        .await;
-}
-
-/// Handles the requests of a connection.
-struct RequestHandler<F> {
-    front: Arc<F>,
+/// Handles the requests of a connection, and applies timeouts and the shutdown to it.
+struct ConnectionHandler<F> {
+    port: Arc<Port<F>>,
     peer: SocketAddr,
-    load: Arc<ServerLoad>,
-    progress: Arc<ConnectionProgress>,
-    shutdown: ShutdownSignal,
+    progress: Arc<Mutex<ConnectionProgress>>,
 }
 
-impl<F: Front> RequestHandler<F> {
-    async fn http1(&self, request: Request<Incoming>) -> Result<Response<F::Body>, Infallible> {
-        self.progress.start_request();
-        let mut response = self.handle(request).await;
-        self.progress.end_request();
+impl<F: Front> ConnectionHandler<F> {
+    /// Not divided further: the future of a request is moved, and each nested future would hold the
+    /// request once more.
+    async fn respond(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Result<Response<F::Body>, Infallible> {
+        let Port {
+            protocol,
+            front,
+            load,
+            shutdown,
+        } = &*self.port;
 
-        if self.shutdown.phase() > ShutdownPhase::Serving {
-            // The client's next connection then goes to another replica.
+        self.progress.lock().start_request();
+        let mut response = match load.try_request() {
+            Some(_slot) => front.handle(request, self.peer).await,
+            None => front.overloaded_response(),
+        };
+        self.progress.lock().end_request();
+
+        // The client's next connection then goes to another replica. HTTP/2 has a frame for that.
+        if *protocol == ListenProtocol::Http1 && shutdown.phase() > ShutdownPhase::Serving {
             response
                 .headers_mut()
                 .insert(CONNECTION, HeaderValue::from_static("close"));
@@ -139,85 +117,47 @@ impl<F: Front> RequestHandler<F> {
         Ok(response)
     }
 
-    /// Does not call `handle`: the future of every HTTP/2 request is moved, and each nested future
-    /// would hold the request once more.
-    async fn http2(
-        self: Arc<Self>,
-        request: Request<Incoming>,
-    ) -> Result<Response<F::Body>, Infallible> {
-        self.progress.start_request();
-
-        let response = match self.load.try_request() {
-            Some(_slot) => self.front.handle(request, self.peer).await,
-            None => self.front.overloaded_response(),
-        };
-
-        self.progress.end_request();
-        Ok(response)
-    }
-
-    async fn handle(&self, request: Request<Incoming>) -> Response<F::Body> {
-        match self.load.try_request() {
-            Some(_slot) => self.front.handle(request, self.peer).await,
-            None => self.front.overloaded_response(),
-        }
-    }
-}
-
-/// Applies timeouts and the shutdown to a connection.
-struct ConnectionMonitor {
-    progress: Arc<ConnectionProgress>,
-    timeouts: ConnectionTimeouts,
-    shutdown: ShutdownSignal,
-    /// Whether to close the connection gracefully as soon as draining starts.
-    closes_on_drain: bool,
-}
-
-impl ConnectionMonitor {
     /// Drives a connection until it ends, times out, or the shutdown expires. Returns the
     /// connection's result if it ended by itself.
     async fn drive<C: Future>(
-        mut self,
+        &self,
         mut connection: Pin<&mut C>,
         close: impl Fn(Pin<&mut C>),
     ) -> Option<C::Output> {
-        let mut tick = self.timeouts.tick();
-        let mut ticks = ticks_every(tick);
-        let mut is_draining = false;
-        let mut expired = self.shutdown.clone();
+        let mut timeouts = ConnectionTimeouts::new(self.port.protocol, &self.port.load.limits);
+        let mut tick = timeouts.tick();
+        let mut shutdown = self.port.shutdown.clone();
+        let mut next_phase = ShutdownPhase::Draining;
 
         loop {
+            let is_draining = next_phase > ShutdownPhase::Draining;
             tokio::select! {
                 biased;
                 result = &mut connection => return Some(result),
-                _ = ticks.tick() => match self.timeouts.update(&self.progress, tick) {
-                    TimeoutAction::Abort => return None,
-                    TimeoutAction::Close => close(connection.as_mut()),
-                    TimeoutAction::Keep => {
-                        if is_draining && self.timeouts.is_idle_for(DRAIN_IDLE) {
+                () = tokio::time::sleep(tick) => {
+                    match timeouts.update(*self.progress.lock(), tick) {
+                        TimeoutAction::Abort => return None,
+                        TimeoutAction::Close => close(connection.as_mut()),
+                        TimeoutAction::Keep if is_draining && timeouts.idle() >= DRAIN_IDLE => {
                             close(connection.as_mut());
                         }
+                        TimeoutAction::Keep => {}
                     }
-                },
-                () = self.shutdown.wait_for(ShutdownPhase::Draining), if !is_draining => {
-                    is_draining = true;
-                    self.timeouts.reset_idle();
-                    if self.closes_on_drain {
+                }
+                () = shutdown.wait_for(next_phase) => {
+                    if is_draining {
+                        return None;
+                    }
+                    next_phase = ShutdownPhase::Expired;
+                    timeouts.reset_idle();
+                    tick = DRAIN_TICK;
+                    // HTTP/2 can announce the end of a connection and still finish the requests in
+                    // flight.
+                    if self.port.protocol == ListenProtocol::Http2 {
                         close(connection.as_mut());
                     }
-                    tick = DRAIN_TICK;
-                    ticks = ticks_every(tick);
                 }
-                () = expired.wait_for(ShutdownPhase::Expired), if is_draining => return None,
             }
         }
     }
-}
-
-fn ticks_every(tick: Duration) -> tokio::time::Interval {
-    let mut ticks = interval(tick);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // Skip the first tick, which would be due now.
-    ticks.reset();
-    ticks
 }

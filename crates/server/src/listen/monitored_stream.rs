@@ -3,40 +3,41 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 /// The progress of a connection.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ConnectionProgress {
     /// Reads that returned data.
-    pub(super) reads: AtomicU64,
+    pub(super) reads: u64,
     /// Writes that completed.
-    pub(super) writes: AtomicU64,
+    pub(super) writes: u64,
     /// True while a write waits for the client to read.
-    pub(super) is_blocked: AtomicBool,
+    pub(super) is_blocked: bool,
     /// Requests whose head has arrived.
-    pub(super) started: AtomicU64,
+    pub(super) started: u64,
     /// Requests that were answered.
-    pub(super) ended: AtomicU64,
+    pub(super) ended: u64,
     /// The value of `reads` when the last head was complete or the last request ended.
-    pub(super) reads_at_head: AtomicU64,
+    pub(super) reads_at_head: u64,
 }
 
 impl ConnectionProgress {
-    pub(super) fn start_request(&self) {
-        self.started.fetch_add(1, Relaxed);
-        self.reads_at_head.store(self.reads.load(Relaxed), Relaxed);
+    pub(super) const fn start_request(&mut self) {
+        self.started += 1;
+        self.reads_at_head = self.reads;
     }
 
-    pub(super) fn end_request(&self) {
-        self.ended.fetch_add(1, Relaxed);
+    pub(super) const fn end_request(&mut self) {
+        self.ended += 1;
         // Reads since the head was complete were the body's.
-        self.reads_at_head.store(self.reads.load(Relaxed), Relaxed);
+        self.reads_at_head = self.reads;
     }
 }
 
@@ -54,15 +55,15 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 /// 256 bytes as a buffer of its own. Without them it copies responses into one buffer, so that all
 /// responses that are ready on an HTTP/2 connection take a single system call.
 #[derive(Debug)]
-pub(super) struct MonitoredStream<S> {
-    stream: S,
-    progress: Arc<ConnectionProgress>,
+pub(super) struct MonitoredStream {
+    stream: TcpStream,
+    progress: Arc<Mutex<ConnectionProgress>>,
     /// While lingering: the bytes that may still be read, and the deadline.
     lingering: Option<(usize, Pin<Box<Sleep>>)>,
 }
 
-impl<S> MonitoredStream<S> {
-    pub(super) const fn new(stream: S, progress: Arc<ConnectionProgress>) -> Self {
+impl MonitoredStream {
+    pub(super) const fn new(stream: TcpStream, progress: Arc<Mutex<ConnectionProgress>>) -> Self {
         Self {
             stream,
             progress,
@@ -70,18 +71,6 @@ impl<S> MonitoredStream<S> {
         }
     }
 
-    fn record_write<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        self.progress
-            .is_blocked
-            .store(written.is_pending(), Relaxed);
-        if written.is_ready() {
-            self.progress.writes.fetch_add(1, Relaxed);
-        }
-        written
-    }
-}
-
-impl<S: AsyncRead + Unpin> MonitoredStream<S> {
     /// Reads and discards input until the client closes its side, within the bounds.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let (bytes_left, deadline) = self
@@ -102,7 +91,7 @@ impl<S: AsyncRead + Unpin> MonitoredStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
+impl AsyncRead for MonitoredStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -112,20 +101,26 @@ impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
 
         if buffer.filled().len() > before {
-            self.progress.reads.fetch_add(1, Relaxed);
+            self.progress.lock().reads += 1;
         }
         read
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for MonitoredStream<S> {
+impl AsyncWrite for MonitoredStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, buffer);
-        self.record_write(written)
+
+        let mut progress = self.progress.lock();
+        progress.is_blocked = written.is_pending();
+        progress.writes += u64::from(written.is_ready());
+        drop(progress);
+
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

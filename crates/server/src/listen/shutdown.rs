@@ -1,5 +1,7 @@
 //! Graceful shutdown: announce it, stop accepting, wait for open connections, then close them.
 
+use std::time::Duration;
+
 use tokio::sync::watch;
 
 /// The phases of a shutdown, in order.
@@ -45,5 +47,11 @@ impl ShutdownSignal {
     pub(crate) async fn wait_for(&mut self, phase: ShutdownPhase) {
         // An error means that the handle was dropped, which ends the server too.
         drop(self.0.wait_for(|now| *now >= phase).await);
+    }
+
+    /// Pauses a periodic task. Returns false as soon as the shutdown starts.
+    pub(crate) async fn pause(&mut self, duration: Duration) -> bool {
+        let draining = self.wait_for(ShutdownPhase::Draining);
+        tokio::time::timeout(duration, draining).await.is_err()
     }
 }

@@ -1,51 +1,25 @@
 //! Timeouts of a connection. They are checked on a periodic tick, so requests need no timers.
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use super::front::ListenProtocol;
+use super::load::ListenLimits;
 use super::monitored_stream::ConnectionProgress;
 
 /// Measures how long a connection has been idle, in the head of a request, or blocked in a write.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ConnectionTimeouts {
     /// None for HTTP/2, where bytes that arrive need not belong to a request.
     header_timeout: Option<Duration>,
     idle_timeout: Duration,
     /// The progress at the last tick.
-    last: ProgressSnapshot,
+    last: ConnectionProgress,
     /// Time without a request.
     idle: Duration,
     /// Time since a request's head started to arrive.
     in_head: Duration,
     /// Time that a write has been blocked.
     blocked: Duration,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct ProgressSnapshot {
-    reads: u64,
-    writes: u64,
-    is_blocked: bool,
-    started: u64,
-    ended: u64,
-    reads_at_head: u64,
-}
-
-impl ProgressSnapshot {
-    fn new(progress: &ConnectionProgress) -> Self {
-        Self {
-            reads: progress.reads.load(Relaxed),
-            writes: progress.writes.load(Relaxed),
-            is_blocked: progress.is_blocked.load(Relaxed),
-            started: progress.started.load(Relaxed),
-            ended: progress.ended.load(Relaxed),
-            reads_at_head: progress.reads_at_head.load(Relaxed),
-        }
-    }
-
-    const fn has_request(&self) -> bool {
-        self.started > self.ended
-    }
 }
 
 /// What to do with a connection.
@@ -60,14 +34,11 @@ pub(super) enum TimeoutAction {
 }
 
 impl ConnectionTimeouts {
-    pub(super) fn new(header_timeout: Option<Duration>, idle_timeout: Duration) -> Self {
+    pub(super) fn new(protocol: ListenProtocol, limits: &ListenLimits) -> Self {
         Self {
-            header_timeout,
-            idle_timeout,
-            last: ProgressSnapshot::default(),
-            idle: Duration::ZERO,
-            in_head: Duration::ZERO,
-            blocked: Duration::ZERO,
+            header_timeout: (protocol == ListenProtocol::Http1).then_some(limits.header_timeout),
+            idle_timeout: limits.idle_timeout,
+            ..Self::default()
         }
     }
 
@@ -81,14 +52,9 @@ impl ConnectionTimeouts {
     }
 
     /// Checks the connection; `elapsed` is the time since the last check.
-    pub(super) fn update(
-        &mut self,
-        progress: &ConnectionProgress,
-        elapsed: Duration,
-    ) -> TimeoutAction {
-        let now = ProgressSnapshot::new(progress);
+    pub(super) fn update(&mut self, now: ConnectionProgress, elapsed: Duration) -> TimeoutAction {
         let before = std::mem::replace(&mut self.last, now);
-        let is_waiting = !now.has_request();
+        let is_waiting = now.started == now.ended;
         let extend = |time: Duration, continues: bool| {
             if continues {
                 time + elapsed
@@ -109,11 +75,10 @@ impl ConnectionTimeouts {
         self.idle = extend(self.idle, is_waiting && is_silent);
         self.blocked = extend(self.blocked, now.is_blocked && now.writes == before.writes);
 
-        if self
+        let is_slow = self
             .header_timeout
-            .is_some_and(|timeout| self.in_head > timeout)
-            || self.blocked > self.idle_timeout
-        {
+            .is_some_and(|timeout| self.in_head > timeout);
+        if is_slow || self.blocked > self.idle_timeout {
             TimeoutAction::Abort
         } else if self.idle > self.idle_timeout {
             TimeoutAction::Close
@@ -127,9 +92,9 @@ impl ConnectionTimeouts {
         self.idle = Duration::ZERO;
     }
 
-    /// True when the connection has been idle for at least this long.
-    pub(super) fn is_idle_for(&self, duration: Duration) -> bool {
-        self.idle >= duration
+    /// How long the connection has been without a request.
+    pub(super) const fn idle(&self) -> Duration {
+        self.idle
     }
 }
 
@@ -141,86 +106,85 @@ mod tests {
 
     /// Checks every second until the action is due, for at most a minute.
     fn seconds_until(
-        progress: &ConnectionProgress,
+        protocol: ListenProtocol,
+        mut progress: ConnectionProgress,
         action: TimeoutAction,
-        meanwhile: impl FnMut(&ConnectionProgress),
+        meanwhile: impl Fn(&mut ConnectionProgress),
     ) -> Option<u32> {
-        seconds_with(
-            ConnectionTimeouts::new(Some(5 * SECOND), 20 * SECOND),
-            progress,
-            action,
-            meanwhile,
-        )
-    }
-
-    fn seconds_with(
-        mut timeouts: ConnectionTimeouts,
-        progress: &ConnectionProgress,
-        action: TimeoutAction,
-        mut meanwhile: impl FnMut(&ConnectionProgress),
-    ) -> Option<u32> {
+        let limits = ListenLimits {
+            connections_max: 1,
+            in_flight_max: 1,
+            header_timeout: 5 * SECOND,
+            idle_timeout: 20 * SECOND,
+        };
+        let mut timeouts = ConnectionTimeouts::new(protocol, &limits);
         (0..60).find(|_| {
-            meanwhile(progress);
+            meanwhile(&mut progress);
             timeouts.update(progress, SECOND) == action
         })
+    }
+
+    fn http1_seconds_until(
+        progress: ConnectionProgress,
+        action: TimeoutAction,
+        meanwhile: impl Fn(&mut ConnectionProgress),
+    ) -> Option<u32> {
+        seconds_until(ListenProtocol::Http1, progress, action, meanwhile)
     }
 
     #[test]
     fn an_idle_connection_is_closed() {
         let idle = ConnectionProgress::default();
         assert!(
-            seconds_until(&idle, TimeoutAction::Close, |_| ()).is_some_and(|seconds| seconds >= 20)
+            http1_seconds_until(idle, TimeoutAction::Close, |_| ())
+                .is_some_and(|seconds| seconds >= 20)
         );
-        assert_eq!(seconds_until(&idle, TimeoutAction::Abort, |_| ()), None);
+        assert_eq!(
+            http1_seconds_until(idle, TimeoutAction::Abort, |_| ()),
+            None
+        );
     }
 
     #[test]
     fn a_slow_head_is_aborted() {
-        let slow = |progress: &ConnectionProgress| _ = progress.reads.fetch_add(1, Relaxed);
+        let slow = |progress: &mut ConnectionProgress| progress.reads += 1;
         assert!(
-            seconds_until(&ConnectionProgress::default(), TimeoutAction::Abort, slow)
+            http1_seconds_until(ConnectionProgress::default(), TimeoutAction::Abort, slow)
                 .is_some_and(|seconds| seconds >= 5)
         );
     }
 
     #[test]
     fn http2_frames_without_a_request_count_as_idle() {
-        let pings = |progress: &ConnectionProgress| _ = progress.reads.fetch_add(1, Relaxed);
-        let timeouts = || ConnectionTimeouts::new(None, 20 * SECOND);
-        assert_eq!(
-            seconds_with(
-                timeouts(),
-                &ConnectionProgress::default(),
-                TimeoutAction::Abort,
-                pings
-            ),
-            None
-        );
-        let closed = seconds_with(
-            timeouts(),
-            &ConnectionProgress::default(),
-            TimeoutAction::Close,
-            pings,
-        );
-        assert!(closed.is_some_and(|seconds| seconds >= 20));
+        let pings = |progress: &mut ConnectionProgress| progress.reads += 1;
+        let until = |action| {
+            seconds_until(
+                ListenProtocol::Http2,
+                ConnectionProgress::default(),
+                action,
+                pings,
+            )
+        };
+        assert_eq!(until(TimeoutAction::Abort), None);
+        assert!(until(TimeoutAction::Close).is_some_and(|seconds| seconds >= 20));
     }
 
     #[test]
     fn a_connection_in_use_is_kept() {
-        let busy = |progress: &ConnectionProgress| {
-            progress.reads.fetch_add(3, Relaxed);
+        let busy = |progress: &mut ConnectionProgress| {
+            progress.reads += 3;
             progress.start_request();
             progress.end_request();
         };
-        let answering = ConnectionProgress::default();
+        let mut answering = ConnectionProgress::default();
         answering.start_request();
         for action in [TimeoutAction::Abort, TimeoutAction::Close] {
             assert_eq!(
-                seconds_until(&ConnectionProgress::default(), action, busy),
+                http1_seconds_until(ConnectionProgress::default(), action, busy),
                 None
             );
             assert_eq!(
-                seconds_until(&answering, action, |_| ()),
+                http1_seconds_until(answering, action, |_| ()),
                 None,
                 "the handler has timeouts of its own"
             );
@@ -229,11 +193,13 @@ mod tests {
 
     #[test]
     fn a_client_that_does_not_read_is_aborted() {
-        let blocked = ConnectionProgress::default();
-        blocked.is_blocked.store(true, Relaxed);
+        let mut blocked = ConnectionProgress {
+            is_blocked: true,
+            ..ConnectionProgress::default()
+        };
         blocked.start_request();
         assert!(
-            seconds_until(&blocked, TimeoutAction::Abort, |_| ())
+            http1_seconds_until(blocked, TimeoutAction::Abort, |_| ())
                 .is_some_and(|seconds| seconds >= 20)
         );
     }

@@ -7,6 +7,8 @@
 //!
 //! While the dashboard is closed, a decision pays for one load of a flag.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ahash::RandomState;
@@ -33,38 +35,27 @@ pub(crate) struct DeniedKey {
     /// The id of the limit that denied it.
     pub(crate) limit: u32,
     pub(crate) key: EncodedKey,
+    pub(crate) denials: DenialCount,
+}
+
+/// How often a key was denied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct DenialCount {
     /// Upper bound of the number of denials.
     pub(crate) count: u64,
     /// How much too high `count` may be: the count taken over from the key it replaced.
     pub(crate) error: u64,
 }
 
+/// The denials of one period, by limit and key.
+type DenialTable = HashMap<(u32, EncodedKey), DenialCount, RandomState>;
+
 /// The current period and the one before it. Reporting both means that the list is recent, and yet
 /// not empty right after a rotation.
 #[derive(Debug, Default)]
 struct DeniedKeyShard {
-    current: DeniedKeyTable,
-    previous: DeniedKeyTable,
-}
-
-/// The counters of one period. Parallel vectors, so that searching for a key or for the lowest
-/// count reads few cache lines.
-#[derive(Debug, Default)]
-struct DeniedKeyTable {
-    hashes: Vec<u64>,
-    counts: Vec<u64>,
-    entries: Vec<DeniedKeyEntry>,
-    /// Lower bound of all counts.
-    lowest: u64,
-    /// No entry before this index has a count as low as `lowest`.
-    lowest_from: usize,
-}
-
-#[derive(Clone, Debug)]
-struct DeniedKeyEntry {
-    limit: u32,
-    key: EncodedKey,
-    error: u64,
+    current: DenialTable,
+    previous: DenialTable,
 }
 
 impl DeniedKeys {
@@ -90,11 +81,9 @@ impl DeniedKeys {
 
     /// Counts a denial of a key.
     pub(crate) fn record(&self, limit: u32, key: &EncodedKey) {
-        let hash = self.hashes.hash_one((limit, key.as_bytes()));
-        // Select the shard by the upper bits: the table compares whole hashes, and keys of one
-        // shard should differ in their lower bits.
-        let shard = usize::try_from(hash >> 32).unwrap_or(0) % SHARDS;
-        self.shards[shard].lock().current.add(hash, limit, key);
+        let id = (limit, key.clone());
+        let shard = usize::try_from(self.hashes.hash_one(&id) >> 32).unwrap_or(0) % SHARDS;
+        self.shards[shard].lock().record(id);
     }
 
     /// Starts a new period. The list then covers the new period and the one that just ended.
@@ -111,100 +100,50 @@ impl DeniedKeys {
             .shards
             .iter()
             .flat_map(|shard| shard.lock().merged())
+            .map(|((limit, key), denials)| DeniedKey {
+                limit,
+                key,
+                denials,
+            })
             .collect();
 
         // Order by the count that is certain, then by the upper bound.
-        keys.sort_by_key(|key| std::cmp::Reverse((key.count - key.error, key.count)));
+        keys.sort_by_key(|DeniedKey { denials, .. }| {
+            Reverse((denials.count - denials.error, denials.count))
+        });
         keys.truncate(keys_max);
         keys
     }
 }
 
 impl DeniedKeyShard {
-    /// The keys of both periods with their counts added up.
-    fn merged(&self) -> Vec<DeniedKey> {
-        let mut merged: Vec<(u64, DeniedKey)> = self.current.keys().collect();
+    fn record(&mut self, id: (u32, EncodedKey)) {
+        if let Some(denials) = self.current.get_mut(&id) {
+            denials.count += 1;
+            return;
+        }
 
-        for (hash, old) in self.previous.keys() {
-            let is_same =
-                |(other, key): &&mut (u64, DeniedKey)| *other == hash && key.key == old.key;
-            match merged.iter_mut().find(is_same) {
-                Some((_, key)) => {
-                    key.count += old.count;
-                    key.error += old.error;
-                }
-                None => merged.push((hash, old)),
+        let mut error = 0;
+        if self.current.len() >= KEYS_MAX {
+            let lowest = self.current.iter().min_by_key(|(_, denials)| denials.count);
+            if let Some((replaced, denials)) = lowest.map(|(id, denials)| (id.clone(), *denials)) {
+                self.current.remove(&replaced);
+                error = denials.count;
             }
         }
-
-        merged.into_iter().map(|(_, key)| key).collect()
+        let count = error + 1;
+        self.current.insert(id, DenialCount { count, error });
     }
-}
 
-impl DeniedKeyTable {
-    fn add(&mut self, hash: u64, limit: u32, key: &EncodedKey) {
-        let is_same =
-            |index: &usize| self.entries[*index].limit == limit && self.entries[*index].key == *key;
-        let known = self
-            .hashes
-            .iter()
-            .position(|other| *other == hash)
-            .filter(is_same);
-
-        if let Some(index) = known {
-            self.counts[index] += 1;
-        } else if self.entries.len() < KEYS_MAX {
-            self.hashes.push(hash);
-            self.counts.push(1);
-            self.entries.push(DeniedKeyEntry {
-                limit,
-                key: key.clone(),
-                error: 0,
-            });
-        } else {
-            let index = self.find_lowest();
-            self.hashes[index] = hash;
-            self.counts[index] += 1;
-            self.entries[index] = DeniedKeyEntry {
-                limit,
-                key: key.clone(),
-                error: self.lowest,
-            };
+    /// The keys of both periods with their counts added up.
+    fn merged(&self) -> DenialTable {
+        let mut merged = self.current.clone();
+        for (id, old) in &self.previous {
+            let denials = merged.entry(id.clone()).or_default();
+            denials.count += old.count;
+            denials.error += old.error;
         }
-    }
-
-    /// The index of the lowest count in a full table. Counts only grow, so the search continues
-    /// where the last one ended, and restarts when no count as low is left.
-    fn find_lowest(&mut self) -> usize {
-        let next = self.counts[self.lowest_from..]
-            .iter()
-            .position(|count| *count == self.lowest);
-
-        let index = if let Some(offset) = next {
-            self.lowest_from + offset
-        } else {
-            self.lowest = self.counts.iter().copied().min().unwrap_or(0);
-            self.counts
-                .iter()
-                .position(|count| *count == self.lowest)
-                .unwrap_or(0)
-        };
-
-        self.lowest_from = index;
-        index
-    }
-
-    fn keys(&self) -> impl Iterator<Item = (u64, DeniedKey)> {
-        let rows = self.hashes.iter().zip(&self.counts).zip(&self.entries);
-        rows.map(|((hash, count), entry)| {
-            let key = DeniedKey {
-                limit: entry.limit,
-                key: entry.key.clone(),
-                count: *count,
-                error: entry.error,
-            };
-            (*hash, key)
-        })
+        merged
     }
 }
 
@@ -240,7 +179,7 @@ mod tests {
         let found: Vec<_> = denied_keys
             .top(9)
             .iter()
-            .map(|key| (key.limit, key.count, key.error))
+            .map(|key| (key.limit, key.denials.count, key.denials.error))
             .collect();
         assert_eq!(found, [(1, 3, 0), (2, 1, 0)]);
         assert_eq!(denied_keys.top(1).len(), 1);
@@ -262,7 +201,7 @@ mod tests {
             .find(|found| found.key == key("often"))
             .expect("the key is listed");
         assert!(
-            often.count >= 5_000 && often.count - often.error <= 5_000,
+            often.denials.count >= 5_000 && often.denials.count - often.denials.error <= 5_000,
             "{often:?}"
         );
         assert_eq!(most[0].key, key("often"));
@@ -279,7 +218,7 @@ mod tests {
             denied_keys
                 .top(9)
                 .iter()
-                .map(|found| found.count)
+                .map(|found| found.denials.count)
                 .collect::<Vec<_>>(),
             [2, 1]
         );
@@ -288,7 +227,7 @@ mod tests {
             denied_keys
                 .top(9)
                 .iter()
-                .map(|found| found.count)
+                .map(|found| found.denials.count)
                 .collect::<Vec<_>>(),
             [1, 1]
         );

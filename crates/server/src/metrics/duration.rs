@@ -1,10 +1,11 @@
 //! The durations of decisions, as a histogram.
 
 use prometheus::core::Collector as _;
+use prometheus::proto::{Bucket, MetricFamily};
 use prometheus::{Histogram, HistogramOpts};
 use tollgate::Micros;
 
-use super::page::{MetricsPage, to_f64};
+use super::page::{seconds, to_f64};
 
 /// Upper bounds of the histogram's buckets, in seconds: fine steps from a decision in memory to one
 /// by a slow store, then coarse ones up to the longest duration that an alert can be set to.
@@ -36,29 +37,21 @@ impl DurationHistogram {
     }
 
     pub(super) fn observe(&self, duration: Micros) {
-        self.0.observe(super::page::seconds(duration));
+        self.0.observe(seconds(duration));
     }
 
-    pub(super) fn write(&self, page: &mut MetricsPage) {
-        page.add(self.0.collect());
+    /// The histogram as a metric family.
+    pub(super) fn families(&self) -> Vec<MetricFamily> {
+        self.0.collect()
     }
 
     /// The counts so far.
     pub(super) fn buckets(&self) -> DurationBuckets {
         let families = self.0.collect();
-        let Some(metric) = families
-            .first()
-            .and_then(|family| family.get_metric().first())
-        else {
-            return DurationBuckets::default();
-        };
-
-        let histogram = metric.get_histogram();
+        let histogram = families[0].get_metric()[0].get_histogram();
         let buckets = histogram.get_bucket().iter().take(BUCKETS_SECS.len());
         DurationBuckets {
-            cumulative: buckets
-                .map(prometheus::proto::Bucket::cumulative_count)
-                .collect(),
+            cumulative: buckets.map(Bucket::cumulative_count).collect(),
             total: histogram.get_sample_count(),
         }
     }
@@ -72,28 +65,14 @@ impl DurationBuckets {
 
     /// The decisions made since `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
-        let before = earlier
-            .cumulative
-            .iter()
-            .copied()
-            .chain(std::iter::repeat(0));
-
-        let cumulative = self
-            .cumulative
-            .iter()
-            .zip(before)
-            .map(|(now, before)| now.saturating_sub(before))
-            .collect();
+        let before = earlier.cumulative.iter().chain(std::iter::repeat(&0));
+        let buckets = self.cumulative.iter().zip(before);
+        let cumulative = buckets.map(|(now, before)| now.saturating_sub(*before));
 
         Self {
-            cumulative,
+            cumulative: cumulative.collect(),
             total: self.total.saturating_sub(earlier.total),
         }
-    }
-
-    /// The 99th percentile, in seconds.
-    pub(crate) fn p99_seconds(&self) -> f64 {
-        self.quantile_seconds(0.99)
     }
 
     /// A quantile between 0 and 1, in seconds, interpolated inside its bucket. Durations beyond the
@@ -138,27 +117,28 @@ mod tests {
     fn one_slow_decision_in_a_hundred_does_not_move_the_99th_percentile() {
         let mostly_fast = DurationBuckets::from_durations(&[(99, millis(1)), (1, millis(80))]);
         assert!(
-            mostly_fast.p99_seconds() <= 0.001,
+            mostly_fast.quantile_seconds(0.99) <= 0.001,
             "{}",
-            mostly_fast.p99_seconds()
+            mostly_fast.quantile_seconds(0.99)
         );
         let two_slow = DurationBuckets::from_durations(&[(98, millis(1)), (2, millis(80))]);
         assert!(
-            (0.025..=0.1).contains(&two_slow.p99_seconds()),
+            (0.025..=0.1).contains(&two_slow.quantile_seconds(0.99)),
             "{}",
-            two_slow.p99_seconds()
+            two_slow.quantile_seconds(0.99)
         );
     }
 
     #[test]
     fn no_decisions_and_those_beyond_the_last_bucket_have_a_percentile() {
         assert!(
-            (DurationBuckets::from_durations(&[(5, Duration::from_secs(600))]).p99_seconds()
+            (DurationBuckets::from_durations(&[(5, Duration::from_secs(600))])
+                .quantile_seconds(0.99)
                 - 60.0)
                 .abs()
                 < 1e-9
         );
-        assert!(DurationBuckets::default().p99_seconds().abs() < 1e-9);
+        assert!(DurationBuckets::default().quantile_seconds(0.99).abs() < 1e-9);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate::{LimitOutcome, Source};
 
-use super::page::{MetricsPage, to_f64};
+use super::page::{MetricSample, to_f64};
 
 /// The values of the label `outcome`.
 const OUTCOMES: [&str; 3] = ["allowed", "denied", "shadow_denied"];
@@ -57,25 +57,35 @@ impl OutcomeCounts {
     }
 }
 
-/// The outcomes and sources of a limit's decisions.
+/// The decisions of a limit: by source in the order of [`SOURCES`], then by outcome in the order
+/// of [`OUTCOMES`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LimitCounts {
-    pub(crate) outcomes: OutcomeCounts,
-    /// In the order of [`SOURCES`].
-    pub(crate) by_source: [u64; SOURCES.len()],
-}
+pub(crate) struct LimitCounts(pub(crate) [[u64; OUTCOMES.len()]; SOURCES.len()]);
 
 impl LimitCounts {
     /// The counts since `earlier`, taken from the same limit.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
-        let mut by_source = self.by_source;
-        for (now, before) in by_source.iter_mut().zip(earlier.by_source) {
-            *now = now.saturating_sub(before);
+        let mut counts = self.0;
+        for (now, before) in counts.iter_mut().flatten().zip(earlier.0.iter().flatten()) {
+            *now = now.saturating_sub(*before);
         }
-        Self {
-            outcomes: self.outcomes.since(&earlier.outcomes),
-            by_source,
+        Self(counts)
+    }
+
+    /// The decisions by outcome, from all sources.
+    pub(crate) fn outcomes(&self) -> OutcomeCounts {
+        let [allowed, denied, shadow_denied] =
+            [0, 1, 2].map(|outcome: usize| self.0.iter().map(|counts| counts[outcome]).sum());
+        OutcomeCounts {
+            allowed,
+            denied,
+            shadow_denied,
         }
+    }
+
+    /// The decisions by source, of all outcomes.
+    pub(crate) fn by_source(&self) -> [u64; SOURCES.len()] {
+        self.0.map(|counts| counts.iter().sum())
     }
 }
 
@@ -111,56 +121,33 @@ impl LimitMetrics {
         self.counts[source][outcome].fetch_add(1, Relaxed);
     }
 
-    /// The outcomes so far, from all sources.
-    pub(crate) fn outcomes(&self) -> OutcomeCounts {
-        let sum = |outcome: usize| {
-            self.counts
-                .iter()
-                .map(|counts| counts[outcome].load(Relaxed))
-                .sum()
-        };
-
-        OutcomeCounts {
-            allowed: sum(0),
-            denied: sum(1),
-            shadow_denied: sum(2),
-        }
-    }
-
-    /// The outcomes and sources so far. Each counter is read once, so that both add up to the same
-    /// total.
+    /// The decisions so far. Each counter is read once, so that all sums add up to the same total.
     pub(crate) fn counts(&self) -> LimitCounts {
-        let mut sum = LimitCounts::default();
-        for (by_source, counts) in sum.by_source.iter_mut().zip(&self.counts) {
-            let [allowed, denied, shadow_denied] =
-                counts.each_ref().map(|count| count.load(Relaxed));
-
-            sum.outcomes.allowed += allowed;
-            sum.outcomes.denied += denied;
-            sum.outcomes.shadow_denied += shadow_denied;
-            *by_source = allowed + denied + shadow_denied;
-        }
-        sum
+        let read = |counts: &[AtomicU64; OUTCOMES.len()]| {
+            counts.each_ref().map(|count| count.load(Relaxed))
+        };
+        LimitCounts(self.counts.each_ref().map(read))
     }
 
-    /// Writes the limit's samples. Counters at zero are left out, except that a configured limit
-    /// always has the usual ones, so that dashboards can refer to them from the start.
-    pub(super) fn write(&self, page: &mut MetricsPage) {
-        for (source, counts) in SOURCES.iter().zip(&self.counts) {
+    /// The limit's samples. Counters at zero are left out, except that a configured limit always
+    /// has the usual ones, so that dashboards can refer to them from the start.
+    pub(super) fn samples(&self) -> Vec<MetricSample<'_>> {
+        let mut samples = Vec::new();
+        for (source, counts) in SOURCES.iter().zip(self.counts().0) {
             for (outcome, count) in OUTCOMES.iter().zip(counts) {
-                let count = count.load(Relaxed);
                 let is_usual = *source == Source::Store && *outcome != OUTCOMES[2];
 
                 if count > 0 || (self.is_configured && is_usual) {
-                    let labels = [
+                    let labels = vec![
                         ("limit", &*self.name),
                         ("outcome", outcome),
                         ("source", source.as_str()),
                     ];
-                    page.sample(&labels, to_f64(count));
+                    samples.push((labels, to_f64(count)));
                 }
             }
         }
+        samples
     }
 }
 
@@ -180,16 +167,15 @@ mod tests {
             }
         }
         let sum = metrics.counts();
-        assert_eq!(sum.outcomes, metrics.outcomes());
         assert_eq!(
-            sum.outcomes,
+            sum.outcomes(),
             OutcomeCounts {
                 allowed: 31,
                 denied: 310,
                 shadow_denied: 3_100
             }
         );
-        assert_eq!(sum.by_source, [111, 222, 444, 888, 1_776]);
+        assert_eq!(sum.by_source(), [111, 222, 444, 888, 1_776]);
         assert_eq!(sum.since(&LimitCounts::default()), sum);
         assert_eq!(sum.since(&sum), LimitCounts::default());
     }

@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use parking_lot::Mutex;
 use tollgate::Micros;
 
-pub(crate) use self::denied_keys::{DeniedKey, DeniedKeys};
+pub(crate) use self::denied_keys::{DenialCount, DeniedKey, DeniedKeys};
 pub(crate) use self::duration::DurationBuckets;
 use self::duration::DurationHistogram;
 pub(crate) use self::limit::{LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
-pub(crate) use self::page::{CONTENT_TYPE, MetricsPage, seconds, to_f64};
+pub(crate) use self::page::{CONTENT_TYPE, MetricSample, MetricType, MetricsPage, seconds, to_f64};
 
 /// Everything that is counted about decisions.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Metrics {
         self.limits
             .lock()
             .iter()
-            .map(|limit| (limit.name().clone(), limit.outcomes()))
+            .map(|limit| (limit.name().clone(), limit.counts().outcomes()))
             .collect()
     }
 
@@ -101,11 +101,13 @@ impl Metrics {
 
     /// Writes all decision metrics to the page.
     pub(crate) fn write(&self, page: &mut MetricsPage) {
-        page.counter("decisions_total", "Limit decisions by outcome and source");
-        for limit in self.limits.lock().iter() {
-            limit.write(page);
-        }
-        self.durations.write(page);
+        page.family(
+            MetricType::COUNTER,
+            "decisions_total",
+            "Limit decisions by outcome and source",
+            self.limits.lock().iter().flat_map(|limit| limit.samples()),
+        );
+        page.add(self.durations.families());
     }
 }
 

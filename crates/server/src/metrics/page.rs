@@ -1,11 +1,15 @@
 //! Writes metrics in the text format of Prometheus: one family after the other, each with its
 //! samples. Knows nothing of what is counted.
 
-use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
+pub(crate) use prometheus::proto::MetricType;
+use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily};
 use prometheus::{TEXT_FORMAT, TextEncoder};
 
 /// The content type of the page.
 pub(crate) const CONTENT_TYPE: &str = TEXT_FORMAT;
+
+/// Labels with their values, and the value of the sample.
+pub(crate) type MetricSample<'a> = (Vec<(&'a str, &'a str)>, f64);
 
 /// A page of metrics being written.
 #[derive(Debug)]
@@ -13,66 +17,44 @@ pub(crate) struct MetricsPage {
     /// Prepended to every metric name: empty, or a name with an underscore.
     prefix: String,
     families: Vec<MetricFamily>,
-    /// Samples of the last family.
-    samples: Vec<Metric>,
 }
 
 impl MetricsPage {
     /// An empty page whose metric names all start with `prefix`.
     pub(crate) fn new(prefix: &str) -> Self {
-        let prefix = if prefix.is_empty() {
-            String::new()
-        } else {
-            format!("{prefix}_")
-        };
-
+        let separator = if prefix.is_empty() { "" } else { "_" };
         Self {
-            prefix,
+            prefix: format!("{prefix}{separator}"),
             families: Vec::new(),
-            samples: Vec::new(),
         }
     }
 
-    /// Starts a family of counters.
-    pub(crate) fn counter(&mut self, name: &str, help: &str) -> &mut Self {
-        self.family(name, help, MetricType::COUNTER)
-    }
-
-    /// Starts a family of gauges.
-    pub(crate) fn gauge(&mut self, name: &str, help: &str) -> &mut Self {
-        self.family(name, help, MetricType::GAUGE)
-    }
-
-    /// Adds a sample to the family started last.
-    pub(crate) fn sample(&mut self, labels: &[(&str, &str)], value: f64) -> &mut Self {
-        let mut metric = Metric::from_label(
-            labels
-                .iter()
-                .map(|(name, value)| label(name, value))
-                .collect(),
-        );
-
-        if self
-            .families
-            .last()
-            .is_some_and(|family| family.get_field_type() == MetricType::COUNTER)
-        {
-            let mut counter = Counter::default();
-            counter.set_value(value);
-            metric.set_counter(counter);
-        } else {
-            let mut gauge = Gauge::default();
-            gauge.set_value(value);
-            metric.set_gauge(gauge);
+    /// Adds a family of counters or gauges, unless it has no samples.
+    pub(crate) fn family<'a>(
+        &mut self,
+        kind: MetricType,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = MetricSample<'a>>,
+    ) {
+        let metrics: Vec<Metric> = samples
+            .into_iter()
+            .map(|(labels, value)| metric(kind, &labels, value))
+            .collect();
+        if metrics.is_empty() {
+            return;
         }
 
-        self.samples.push(metric);
-        self
+        let mut family = MetricFamily::default();
+        family.set_name(name.to_owned());
+        family.set_help(help.to_owned());
+        family.set_field_type(kind);
+        family.set_metric(metrics);
+        self.add([family]);
     }
 
     /// Adds families that already have their samples.
-    pub(super) fn add(&mut self, families: Vec<MetricFamily>) {
-        self.close();
+    pub(super) fn add(&mut self, families: impl IntoIterator<Item = MetricFamily>) {
         for mut family in families {
             family.set_name(format!("{}{}", self.prefix, family.name()));
             self.families.push(family);
@@ -80,39 +62,30 @@ impl MetricsPage {
     }
 
     /// The finished page.
-    pub(crate) fn into_text(mut self) -> Result<String, prometheus::Error> {
-        self.close();
+    pub(crate) fn into_text(self) -> Result<String, prometheus::Error> {
         TextEncoder::new().encode_to_string(&self.families)
-    }
-
-    fn family(&mut self, name: &str, help: &str, kind: MetricType) -> &mut Self {
-        self.close();
-        let mut family = MetricFamily::default();
-        family.set_name(format!("{}{name}", self.prefix));
-        family.set_help(help.to_owned());
-        family.set_field_type(kind);
-        self.families.push(family);
-        self
-    }
-
-    /// Moves the samples into their family. A family without samples is removed.
-    fn close(&mut self) {
-        let samples = std::mem::take(&mut self.samples);
-        match self.families.last_mut() {
-            Some(family) if family.get_metric().is_empty() && !samples.is_empty() => {
-                family.set_metric(samples);
-            }
-            Some(family) if family.get_metric().is_empty() => drop(self.families.pop()),
-            _ => {}
-        }
     }
 }
 
-fn label(name: &str, value: &str) -> LabelPair {
-    let mut label = LabelPair::default();
-    label.set_name(name.to_owned());
-    label.set_value(value.to_owned());
-    label
+fn metric(kind: MetricType, labels: &[(&str, &str)], value: f64) -> Metric {
+    let label = |(name, value): &(&str, &str)| {
+        let mut label = LabelPair::default();
+        label.set_name((*name).to_owned());
+        label.set_value((*value).to_owned());
+        label
+    };
+    let mut metric = Metric::from_label(labels.iter().map(label).collect());
+
+    if kind == MetricType::COUNTER {
+        let mut counter = Counter::default();
+        counter.set_value(value);
+        metric.set_counter(counter);
+    } else {
+        let mut gauge = Gauge::default();
+        gauge.set_value(value);
+        metric.set_gauge(gauge);
+    }
+    metric
 }
 
 /// A count as a sample's value.
@@ -140,10 +113,13 @@ mod tests {
     #[test]
     fn every_family_has_its_samples_and_the_prefix() {
         let mut page = MetricsPage::new("a");
-        page.counter("b_total", "B")
-            .sample(&[("kind", "x")], 1.0)
-            .sample(&[("kind", "y\"\n")], 2.5);
-        page.gauge("c", "C").sample(&[], 0.0);
+        page.family(
+            MetricType::COUNTER,
+            "b_total",
+            "B",
+            [(vec![("kind", "x")], 1.0), (vec![("kind", "y\"\n")], 2.5)],
+        );
+        page.family(MetricType::GAUGE, "c", "C", [(vec![], 0.0)]);
         let expected = "# HELP a_b_total B\n# TYPE a_b_total counter\na_b_total{kind=\"x\"} 1\n\
                         a_b_total{kind=\"y\\\"\\n\"} 2.5\n# HELP a_c C\n# TYPE a_c gauge\na_c 0\n";
         assert_eq!(text(page), expected);
@@ -152,9 +128,9 @@ mod tests {
     #[test]
     fn families_without_samples_and_empty_prefixes_are_left_out() {
         let mut page = MetricsPage::new("");
-        page.gauge("none", "Nothing");
-        page.gauge("c", "C").sample(&[], 7.0);
-        page.counter("last_total", "Nothing either");
+        page.family(MetricType::GAUGE, "none", "Nothing", []);
+        page.family(MetricType::GAUGE, "c", "C", [(vec![], 7.0)]);
+        page.family(MetricType::COUNTER, "last_total", "Nothing either", []);
         assert_eq!(text(page), "# HELP c C\n# TYPE c gauge\nc 7\n");
         assert_eq!(text(MetricsPage::new("a")), "");
     }

@@ -1,20 +1,23 @@
 //! Replaces the configuration while the service runs: read, validate, swap. An invalid file
 //! changes nothing.
 
-mod file_watch;
+mod file_version;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tollgate::Micros;
 use tollgate_rules::Config;
 use tollgate_rules::config::ConfigError;
 
-pub(crate) use file_watch::watch;
-
-use self::file_watch::FileVersion;
+use self::file_version::FileVersion;
 use crate::gate::{Gate, StoreOpenError};
+use crate::listen::ShutdownSignal;
+
+/// How often the file is polled.
+const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Reloads the configuration file and records the results.
 #[derive(Debug)]
@@ -30,7 +33,7 @@ pub(crate) struct Reloader {
 }
 
 /// The results of reloads so far.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ReloadStatus {
     /// When the active configuration was activated.
     pub(crate) active_since: Micros,
@@ -47,8 +50,8 @@ pub(crate) struct ReloadStatus {
 pub(crate) enum ConfigReloadError {
     #[error("nothing to reload: the service was started without a configuration file")]
     NoFile,
-    #[error("{0}")]
-    Config(ConfigError),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     #[error(transparent)]
     Store(#[from] StoreOpenError),
 }
@@ -57,17 +60,13 @@ impl Reloader {
     pub(crate) fn new(gate: Arc<Gate>, file: Option<PathBuf>) -> Self {
         let status = ReloadStatus {
             active_since: gate.now(),
-            applied: 0,
-            failed: 0,
-            last_error: None,
+            ..ReloadStatus::default()
         };
-
-        let first_version = file.as_deref().and_then(FileVersion::read);
 
         Self {
             gate,
+            first_version: file.as_deref().and_then(FileVersion::read),
             file,
-            first_version,
             status: Mutex::new(status),
             reload_lock: tokio::sync::Mutex::default(),
         }
@@ -83,23 +82,21 @@ impl Reloader {
 
     /// Reads the file again and activates it if it is valid. Logs and records the result.
     pub(crate) async fn reload(&self) -> Result<(), ConfigReloadError> {
-        let Some(file) = self.file.clone() else {
-            return Err(ConfigReloadError::NoFile);
-        };
+        let file = self.file.clone().ok_or(ConfigReloadError::NoFile)?;
         let _guard = self.reload_lock.lock().await;
 
-        let config = tokio::task::spawn_blocking(move || read(&file))
-            .await
-            .expect("reading a configuration does not panic");
-        let result = config
-            .map_err(ConfigReloadError::Config)
-            .and_then(|config| {
-                log_notes(&config);
-                self.gate.replace(config).map_err(ConfigReloadError::from)
-            });
-
+        let result = self.activate(file).await;
         self.record(&result);
         result
+    }
+
+    async fn activate(&self, file: PathBuf) -> Result<(), ConfigReloadError> {
+        let config = tokio::task::spawn_blocking(move || read(&file))
+            .await
+            .expect("reading a configuration does not panic")?;
+
+        log_notes(&config);
+        Ok(self.gate.replace(config)?)
     }
 
     fn record(&self, result: &Result<(), ConfigReloadError>) {
@@ -123,8 +120,25 @@ impl Reloader {
     }
 }
 
+/// Reloads the file whenever it changes, until the server shuts down.
+pub(crate) async fn watch(reloader: Arc<Reloader>, mut shutdown: ShutdownSignal) {
+    let Some(file) = reloader.file() else {
+        return;
+    };
+
+    let mut known = reloader.first_version.clone();
+    while shutdown.pause(INTERVAL).await {
+        let current = FileVersion::read(file);
+        if current.is_some() && current != known {
+            known = current;
+            // The reloader logs and records the result.
+            drop(reloader.reload().await);
+        }
+    }
+}
+
 /// Reads a configuration file, with variables from the environment.
-pub(crate) fn read(file: &std::path::Path) -> Result<Config, ConfigError> {
+pub(crate) fn read(file: &Path) -> Result<Config, ConfigError> {
     Config::read(file, &|name| std::env::var(name).ok())
 }
 

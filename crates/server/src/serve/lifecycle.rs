@@ -1,22 +1,23 @@
 //! The life of the service: start, signals, and a graceful shutdown.
 
 use std::io::Write as _;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
-use super::listeners::{self, Listeners};
-use super::{Service, banner};
-use crate::admin::{self, AdminFront};
+use super::args::ServeArgs;
+use super::listeners::Listeners;
+use crate::admin::AdminFront;
 use crate::alerts;
-use crate::cli::ServeArgs;
+use crate::gate::Gate;
 use crate::grpc;
 use crate::http::HttpFront;
 use crate::listen::{self, ListenProtocol, ShutdownHandle, ShutdownPhase, ShutdownSignal};
 use crate::reload;
+use crate::service::Service;
 
 /// How long new connections are still accepted after `/readyz` fails: until a load balancer has
 /// noticed.
@@ -31,34 +32,75 @@ const RETURN_LEASES_TIMEOUT: Duration = Duration::from_secs(2);
 const STORE_START_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs the service until a signal ends it.
-pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<ExitCode, String> {
+pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<(), String> {
     let listeners = Listeners::bind(args).await?;
-    let token = listeners::admin_token(listeners::address(&listeners.admin))?;
-    let mut signals =
-        Signals::new().map_err(|error| format!("cannot install signal handlers: {error}"))?;
+    let stopped = until_stopped(service.clone())
+        .map_err(|error| format!("cannot install signal handlers: {error}"))?;
 
-    if !service
-        .gate
-        .active()
-        .store
-        .wait_until_ready(STORE_START_TIMEOUT)
-        .await
-    {
+    if !service.gate.wait_until_ready(STORE_START_TIMEOUT).await {
         tracing::warn!(
             "the store is unavailable: limits decide by their failure policy until it is available"
         );
     }
-    print_banner(&service, &listeners);
+    print_banner(&service.gate, &listeners);
 
     let (handle, shutdown) = ShutdownHandle::new();
-    let mut tasks = JoinSet::new();
-    start_fronts(&service, listeners, token, &shutdown, &mut tasks);
-    start_watchers(&service, &shutdown, &mut tasks);
-
-    signals.wait_for_shutdown(&service).await;
+    let mut tasks = start(&service, listeners, &shutdown);
+    stopped.await;
     drain(&service, &handle, &mut tasks).await;
-    return_leases(&service).await;
-    Ok(ExitCode::SUCCESS)
+
+    let returned = timeout(RETURN_LEASES_TIMEOUT, service.gate.return_leases()).await;
+    if !matches!(returned, Ok(Ok(()))) {
+        tracing::warn!(
+            "could not return all leased units; the store frees them within two seconds"
+        );
+    }
+    Ok(())
+}
+
+/// Starts the fronts and the periodic tasks.
+fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal) -> JoinSet<()> {
+    let Service {
+        gate,
+        reloader,
+        load,
+        readiness,
+        alerts,
+        ..
+    } = &**service;
+    let admin = Arc::new(AdminFront::new(service.clone(), listeners.admin_token));
+    let mut tasks = JoinSet::new();
+
+    tasks.spawn(listen::run(
+        listeners.http,
+        ListenProtocol::Http1,
+        Arc::new(HttpFront::new(gate.clone(), readiness.clone())),
+        load.clone(),
+        shutdown.clone(),
+    ));
+    tasks.spawn(grpc::run(
+        listeners.grpc,
+        gate.clone(),
+        load.clone(),
+        shutdown.clone(),
+    ));
+    tasks.spawn(listen::run(
+        listeners.admin,
+        ListenProtocol::Http1,
+        admin.clone(),
+        admin.own_load(),
+        shutdown.clone(),
+    ));
+
+    tasks.spawn(admin.watch(shutdown.clone()));
+    tasks.spawn(alerts::watch(
+        gate.clone(),
+        alerts.clone(),
+        shutdown.clone(),
+    ));
+    tasks.spawn(reload::watch(reloader.clone(), shutdown.clone()));
+    tasks.spawn(probe_store(gate.clone(), shutdown.clone()));
+    tasks
 }
 
 /// Ends all tasks: first gracefully, after the drain timeout by force.
@@ -72,130 +114,67 @@ async fn drain(service: &Service, handle: &ShutdownHandle, tasks: &mut JoinSet<(
 
     let drain_timeout = service.gate.active().config.server.drain_timeout;
     let all_ended = async { while tasks.join_next().await.is_some() {} };
-    if tokio::time::timeout(drain_timeout, all_ended)
-        .await
-        .is_err()
-    {
+    if timeout(drain_timeout, all_ended).await.is_err() {
         tracing::warn!("drain timeout reached: closing the remaining connections");
         handle.enter(ShutdownPhase::Expired);
     }
 }
 
-/// Returns leased units that this replica will not use, so that other replicas can.
-async fn return_leases(service: &Service) {
-    let limiter = service.gate.active().limiter.clone();
-    match tokio::time::timeout(RETURN_LEASES_TIMEOUT, limiter.return_leases()).await {
-        Ok(Ok(())) => {}
-        Ok(Err(_)) | Err(_) => {
-            tracing::warn!(
-                "could not return all leased units; the store frees them within two seconds"
-            );
-        }
-    }
-}
-
-fn start_fronts(
-    service: &Arc<Service>,
-    listeners: Listeners,
-    token: Option<String>,
-    shutdown: &ShutdownSignal,
-    tasks: &mut JoinSet<()>,
-) {
-    let http = HttpFront::new(service.gate.clone(), service.readiness.clone());
-    tasks.spawn(listen::run(
-        listeners.http,
-        ListenProtocol::Http1,
-        Arc::new(http),
-        service.load.clone(),
-        shutdown.clone(),
-    ));
-
-    tasks.spawn(grpc::run(
-        listeners.grpc,
-        service.gate.clone(),
-        service.load.clone(),
-        shutdown.clone(),
-    ));
-
-    let admin = AdminFront::new(service.clone(), token);
-    tasks.spawn(listen::run(
-        listeners.admin,
-        ListenProtocol::Http1,
-        Arc::new(admin),
-        admin::admin_load(&service.load),
-        shutdown.clone(),
-    ));
-}
-
-fn start_watchers(service: &Arc<Service>, shutdown: &ShutdownSignal, tasks: &mut JoinSet<()>) {
-    tasks.spawn(reload::watch(service.reloader.clone(), shutdown.clone()));
-    tasks.spawn(watch_store(service.clone(), shutdown.clone()));
-    tasks.spawn(alerts::watch(
-        service.gate.clone(),
-        service.alerts.clone(),
-        shutdown.clone(),
-    ));
-    tasks.spawn(admin::watch(service.clone(), shutdown.clone()));
-}
-
-/// Prints the service's addresses. Ignores errors: standard output may be closed.
-fn print_banner(service: &Service, listeners: &Listeners) {
-    let active = service.gate.active();
-    let [http, grpc, admin] =
-        [&listeners.http, &listeners.grpc, &listeners.admin].map(listeners::address);
-    let text = banner::text(&active.config, active.store.kind(), http, grpc, admin);
+/// Prints the service's addresses, and a command to try. Ignores errors: standard output may be
+/// closed.
+fn print_banner(gate: &Gate, listeners: &Listeners) {
+    let limits = match gate.active().config.limits.len() {
+        1 => "1 limit".to_owned(),
+        count => format!("{count} limits"),
+    };
+    let store = gate.store_state().kind;
+    let [http, grpc, admin] = listeners.addresses();
+    let attributes = r#"{"attributes": {"client_ip": "203.0.113.7"}}"#;
+    let text = format!(
+        "tollgate {}: {limits}, store: {store}\n  \
+           http   http://{http}\n  \
+           grpc   http://{grpc}\n  \
+           admin  http://{admin}\n\
+         try:  curl -i http://{http}/v1/check -d '{attributes}'\n",
+        env!("CARGO_PKG_VERSION")
+    );
 
     let mut output = std::io::stdout().lock();
-    drop(
-        output
-            .write_all(text.as_bytes())
-            .and_then(|()| output.flush()),
-    );
+    let written = output.write_all(text.as_bytes());
+    drop(written.and_then(|()| output.flush()));
 }
 
 /// Probes the store, so that its health is known even while there is no traffic.
-async fn watch_store(service: Arc<Service>, mut shutdown: ShutdownSignal) {
+async fn probe_store(gate: Arc<Gate>, mut shutdown: ShutdownSignal) {
     loop {
-        let active = service.gate.active();
-        active.probe().await;
+        gate.probe().await;
 
-        let pause = if active.limiter.health().degraded {
+        let interval = if gate.health().degraded {
             PROBE_INTERVAL_DEGRADED
         } else {
             PROBE_INTERVAL
         };
-        tokio::select! {
-            () = shutdown.wait_for(ShutdownPhase::Draining) => return,
-            () = tokio::time::sleep(pause) => {}
+        if !shutdown.pause(interval).await {
+            return;
         }
     }
 }
 
-/// The signals that the service handles.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hang_up: Signal,
-}
+/// Installs the signal handlers. The future ends on SIGTERM and SIGINT; it reloads the
+/// configuration on each SIGHUP.
+fn until_stopped(service: Arc<Service>) -> std::io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
 
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hang_up: signal(SignalKind::hangup())?,
-        })
-    }
-
-    /// Returns on SIGTERM and SIGINT. Reloads the configuration on each SIGHUP.
-    async fn wait_for_shutdown(&mut self, service: &Service) {
+    Ok(async move {
         loop {
             tokio::select! {
-                _ = self.terminate.recv() => return,
-                _ = self.interrupt.recv() => return,
+                _ = terminate.recv() => return,
+                _ = interrupt.recv() => return,
                 // The reloader logs and records the result.
-                _ = self.hang_up.recv() => drop(service.reloader.reload().await),
+                _ = hang_up.recv() => drop(service.reloader.reload().await),
             }
         }
-    }
+    })
 }

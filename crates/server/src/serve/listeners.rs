@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use tokio::net::TcpListener;
 
-use crate::cli::ServeArgs;
+use super::args::ServeArgs;
 
 /// The environment variable with the admin token.
 const TOKEN_VARIABLE: &str = "TOLLGATE_ADMIN_TOKEN";
@@ -17,15 +17,27 @@ pub(super) struct Listeners {
     pub(super) http: TcpListener,
     pub(super) grpc: TcpListener,
     pub(super) admin: TcpListener,
+    /// The token that the admin port requires, if one is set.
+    pub(super) admin_token: Option<String>,
 }
 
 impl Listeners {
     pub(super) async fn bind(args: &ServeArgs) -> Result<Self, String> {
+        let http = bind("--http", args.http).await?;
+        let grpc = bind("--grpc", args.grpc).await?;
+        let admin = bind("--admin", args.admin).await?;
+
         Ok(Self {
-            http: bind("--http", args.http).await?,
-            grpc: bind("--grpc", args.grpc).await?,
-            admin: bind("--admin", args.admin).await?,
+            http,
+            grpc,
+            admin_token: admin_token(address(&admin))?,
+            admin,
         })
+    }
+
+    /// The addresses of the HTTP, gRPC and admin ports.
+    pub(super) fn addresses(&self) -> [SocketAddr; 3] {
+        [&self.http, &self.grpc, &self.admin].map(address)
     }
 }
 
@@ -36,30 +48,25 @@ async fn bind(option: &str, address: SocketAddr) -> Result<TcpListener, String> 
     })
 }
 
-/// The address that a listener is bound to.
-pub(super) fn address(listener: &TcpListener) -> SocketAddr {
+fn address(listener: &TcpListener) -> SocketAddr {
     listener
         .local_addr()
         .expect("a bound listener has an address")
 }
 
-/// The token that the admin port requires, if one is set. An admin port that is not on a loopback
-/// address must have one.
-pub(super) fn admin_token(admin: SocketAddr) -> Result<Option<String>, String> {
-    let token = std::env::var(TOKEN_VARIABLE)
-        .ok()
-        .filter(|token| !token.is_empty());
+/// The token from the environment. An admin port that is not on a loopback address must have one.
+fn admin_token(admin: SocketAddr) -> Result<Option<String>, String> {
+    let token = std::env::var(TOKEN_VARIABLE).unwrap_or_default();
 
-    match token {
-        None if admin.ip().is_loopback() => Ok(None),
-        None => Err(format!(
+    match token.len() {
+        0 if admin.ip().is_loopback() => Ok(None),
+        0 => Err(format!(
             "the admin address {admin} is not a loopback address and {TOKEN_VARIABLE} is not set; \
              set it to a secret of at least {TOKEN_MIN} characters, or use a loopback address"
         )),
-        Some(token) if token.len() < TOKEN_MIN => Err(format!(
-            "{TOKEN_VARIABLE} has {} characters; it must have at least {TOKEN_MIN}",
-            token.len()
+        length @ 1..TOKEN_MIN => Err(format!(
+            "{TOKEN_VARIABLE} has {length} characters; it must have at least {TOKEN_MIN}"
         )),
-        Some(token) => Ok(Some(token)),
+        _ => Ok(Some(token)),
     }
 }

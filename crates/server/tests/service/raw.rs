@@ -32,6 +32,26 @@ pub(crate) fn exchange(server: SocketAddr, bytes: &[u8], cut_off: bool) -> Respo
         .expect("an answer")
 }
 
+/// Sends bytes, expects a response without a body, after which the server closes the connection, and
+/// returns its status.
+pub(crate) fn bare_status(server: SocketAddr, bytes: &[u8]) -> u16 {
+    let mut stream = TcpStream::connect(server).expect("it listens");
+    stream
+        .set_read_timeout(Some(PATIENCE))
+        .expect("a time limit");
+    // The server may stop reading early.
+    drop(stream.write_all(bytes));
+    let mut answer = Vec::new();
+    stream
+        .read_to_end(&mut answer)
+        .expect("the server closes the connection");
+    let response = parse(&answer).expect("an answer");
+    assert_eq!(response.header("connection"), Some("close"));
+    assert_eq!(response.header("content-length"), Some("0"));
+    assert_eq!(response.body, b"");
+    response.status
+}
+
 fn parse(bytes: &[u8]) -> Option<Response> {
     let end = bytes.windows(4).position(|part| part == b"\r\n\r\n")?;
     let head = String::from_utf8_lossy(&bytes[..end]);

@@ -13,51 +13,41 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       connect-src 'self'; form-action 'none'; frame-ancestors 'none'; \
                       base-uri 'none'";
 
-const HTML: &str = "text/html; charset=utf-8";
-const CSS: &str = "text/css; charset=utf-8";
-const SCRIPT: &str = "text/javascript; charset=utf-8";
-const SVG: &str = "image/svg+xml";
-
-/// Path, content type and content of each file.
-const FILES: [(&str, &str, &str); 13] = [
-    ("/", HTML, include_str!("page/index.html")),
-    ("/dashboard/style.css", CSS, include_str!("page/style.css")),
-    ("/dashboard/icon.svg", SVG, include_str!("page/icon.svg")),
-    ("/dashboard/app.js", SCRIPT, include_str!("page/app.js")),
-    ("/dashboard/api.js", SCRIPT, include_str!("page/api.js")),
-    ("/dashboard/model.js", SCRIPT, include_str!("page/model.js")),
-    ("/dashboard/plot.js", SCRIPT, include_str!("page/plot.js")),
-    (
-        "/dashboard/summary.js",
-        SCRIPT,
-        include_str!("page/summary.js"),
-    ),
-    (
-        "/dashboard/limits.js",
-        SCRIPT,
-        include_str!("page/limits.js"),
-    ),
-    (
-        "/dashboard/denied-keys.js",
-        SCRIPT,
-        include_str!("page/denied-keys.js"),
-    ),
-    (
-        "/dashboard/key-form.js",
-        SCRIPT,
-        include_str!("page/key-form.js"),
-    ),
-    ("/dashboard/dom.js", SCRIPT, include_str!("page/dom.js")),
-    (
-        "/dashboard/format.js",
-        SCRIPT,
-        include_str!("page/format.js"),
-    ),
+/// The content type by file name extension.
+const CONTENT_TYPES: [(&str, &str); 4] = [
+    (".html", "text/html; charset=utf-8"),
+    (".css", "text/css; charset=utf-8"),
+    (".js", "text/javascript; charset=utf-8"),
+    (".svg", "image/svg+xml"),
 ];
 
-/// The file at a path, if there is one.
-pub(crate) fn find(path: &str) -> Option<Response<Body>> {
-    let (_, content_type, text) = FILES.iter().find(|(own, ..)| *own == path)?;
+/// Name and content of each file.
+const FILES: [(&str, &str); 13] = [
+    ("index.html", include_str!("page/index.html")),
+    ("style.css", include_str!("page/style.css")),
+    ("icon.svg", include_str!("page/icon.svg")),
+    ("app.js", include_str!("page/app.js")),
+    ("api.js", include_str!("page/api.js")),
+    ("model.js", include_str!("page/model.js")),
+    ("plot.js", include_str!("page/plot.js")),
+    ("summary.js", include_str!("page/summary.js")),
+    ("limits.js", include_str!("page/limits.js")),
+    ("denied-keys.js", include_str!("page/denied-keys.js")),
+    ("key-form.js", include_str!("page/key-form.js")),
+    ("dom.js", include_str!("page/dom.js")),
+    ("format.js", include_str!("page/format.js")),
+];
+
+/// The file at a path, if there is one: `/` is the page, and `/dashboard/` has what it loads.
+pub(in crate::admin) fn find(path: &str) -> Option<Response<Body>> {
+    let wanted = match path {
+        "/" => "index.html",
+        _ => path.strip_prefix("/dashboard/")?,
+    };
+    let (name, text) = FILES.iter().find(|(name, _)| *name == wanted)?;
+    let (_, content_type) = CONTENT_TYPES
+        .iter()
+        .find(|(extension, _)| name.ends_with(extension))?;
 
     let mut response = json(hyper::StatusCode::OK, Bytes::from_static(text.as_bytes()));
     let headers = response.headers_mut();
@@ -72,7 +62,7 @@ mod tests {
 
     #[test]
     fn every_referenced_file_exists() {
-        for (_, _, text) in FILES {
+        for (_, text) in FILES {
             let quoted = text
                 .split(['"', '\''])
                 .filter(|word| word.starts_with("/dashboard/"));
@@ -90,7 +80,7 @@ mod tests {
 
     #[test]
     fn nothing_is_loaded_from_elsewhere_and_no_script_is_inline() {
-        for (path, content_type, text) in FILES {
+        for (path, text) in FILES {
             let without_namespace = text.replace("http://www.w3.org/2000/svg", "");
             assert!(
                 !without_namespace.contains("://"),
@@ -106,7 +96,7 @@ mod tests {
             ] {
                 assert!(!text.contains(inline), "{path} uses {inline}");
             }
-            if content_type == HTML {
+            if path == "index.html" {
                 assert!(
                     !text.contains("style=") && !text.contains("<style"),
                     "{path}"

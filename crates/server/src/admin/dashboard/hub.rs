@@ -5,14 +5,16 @@
 //! again. The hub never waits for a viewer.
 
 use std::collections::VecDeque;
+use std::iter::once;
+use std::sync::Arc;
 
-use hyper::body::Bytes;
+use http_body_util::channel::{Channel, Sender};
+use hyper::body::{Bytes, Frame};
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
 
 use super::sample::{CounterSnapshot, Sampler};
-use super::stream::EventStream;
 use crate::http::ApiError;
+use crate::metrics::DeniedKeys;
 
 /// The most viewers connected at the same time.
 pub(super) const VIEWERS_MAX: usize = 16;
@@ -24,14 +26,18 @@ const SAMPLES_MAX: usize = 900;
 const BYTES_MAX: usize = 8 << 20;
 
 /// Sends events to all viewers.
-#[derive(Debug, Default)]
-pub(super) struct EventHub(Mutex<State>);
+#[derive(Debug)]
+pub(super) struct EventHub {
+    state: Mutex<State>,
+    /// Recorded while there are viewers. Switched under the lock, so before any further event.
+    denied_keys: Arc<DeniedKeys>,
+}
 
 #[derive(Debug, Default)]
 struct State {
     sampler: Sampler,
     history: SampleHistory,
-    viewers: Vec<mpsc::Sender<Bytes>>,
+    viewers: Vec<Sender<Bytes>>,
     is_closed: bool,
 }
 
@@ -44,18 +50,20 @@ struct SampleHistory {
 }
 
 impl EventHub {
-    pub(super) fn has_viewers(&self) -> bool {
-        !self.0.lock().viewers.is_empty()
+    pub(super) fn new(denied_keys: Arc<DeniedKeys>) -> Self {
+        Self {
+            state: Mutex::default(),
+            denied_keys,
+        }
     }
 
-    /// Adds a viewer. Its stream begins with the limits, the history and `status`. `on_join` is
-    /// called under the hub's lock, so before any further event.
-    pub(super) fn join(
-        &self,
-        status: Bytes,
-        on_join: impl FnOnce(),
-    ) -> Result<EventStream, ApiError> {
-        let mut state = self.0.lock();
+    pub(super) fn has_viewers(&self) -> bool {
+        !self.state.lock().viewers.is_empty()
+    }
+
+    /// Adds a viewer. Its stream begins with the limits, the history and `status`.
+    pub(super) fn join(&self, status: Bytes) -> Result<Channel<Bytes>, ApiError> {
+        let mut state = self.state.lock();
 
         if state.is_closed {
             return Err(ApiError::unavailable(
@@ -70,27 +78,24 @@ impl EventHub {
             return Err(ApiError::unavailable("too-many-viewers", detail));
         }
 
-        let (sender, receiver) = mpsc::channel(QUEUE_MAX);
-        state.viewers.push(sender);
-        on_join();
-
-        let mut backlog = Vec::with_capacity(state.history.samples.len() + 2);
-        backlog.push(state.sampler.limits_event());
-        backlog.extend(state.history.samples.iter().cloned());
-        backlog.push(status);
-        Ok(EventStream::new(backlog, receiver))
+        let samples = state.history.samples.iter().cloned();
+        let (mut viewer, stream) = Channel::new(samples.len() + 2 + QUEUE_MAX);
+        for event in once(state.sampler.limits_event())
+            .chain(samples)
+            .chain(once(status))
+        {
+            // There is room for all of them.
+            drop(viewer.try_send(Frame::data(event)));
+        }
+        state.viewers.push(viewer);
+        self.denied_keys.watch(true);
+        Ok(stream)
     }
 
     /// Turns `snapshot` into a sample, adds it to the history, and sends it to all viewers,
-    /// followed by `status`. If the limits have changed, a `limits` event goes first. `on_sent` is
-    /// called under the hub's lock, before another viewer can join, with whether any is left.
-    pub(super) fn publish(
-        &self,
-        snapshot: Option<&CounterSnapshot>,
-        status: Option<&Bytes>,
-        on_sent: impl FnOnce(bool),
-    ) {
-        let mut state = self.0.lock();
+    /// followed by `status`. If the limits have changed, a `limits` event goes first.
+    pub(super) fn publish(&self, snapshot: Option<&CounterSnapshot>, status: Option<&Bytes>) {
+        let mut state = self.state.lock();
         let State {
             sampler,
             history,
@@ -101,20 +106,21 @@ impl EventHub {
         let (limits, sample) = snapshot.map(|snapshot| sampler.sample(snapshot)).unzip();
         for event in limits.flatten().iter().chain(&sample).chain(status) {
             // Sending fails for a viewer that has gone and for one whose queue is full.
-            viewers.retain(|viewer| viewer.try_send(event.clone()).is_ok());
+            viewers.retain_mut(|viewer| viewer.try_send(Frame::data(event.clone())).is_ok());
         }
 
         if let Some(sample) = sample {
             history.push(sample);
         }
-        on_sent(!viewers.is_empty());
+        self.denied_keys.watch(!viewers.is_empty());
     }
 
     /// Disconnects all viewers and accepts no more.
     pub(super) fn close(&self) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.is_closed = true;
         state.viewers.clear();
+        self.denied_keys.watch(false);
     }
 }
 
@@ -125,10 +131,7 @@ impl SampleHistory {
         self.samples.push_back(sample);
 
         while self.samples.len() > SAMPLES_MAX || self.bytes > BYTES_MAX {
-            let Some(oldest) = self.samples.pop_front() else {
-                return;
-            };
-            self.bytes -= oldest.len();
+            self.bytes -= self.samples.pop_front().map_or(0, |oldest| oldest.len());
         }
     }
 }
@@ -152,35 +155,31 @@ mod tests {
 
     #[test]
     fn a_slow_viewer_is_disconnected_and_others_stay() {
-        let hub = EventHub::default();
-        let slow = hub.join(Bytes::new(), || ()).expect("there is room");
+        let hub = EventHub::new(Arc::default());
+        let event = Bytes::from_static(b"x");
+        let slow = hub.join(Bytes::new()).expect("there is room");
         for _ in 0..QUEUE_MAX {
-            hub.publish(None, Some(&Bytes::from_static(b"x")), |_| ());
+            hub.publish(None, Some(&event));
         }
-        let _other = hub.join(Bytes::new(), || ()).expect("there is room");
-        hub.publish(None, Some(&Bytes::from_static(b"x")), |_| ());
-        assert_eq!(hub.0.lock().viewers.len(), 1);
+        let _other = hub.join(Bytes::new()).expect("there is room");
+        hub.publish(None, Some(&event));
+        assert_eq!(hub.state.lock().viewers.len(), 1);
         drop(slow);
     }
 
     #[test]
     fn viewers_are_bounded_and_rejected_after_close() {
-        let hub = EventHub::default();
+        let hub = EventHub::new(Arc::default());
         let open: Vec<_> = (0..VIEWERS_MAX)
-            .map(|_| hub.join(Bytes::new(), || ()).expect("room"))
+            .map(|_| hub.join(Bytes::new()).expect("room"))
             .collect();
-        let code = |hub: &EventHub| {
-            hub.join(Bytes::new(), || ())
-                .map_err(|error| error.code)
-                .err()
-        };
+        let code = |hub: &EventHub| hub.join(Bytes::new()).map_err(|error| error.code).err();
         assert_eq!(code(&hub), Some("too-many-viewers"));
+        assert!(hub.denied_keys.is_watched());
 
         drop(open);
-        hub.publish(None, Some(&Bytes::new()), |has_viewers| {
-            assert!(!has_viewers);
-        });
-        assert!(!hub.has_viewers());
+        hub.publish(None, Some(&Bytes::new()));
+        assert!(!hub.has_viewers() && !hub.denied_keys.is_watched());
 
         hub.close();
         assert_eq!(code(&hub), Some("shutting-down"));

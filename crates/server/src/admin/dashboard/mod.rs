@@ -1,33 +1,33 @@
 //! The dashboard: a page that shows the decision counters live.
 //!
 //! Once a second the counters become a *sample* (`sample`). Samples are kept for some minutes and
-//! sent to every open page (`hub`, `stream`), together with the state of the service
-//! (`status_event`). The page (`files`) gets everything it shows from this stream and from the
-//! admin API. Decisions never wait for the dashboard: they increment the counters in any case, and
-//! the dashboard only reads them.
+//! sent to every open page (`hub`), together with the state of the service (`status_event`). The
+//! page (`files`) gets everything it shows from this stream and from the admin API. Decisions never
+//! wait for the dashboard: they increment the counters in any case, and the dashboard only reads
+//! them.
 
+mod event;
 mod files;
 mod hub;
 mod sample;
 mod status_event;
-mod stream;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use http_body_util::channel::Channel;
 use hyper::Response;
+use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use parking_lot::Mutex;
 use tollgate::Micros;
 
 pub(super) use self::files::find as file;
 use self::hub::EventHub;
 use self::sample::CounterSnapshot;
 use self::status_event::WatchedState;
-pub(super) use self::stream::AdminBody;
 use crate::http::ApiError;
-use crate::listen::{ShutdownPhase, ShutdownSignal};
-use crate::serve::Service;
+use crate::listen::ShutdownSignal;
+use crate::service::Service;
 
 /// The time between two samples.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
@@ -41,11 +41,11 @@ const SAMPLES_PER_SPAN: u64 = 60;
 /// Tells proxies such as nginx not to buffer the event stream.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// The viewers of the dashboard, and what they were last sent.
-#[derive(Debug, Default)]
-pub(crate) struct Dashboard {
+/// The dashboard of a service, and its viewers.
+#[derive(Debug)]
+pub(super) struct Dashboard {
+    service: Arc<Service>,
     hub: EventHub,
-    last_poll: Mutex<LastPoll>,
 }
 
 /// The result of the last poll.
@@ -57,53 +57,46 @@ struct LastPoll {
     state: Option<WatchedState>,
 }
 
-/// Polls the service until it shuts down, then disconnects all viewers, because an open event
-/// stream would delay the shutdown.
-pub(crate) async fn watch(service: Arc<Service>, mut stop: ShutdownSignal) {
-    loop {
-        service.dashboard.poll(&service);
+impl Dashboard {
+    pub(super) fn new(service: Arc<Service>) -> Self {
+        let hub = EventHub::new(service.gate.metrics().denied_keys().clone());
+        Self { service, hub }
+    }
 
-        let pause = if service.dashboard.hub.has_viewers() {
-            POLL_INTERVAL
-        } else {
-            SAMPLE_INTERVAL
-        };
-        tokio::select! {
-            () = stop.wait_for(ShutdownPhase::Draining) => break,
-            () = tokio::time::sleep(pause) => {}
+    /// Polls the service until it shuts down, then disconnects all viewers, because an open event
+    /// stream would delay the shutdown.
+    pub(super) async fn watch(&self, mut shutdown: ShutdownSignal) {
+        let mut last = LastPoll::default();
+        loop {
+            self.poll(&mut last);
+
+            let interval = if self.hub.has_viewers() {
+                POLL_INTERVAL
+            } else {
+                SAMPLE_INTERVAL
+            };
+            if !shutdown.pause(interval).await {
+                return self.hub.close();
+            }
         }
     }
 
-    service.dashboard.hub.close();
-    service.gate.metrics().denied_keys().watch(false);
-}
+    /// The event stream: the history, then every event as it happens.
+    pub(super) fn events(&self) -> Result<Response<Channel<Bytes>>, ApiError> {
+        let mut response = Response::new(self.hub.join(status_event::encode(&self.service))?);
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+        Ok(response)
+    }
 
-/// The event stream: the history, then every event as it happens.
-pub(super) fn events(service: &Service) -> Result<Response<AdminBody>, ApiError> {
-    let status = status_event::encode(service);
-    let stream = service
-        .dashboard
-        .hub
-        .join(status, || service.gate.metrics().denied_keys().watch(true))?;
-
-    let mut response = Response::new(AdminBody::Events(stream));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
-    Ok(response)
-}
-
-impl Dashboard {
-    fn poll(&self, service: &Service) {
+    fn poll(&self, last: &mut LastPoll) {
+        let service = &*self.service;
         let now = service.gate.now();
-        let mut last = self.last_poll.lock();
-
         let state = WatchedState::new(service);
-        let has_changed = last.state.as_ref() != Some(&state);
-        let is_reloaded = last
-            .state
-            .as_ref()
-            .is_none_or(|before| before.reloads != state.reloads);
+        let before = last.state.replace(state);
+        let has_changed = before != Some(state);
+        let is_reloaded = before.is_none_or(|before| before.reloads != state.reloads);
 
         // A clock that was set back must not stop the samples.
         let is_due = now < last.sampled_at || now.since(last.sampled_at) >= SAMPLE_AGE_MIN;
@@ -112,8 +105,6 @@ impl Dashboard {
             last.samples += 1;
             last.sampled_at = now;
         }
-        last.state = Some(state);
-        drop(last);
 
         let denied_keys = service.gate.metrics().denied_keys();
         if is_reloaded {
@@ -124,13 +115,10 @@ impl Dashboard {
             denied_keys.rotate();
         }
 
-        let snapshot = (is_due || is_reloaded).then(|| CounterSnapshot::new(service));
+        let snapshot = (is_due || is_reloaded).then(|| CounterSnapshot::new(&service.gate));
         // Without viewers, the status is not encoded.
-        let status = ((is_due || has_changed) && self.hub.has_viewers())
-            .then(|| status_event::encode(service));
-        self.hub
-            .publish(snapshot.as_ref(), status.as_ref(), |has_viewers| {
-                denied_keys.watch(has_viewers);
-            });
+        let is_news = (is_due || has_changed) && self.hub.has_viewers();
+        let status = is_news.then(|| status_event::encode(service));
+        self.hub.publish(snapshot.as_ref(), status.as_ref());
     }
 }

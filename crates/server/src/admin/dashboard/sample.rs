@@ -3,27 +3,30 @@
 //! The sampler computes the difference between two snapshots of the counters. It has no clock and
 //! does not know the viewers.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use hyper::body::Bytes;
 use serde::Serialize;
 use tollgate::Micros;
 
-use super::super::millis;
-use super::stream;
-use crate::metrics::{DurationBuckets, LimitCounts, LimitMetrics, SOURCES};
-use crate::serve::Service;
+use super::super::encode::millis;
+use super::event;
+use crate::gate::Gate;
+use crate::metrics::{DurationBuckets, LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
 
 /// The most limits in one sample. The counts of further limits go into the next sample, so none
 /// are lost.
 const ROWS_MAX: usize = 256;
 
+/// A limit, and its counts at one time.
+type CountedLimit = (Arc<LimitMetrics>, LimitCounts);
+
 /// The values of all counters at one time.
 #[derive(Debug)]
 pub(super) struct CounterSnapshot {
     pub(super) at: Micros,
-    pub(super) limits: Vec<(Arc<LimitMetrics>, LimitCounts)>,
+    pub(super) limits: Vec<CountedLimit>,
     pub(super) durations: DurationBuckets,
     pub(super) is_up: bool,
     /// The duration of all degraded periods so far.
@@ -33,17 +36,10 @@ pub(super) struct CounterSnapshot {
 /// Turns snapshots into samples. Remembers the values that samples have covered so far.
 #[derive(Debug, Default)]
 pub(super) struct Sampler {
-    /// By the id of the limit.
-    limits: BTreeMap<u32, SampledLimit>,
+    /// Each limit with its counts up to the last sample that included it.
+    limits: Vec<CountedLimit>,
     durations: DurationBuckets,
     degraded_for: Micros,
-}
-
-/// A limit, and its counts up to the last sample that included it.
-#[derive(Debug)]
-struct SampledLimit {
-    limit: Arc<LimitMetrics>,
-    counts: LimitCounts,
 }
 
 /// The `sample` event. The names are short because hundreds of samples are kept.
@@ -62,7 +58,7 @@ struct DashboardSample {
     degraded: u64,
     /// One row for each limit with decisions: id, allowed, denied, shadow denied, then decisions by
     /// source.
-    rows: Vec<[u64; 4 + SOURCES.len()]>,
+    rows: Vec<Vec<u64>>,
 }
 
 /// The `limits` event: all limits, with their counts up to the last sample.
@@ -77,24 +73,24 @@ struct LimitTotals<'a> {
     id: u32,
     name: &'a str,
     /// Allowed, denied, shadow denied, then decisions by source.
-    counts: [u64; 3 + SOURCES.len()],
+    counts: Vec<u64>,
 }
 
 impl CounterSnapshot {
-    pub(super) fn new(service: &Service) -> Self {
-        let active = service.gate.active();
-        let metrics = service.gate.metrics();
+    pub(super) fn new(gate: &Gate) -> Self {
+        let store = gate.store_state();
+        let metrics = gate.metrics();
         let with_counts = |limit: Arc<LimitMetrics>| {
             let counts = limit.counts();
             (limit, counts)
         };
 
         Self {
-            at: service.gate.now(),
+            at: gate.now(),
             limits: metrics.limits().into_iter().map(with_counts).collect(),
             durations: metrics.durations(),
-            is_up: active.store.is_up(),
-            degraded_for: active.limiter.health().degraded_for,
+            is_up: store.is_up,
+            degraded_for: store.health.degraded_for,
         }
     }
 }
@@ -106,13 +102,12 @@ impl Sampler {
         let limits = self.update_limits(snapshot).then(|| self.limits_event());
 
         let mut rows = Vec::new();
-        for (limit, counts) in &snapshot.limits {
-            let Some(sampled) = self.limits.get_mut(&limit.id()) else {
-                continue;
-            };
-            if *counts != sampled.counts && rows.len() < ROWS_MAX {
-                rows.push(row(limit.id(), &counts.since(&sampled.counts)));
-                sampled.counts = *counts;
+        for ((limit, counts), (_, sampled)) in snapshot.limits.iter().zip(&mut self.limits) {
+            if counts != sampled && rows.len() < ROWS_MAX {
+                let mut row = vec![u64::from(limit.id())];
+                row.extend(values(&counts.since(sampled)));
+                rows.push(row);
+                *sampled = *counts;
             }
         }
 
@@ -125,74 +120,65 @@ impl Sampler {
             t: millis(snapshot.at),
             n: durations.total(),
             p50: micros(durations.quantile_seconds(0.5)),
-            p99: micros(durations.p99_seconds()),
+            p99: micros(durations.quantile_seconds(0.99)),
             up: snapshot.is_up,
             degraded: millis(degraded),
             rows,
         };
-        (limits, stream::encode("sample", &sample))
+        (limits, event::encode("sample", &sample))
     }
 
     /// The `limits` event.
     pub(super) fn limits_event(&self) -> Bytes {
-        let limits = self.limits.values().map(|sampled| LimitTotals {
-            id: sampled.limit.id(),
-            name: sampled.limit.name(),
-            counts: values(&sampled.counts),
+        let limits = self.limits.iter().map(|(limit, counts)| LimitTotals {
+            id: limit.id(),
+            name: limit.name(),
+            counts: values(counts).collect(),
         });
 
-        let event = LimitsEvent {
+        let data = LimitsEvent {
             sources: SOURCES.map(tollgate::Source::as_str),
             limits: limits.collect(),
         };
-        stream::encode("limits", &event)
+        event::encode("limits", &data)
     }
 
     /// Adds new limits, with counts of zero, and removes those that are gone. Returns whether
     /// anything changed.
     fn update_limits(&mut self, snapshot: &CounterSnapshot) -> bool {
-        let is_known =
-            |(limit, _): &(Arc<LimitMetrics>, LimitCounts)| self.limits.contains_key(&limit.id());
-        if snapshot.limits.len() == self.limits.len() && snapshot.limits.iter().all(is_known) {
+        let id = |(limit, _): &CountedLimit| limit.id();
+        if snapshot
+            .limits
+            .iter()
+            .map(id)
+            .eq(self.limits.iter().map(id))
+        {
             return false;
         }
 
-        let mut before = std::mem::take(&mut self.limits);
-        self.limits = snapshot
+        let before: HashMap<u32, LimitCounts> = self
             .limits
-            .iter()
-            .map(|(limit, _)| {
-                let new = || SampledLimit {
-                    limit: limit.clone(),
-                    counts: LimitCounts::default(),
-                };
-                (limit.id(), before.remove(&limit.id()).unwrap_or_else(new))
-            })
+            .drain(..)
+            .map(|(limit, counts)| (limit.id(), counts))
             .collect();
+        self.limits.extend(snapshot.limits.iter().map(|(limit, _)| {
+            let counts = before.get(&limit.id()).copied().unwrap_or_default();
+            (limit.clone(), counts)
+        }));
         true
     }
 }
 
-fn values(counts: &LimitCounts) -> [u64; 3 + SOURCES.len()] {
-    let [store, lease, deny_cache, fallback, local] = counts.by_source;
-    let outcomes = counts.outcomes;
-
-    [
-        outcomes.allowed,
-        outcomes.denied,
-        outcomes.shadow_denied,
-        store,
-        lease,
-        deny_cache,
-        fallback,
-        local,
-    ]
-}
-
-fn row(id: u32, counts: &LimitCounts) -> [u64; 4 + SOURCES.len()] {
-    let mut row = [u64::from(id); 4 + SOURCES.len()];
-    row[1..].copy_from_slice(&values(counts));
-    row
+/// Allowed, denied, shadow denied, then decisions by source.
+fn values(counts: &LimitCounts) -> impl Iterator<Item = u64> {
+    let OutcomeCounts {
+        allowed,
+        denied,
+        shadow_denied,
+    } = counts.outcomes();
+    [allowed, denied, shadow_denied]
+        .into_iter()
+        .chain(counts.by_source())
 }
 
 #[expect(

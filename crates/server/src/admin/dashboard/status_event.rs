@@ -3,19 +3,19 @@
 use hyper::body::Bytes;
 use serde::Serialize;
 
+use super::super::encode::millis;
 use super::super::keys::KeyPartView;
-use super::super::millis;
 use super::super::status::ServiceStatus;
-use super::stream;
+use super::event;
 use crate::gate::ActiveConfig;
-use crate::metrics::DeniedKey;
-use crate::serve::Service;
+use crate::metrics::{DenialCount, DeniedKey};
+use crate::service::Service;
 
 /// The most keys in an event.
 const DENIED_KEYS_MAX: usize = 20;
 
 /// The state whose changes are sent without waiting for the next sample.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WatchedState {
     is_up: bool,
     is_degraded: bool,
@@ -27,12 +27,12 @@ pub(super) struct WatchedState {
 
 impl WatchedState {
     pub(super) fn new(service: &Service) -> Self {
-        let active = service.gate.active();
+        let store = service.gate.store_state();
         let reloads = service.reloader.status();
 
         Self {
-            is_up: active.store.is_up(),
-            is_degraded: active.limiter.health().degraded,
+            is_up: store.is_up,
+            is_degraded: store.health.degraded,
             reloads: reloads.applied,
             failed_reloads: reloads.failed,
         }
@@ -61,10 +61,8 @@ struct DeniedKeyView<'a> {
     /// The id of the limit, as in the `limits` event.
     limit: u32,
     key: Vec<KeyPartView<'a>>,
-    /// An upper bound of the denials.
-    count: u64,
-    /// By how much `count` may be too high.
-    error: u64,
+    #[serde(flatten)]
+    denials: DenialCount,
 }
 
 /// Encodes the event from the current state of the service.
@@ -73,7 +71,7 @@ pub(super) fn encode(service: &Service) -> Bytes {
     let monitoring = &active.config.monitoring;
     let denied_keys = service.gate.metrics().denied_keys().top(DENIED_KEYS_MAX);
 
-    let event = StatusEvent {
+    let data = StatusEvent {
         at_ms: millis(service.gate.now()),
         status: ServiceStatus::new(service),
         thresholds: AlertThresholdsView {
@@ -87,7 +85,7 @@ pub(super) fn encode(service: &Service) -> Bytes {
             .filter_map(|denied| DeniedKeyView::new(&active, denied))
             .collect(),
     };
-    stream::encode("now", &event)
+    event::encode("now", &data)
 }
 
 impl<'a> DeniedKeyView<'a> {
@@ -102,8 +100,7 @@ impl<'a> DeniedKeyView<'a> {
         Some(Self {
             limit: denied.limit,
             key: parts.into_iter().map(KeyPartView::from).collect(),
-            count: denied.count,
-            error: denied.error,
+            denials: denied.denials,
         })
     }
 }

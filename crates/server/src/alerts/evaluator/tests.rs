@@ -1,12 +1,15 @@
 //! Alerts over counts and times that the tests set.
 
+use std::time::Duration;
+
+use tollgate_rules::Config;
+
 use super::*;
 
 /// A service whose counters and clock are set by hand.
-#[derive(Default)]
 struct AlertScene {
     evaluator: AlertEvaluator,
-    thresholds: AlertThresholds,
+    thresholds: MonitoringConfig,
     now: u64,
     outcomes: BTreeMap<Arc<str>, OutcomeCounts>,
     durations: Vec<(u64, Duration)>,
@@ -14,13 +17,16 @@ struct AlertScene {
 
 impl AlertScene {
     fn new(deny_ratio: Option<f64>, latency_p99: Option<u64>) -> Self {
-        let latency_p99 = latency_p99.map(Duration::from_millis);
         let mut scene = Self {
-            thresholds: AlertThresholds {
+            evaluator: AlertEvaluator::default(),
+            thresholds: MonitoringConfig {
                 deny_ratio,
-                latency_p99,
+                latency_p99: latency_p99.map(Duration::from_millis),
+                ..Config::built_in().monitoring
             },
-            ..Self::default()
+            now: 0,
+            outcomes: BTreeMap::new(),
+            durations: Vec::new(),
         };
         scene.count("api", 0, 0, 0);
         assert_eq!(scene.evaluate_after(0), [""; 0]);
@@ -42,16 +48,13 @@ impl AlertScene {
             outcomes: self.outcomes.clone(),
             durations: DurationBuckets::from_durations(&self.durations),
         };
-        let changes = self.evaluator.evaluate(sample, self.thresholds);
-        let shown =
-            |sign, state: &AlertState| format!("{sign}{} {}", state.alert.as_str(), state.limit);
-        changes
-            .iter()
-            .map(|change| match change {
-                AlertChange::Fired(state) => shown('+', state),
-                AlertChange::Resolved(state) => shown('-', state),
-            })
-            .collect()
+        let changed = self.evaluator.evaluate(sample, &self.thresholds);
+        let shown = |state: &AlertState| {
+            let sign = if state.since.is_some() { '+' } else { '-' };
+            let limit = state.limit.as_deref().unwrap_or_default();
+            format!("{sign}{} {limit}", state.alert.as_str())
+        };
+        changed.iter().map(shown).collect()
     }
 
     fn firing(&self) -> Vec<&AlertState> {
@@ -162,7 +165,7 @@ fn an_alert_that_is_no_longer_configured_is_resolved() {
     let mut scene = AlertScene::new(Some(0.5), None);
     scene.count("api", 0, 100, 0);
     assert_eq!(scene.evaluate_after(2), ["+deny_ratio api"]);
-    scene.thresholds = AlertThresholds::default();
+    scene.thresholds.deny_ratio = None;
     assert_eq!(scene.evaluate_after(2), ["-deny_ratio api"]);
     assert_eq!(scene.evaluator.states().count(), 0);
 

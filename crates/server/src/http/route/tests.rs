@@ -8,12 +8,11 @@ use super::super::OPENAPI;
 use super::{FORWARD_AUTH, HttpRoute, ROUTES};
 
 /// The files that create errors.
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 4] = [
     include_str!("../error.rs"),
     include_str!("../api.rs"),
     include_str!("../forward_auth/original_request.rs"),
     include_str!("../forward_auth/parameters.rs"),
-    include_str!("../../listen/problem_body.rs"),
 ];
 /// Error codes of the admin port.
 const ADMIN_CODES: [&str; 4] = ["no-token", "cross-site", "foreign-host", "internal"];
@@ -60,8 +59,6 @@ fn codes(source: &str) -> BTreeSet<&str> {
         "unavailable(",
         "Self::new(",
         "=> \"",
-        "\"code\\\":\\\"",
-        "\"code\":\"",
     ];
     let found = constructors.iter().flat_map(|constructor| {
         source

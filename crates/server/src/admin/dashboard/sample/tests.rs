@@ -3,18 +3,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::metrics::{Metrics, OutcomeCounts};
+use crate::metrics::Metrics;
 
 fn limit_counts(allowed: u64, denied: u64) -> LimitCounts {
-    let outcomes = OutcomeCounts {
-        allowed,
-        denied,
-        shadow_denied: 0,
-    };
-    LimitCounts {
-        outcomes,
-        by_source: [allowed + denied, 0, 0, 0, 0],
-    }
+    let mut counts = LimitCounts::default();
+    counts.0[0] = [allowed, denied, 0];
+    counts
 }
 
 fn snapshot(

@@ -1,16 +1,19 @@
 //! Traces over OTLP; off unless the configuration names a collector. Each request has one span,
 //! which records the decision but never the key.
 
-mod client;
+use std::time::Duration;
 
-use hyper::HeaderMap;
+use async_trait::async_trait;
+use hyper::{HeaderMap, Uri};
 use opentelemetry::propagation::TextMapPropagator as _;
 use opentelemetry::trace::TracerProvider as _;
-use opentelemetry_http::HeaderExtractor;
+use opentelemetry_http::hyper::HyperClient;
+use opentelemetry_http::{Bytes, HeaderExtractor, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
+use tokio::runtime::Handle;
 use tollgate::Decision;
 use tollgate_rules::config::TracingConfig;
 use tracing::Span;
@@ -20,8 +23,6 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, filter};
 
-use self::client::CollectorClient;
-
 /// The target of spans; log events have others.
 const TARGET: &str = "tollgate_trace";
 
@@ -30,6 +31,9 @@ pub(crate) const NOT_LOGGED: &str = "tollgate_trace=off";
 
 /// Appended to a collector's URL that has no path.
 const DEFAULT_PATH: &str = "/v1/traces";
+
+/// How long sending a batch of spans may take.
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Exports spans to the collector.
 #[derive(Debug)]
@@ -42,7 +46,10 @@ impl TraceExporter {
     pub(crate) fn start(tracing: &TracingConfig) -> Result<Self, String> {
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(CollectorClient::new())
+            .with_http_client(CollectorClient {
+                client: HyperClient::with_default_connector(SEND_TIMEOUT, None),
+                runtime: Handle::current(),
+            })
             .with_endpoint(endpoint(&tracing.otlp_endpoint))
             .build()
             .map_err(|error| format!("cannot export traces: {error}"))?;
@@ -73,21 +80,41 @@ impl TraceExporter {
     }
 }
 
-fn endpoint(configured: &str) -> String {
-    let after_scheme = configured
-        .split_once("://")
-        .map_or(configured, |(_, rest)| rest);
-    if after_scheme.trim_end_matches('/').contains('/') {
-        return configured.to_owned();
+/// Sends batches of spans on the service's runtime, because the exporter's own thread has none.
+#[derive(Debug)]
+struct CollectorClient {
+    client: HyperClient,
+    runtime: Handle,
+}
+
+#[async_trait]
+impl HttpClient for CollectorClient {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let client = self.client.clone();
+        let sent = self
+            .runtime
+            .spawn(async move { client.send_bytes(request).await });
+        sent.await?
     }
-    format!("{}{DEFAULT_PATH}", configured.trim_end_matches('/'))
+}
+
+/// The URL to send spans to: with the default path if the configured one has none.
+fn endpoint(configured: &str) -> String {
+    let has_path = configured
+        .parse()
+        .is_ok_and(|url: Uri| url.path().len() > 1);
+    if has_path {
+        configured.to_owned()
+    } else {
+        format!("{}{DEFAULT_PATH}", configured.trim_end_matches('/'))
+    }
 }
 
 /// The span of a request; a child of the caller's span if the headers name one. Disabled while
 /// tracing is off.
 pub(crate) fn span(route: &'static str, headers: &HeaderMap) -> Span {
     let span = tracing::info_span!(
-        target: "tollgate_trace",
+        target: TARGET,
         "decide",
         otel.name = route,
         otel.kind = "server",

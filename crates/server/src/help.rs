@@ -1,6 +1,6 @@
 //! The text below the options in `--help`: examples, environment variables and exit codes.
 
-pub(super) const TOLLGATE: &str = "\
+pub(crate) const TOLLGATE: &str = "\
 Examples:
   tollgate serve                                   run the service with the built-in limit
   tollgate check -a client_ip=203.0.113.7          check a request against it
@@ -17,7 +17,7 @@ Exit codes:
 
 `tollgate COMMAND --help` describes each command.";
 
-pub(super) const SERVE: &str = "\
+pub(crate) const SERVE: &str = "\
 Examples:
   tollgate serve
   tollgate serve --config tollgate.yaml --http 0.0.0.0:8080
@@ -36,7 +36,7 @@ Exit codes:
   0  stopped by a signal
   2  cannot start: invalid configuration, or an address is in use";
 
-pub(super) const VALIDATE: &str = "\
+pub(crate) const VALIDATE: &str = "\
 Errors are printed to standard error, one per line: FILE:LINE:COLUMN: FIELD: MESSAGE
 Variables such as ${REDIS_PASSWORD} must be set. No server is contacted.
 
@@ -49,7 +49,7 @@ Exit codes:
   0  all files are valid
   2  at least one file is invalid";
 
-pub(super) const EXPLAIN: &str = "\
+pub(crate) const EXPLAIN: &str = "\
 Works from the configuration alone: nothing is counted and no service is contacted. Hashed
 attributes are shown as their hash.
 
@@ -61,7 +61,7 @@ Exit codes:
   0  success, whether or not a limit applies
   2  invalid arguments or configuration";
 
-pub(super) const CHECK: &str = "\
+pub(crate) const CHECK: &str = "\
 The exit code follows the decision. If the store is unavailable, a limit with on_store_failure: deny
 denies with status 503: that is a denial (1). A 503 without a decision is no response (3).
 
@@ -76,7 +76,7 @@ Exit codes:
   2  invalid arguments, or the service rejected the request
   3  no response: connection refused, timed out, or no decision";
 
-pub(super) const KEYS: &str = "\
+pub(crate) const KEYS: &str = "\
 Environment variables:
   TOLLGATE_ADMIN_TOKEN  token of the admin listener, if it requires one
 
@@ -107,7 +107,7 @@ Exit codes:
   2  invalid arguments, or the admin port rejected the request (is TOLLGATE_ADMIN_TOKEN set?)
   3  no response from the admin port, or the store is unavailable";
 
-pub(super) const LOAD: &str = "\
+pub(crate) const LOAD: &str = "\
 Requests are sent when they are due, whether or not earlier ones have been answered (open loop), and
 latencies are measured from the due time. Attribute values can contain placeholders: {key} is the
 name of the client, {ip} an address of its own.
@@ -140,7 +140,7 @@ Exit codes:
   2  invalid arguments, configuration or request
   3  no response: connection refused, or not a single decision";
 
-pub(super) const SIMULATE: &str = "\
+pub(crate) const SIMULATE: &str = "\
 Each request is checked at the time of its log line, with the selection and the algorithms of the
 service; no server is contacted. Supported are the common and combined log formats, with or without
 a leading virtual host, and JSON as written by nginx, Caddy and Traefik; gzip is detected. A line
@@ -158,7 +158,7 @@ Exit codes:
   0  success, whether or not requests would have been denied
   2  invalid arguments or configuration, or no line of the log is readable";
 
-pub(super) const COMPLETIONS: &str = "\
+pub(crate) const COMPLETIONS: &str = "\
 Examples:
   source <(tollgate completions bash)
   tollgate completions zsh > \"${fpath[1]}/_tollgate\"
@@ -168,7 +168,7 @@ Exit codes:
   0  success
   2  unknown shell";
 
-pub(super) const SCHEMA: &str = "\
+pub(crate) const SCHEMA: &str = "\
 Example:
   tollgate schema > tollgate.schema.json
 

@@ -1,0 +1,131 @@
+//! Authorises, routes and answers the requests of the admin port.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http_body_util::Either;
+use http_body_util::channel::Channel;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
+use hyper::{Method, Request, Response, StatusCode};
+
+use super::dashboard::{self, Dashboard};
+use super::guard::{AdminAccess, AdminGuard};
+use super::{keys, limits, metrics, reload, status};
+use crate::http::{ApiError, Body, alive, problem};
+use crate::listen::{Front, ListenLimits, ServerLoad, ShutdownSignal};
+use crate::service::Service;
+
+/// The most connections to the admin port.
+const CONNECTIONS_MAX: usize = 256;
+/// The most requests in flight on the admin port.
+const IN_FLIGHT_MAX: usize = 64;
+
+/// The methods of a path that is only read.
+const READ: &str = "GET, HEAD";
+
+/// Each path with its methods and its access control. The files of the dashboard have further
+/// paths.
+const ROUTES: [(&str, &str, AdminAccess); 8] = [
+    ("/healthz", READ, AdminAccess::Public),
+    ("/readyz", READ, AdminAccess::Public),
+    ("/metrics", READ, AdminAccess::Api),
+    ("/admin/limits", READ, AdminAccess::Api),
+    ("/admin/status", READ, AdminAccess::Api),
+    ("/admin/keys", "GET, HEAD, DELETE", AdminAccess::Api),
+    ("/admin/reload", "POST", AdminAccess::Api),
+    ("/admin/events", "GET", AdminAccess::Events),
+];
+
+/// A complete body, or the event stream of the dashboard.
+type AdminBody = Either<Body, Channel<Bytes>>;
+
+/// The handler of the admin port.
+#[derive(Debug)]
+pub(crate) struct AdminFront {
+    service: Arc<Service>,
+    guard: AdminGuard,
+    dashboard: Dashboard,
+}
+
+impl AdminFront {
+    /// Creates the handler. With a `token`, requests must carry it.
+    pub(crate) fn new(service: Arc<Service>, token: Option<String>) -> Self {
+        Self {
+            guard: AdminGuard::new(token),
+            dashboard: Dashboard::new(service.clone()),
+            service,
+        }
+    }
+
+    /// The admin port's own connection and request limits, so that operators get in when clients
+    /// have used up those of the service.
+    pub(crate) fn own_load(&self) -> Arc<ServerLoad> {
+        ServerLoad::new(ListenLimits {
+            connections_max: CONNECTIONS_MAX,
+            in_flight_max: IN_FLIGHT_MAX,
+            ..self.service.load.limits
+        })
+    }
+
+    /// Keeps the dashboard up to date until the service shuts down.
+    pub(crate) async fn watch(self: Arc<Self>, shutdown: ShutdownSignal) {
+        self.dashboard.watch(shutdown).await;
+    }
+
+    async fn route(&self, request: &Request<Incoming>) -> Result<Response<AdminBody>, ApiError> {
+        let service = &*self.service;
+        let (path, method) = (request.uri().path(), request.method());
+
+        let file = dashboard::file(path);
+        let route = ROUTES.iter().find(|(known, ..)| *known == path);
+        let (allow, access) = match route {
+            Some((_, allow, access)) => (Some(*allow), *access),
+            None if file.is_some() => (Some(READ), AdminAccess::Page),
+            None => (None, AdminAccess::Api),
+        };
+
+        self.guard.authorize(request, access)?;
+        let allow = allow.ok_or_else(|| ApiError::admin_not_found(path))?;
+        if !allow.split(", ").any(|known| known == method.as_str()) {
+            return Err(ApiError::method_not_allowed(method, allow));
+        }
+
+        let response = match path {
+            "/healthz" => alive(),
+            "/readyz" => service.readiness.response(&service.gate),
+            "/metrics" => metrics::respond(service)?,
+            "/admin/limits" => limits::respond(service),
+            "/admin/status" => status::respond(service),
+            "/admin/keys" if method == Method::DELETE => keys::reset(service, request).await?,
+            "/admin/keys" => keys::show(service, request).await?,
+            "/admin/reload" => reload::respond(service).await?,
+            "/admin/events" => return Ok(self.dashboard.events()?.map(Either::Right)),
+            _ => file.ok_or_else(|| ApiError::admin_not_found(path))?,
+        };
+        Ok(response.map(Either::Left))
+    }
+}
+
+impl Front for AdminFront {
+    type Body = AdminBody;
+
+    async fn handle(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<AdminBody> {
+        let result = self.route(&request).await;
+        let mut response = result.unwrap_or_else(|error| problem(&error).map(Either::Left));
+
+        let is_unauthorized = response.status() == StatusCode::UNAUTHORIZED;
+        let headers = response.headers_mut();
+        // Responses change from second to second and may be for authorised clients only.
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if is_unauthorized {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+
+    fn overloaded_response(&self) -> Response<AdminBody> {
+        problem(&ApiError::overloaded()).map(Either::Left)
+    }
+}

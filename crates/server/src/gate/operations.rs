@@ -1,0 +1,55 @@
+//! What operators and the life of the process need from limiter and store, besides decisions.
+
+use std::time::Duration;
+
+use tollgate::Health;
+
+use super::active::DecideError;
+use super::decide::Gate;
+
+/// The state of the store at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoreState {
+    /// The store's type as written in the configuration.
+    pub(crate) kind: &'static str,
+    /// True when every server of the store can be reached.
+    pub(crate) is_up: bool,
+    /// Counters in the memory of this process: those of a memory store and of `local` limits, or
+    /// keys of Redis that this replica holds a lease or a cached denial for.
+    pub(crate) keys: usize,
+    pub(crate) health: Health,
+}
+
+impl Gate {
+    /// The state of the store.
+    pub(crate) fn store_state(&self) -> StoreState {
+        let active = self.active();
+        StoreState {
+            kind: active.store.kind(),
+            is_up: active.store.is_up(),
+            keys: active.store.keys() + active.limiter.local_keys(),
+            health: active.limiter.health(),
+        }
+    }
+
+    /// How the store has behaved so far.
+    pub(crate) fn health(&self) -> Health {
+        self.active().limiter.health()
+    }
+
+    /// Waits until the store is available. Returns false if it is not within `timeout`.
+    pub(crate) async fn wait_until_ready(&self, timeout: Duration) -> bool {
+        self.active().store.wait_until_ready(timeout).await
+    }
+
+    /// Sends the store a call that changes nothing, so that an outage, and its end, are noticed
+    /// even while there is no traffic.
+    pub(crate) async fn probe(&self) {
+        self.active().probe().await;
+    }
+
+    /// Returns leased units that this replica will not use, so that other replicas can.
+    pub(crate) async fn return_leases(&self) -> Result<(), DecideError> {
+        Ok(self.active().limiter.return_leases().await?)
+    }
+}
