@@ -1,21 +1,32 @@
-//! The pages in `docs/` as doctests: their code blocks compile and run.
+//! The pages of `docs/` about the library, as documentation and as tests: their code blocks compile
+//! and run. `guide/` links to them, so that they are part of the package.
 
 macro_rules! guides {
-    ($($name:ident: $page:literal),* $(,)?) => {
+    ($($(#[doc = $title:literal])+ $name:ident: $page:literal,)*) => {
         $(
-            #[doc = include_str!(concat!("../../../docs/", $page))]
-            struct $name;
+            $(#[doc = $title])+
+            ///
+            #[doc = include_str!(concat!("../guide/", $page))]
+            pub mod $name {}
         )*
     };
 }
 
 guides! {
-    Algorithms: "algorithms.md",
-    Failure: "failure.md",
-    Headers: "headers.md",
-    Keys: "keys.md",
-    Memory: "memory.md",
-    SeveralLimits: "several-limits.md",
-    Start: "start.md",
-    Waiting: "waiting.md",
+    /// Start: limits, checks and decisions.
+    start: "start.md",
+    /// Which algorithm to choose, and what each guarantees.
+    algorithms: "algorithms.md",
+    /// Keys: what is counted separately.
+    keys: "keys.md",
+    /// Several limits in one request.
+    several_limits: "several-limits.md",
+    /// How replicas share a limit, and what each mode promises.
+    consistency: "consistency.md",
+    /// While the store is unavailable.
+    failure: "failure.md",
+    /// Waiting, queues and permits.
+    waiting: "waiting.md",
+    /// The memory store: bounds, eviction, snapshots.
+    memory: "memory.md",
 }

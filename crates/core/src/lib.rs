@@ -95,8 +95,8 @@ mod clock;
 mod consistency;
 mod decision;
 mod demand;
-#[cfg(doctest)]
-mod guides;
+#[cfg(any(doc, doctest))]
+pub mod guides;
 #[cfg(feature = "headers")]
 pub mod headers;
 mod key;

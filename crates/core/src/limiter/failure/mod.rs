@@ -5,6 +5,7 @@
 //! within a deadline of its own.
 
 mod local_fallback;
+mod log;
 mod monitor;
 
 use smallvec::SmallVec;

@@ -1,12 +1,11 @@
 //! Monitors whether the store is available: keeps the state, logs its changes and counts errors.
 
-use std::error::Error;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-use super::LocalFallback;
+use super::local_fallback::LocalFallback;
+use super::log;
 use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::store::StoreError;
@@ -129,8 +128,7 @@ impl StoreMonitor {
         // The lock is released before logging, because a subscriber may call the limiter.
         if let Some(outage) = ended {
             let degraded_ms = now.since(outage.since).get() / 1_000;
-            let decisions = outage.decisions;
-            tracing::info!(degraded_ms, decisions, "store available again");
+            log::outage_ended(degraded_ms, outage.decisions);
         }
     }
 
@@ -162,12 +160,7 @@ impl StoreMonitor {
         };
 
         if is_new {
-            let (kind, error) = (error.kind(), ErrorChain(error));
-            tracing::warn!(
-                kind,
-                %error,
-                "store unavailable; limits fall back to their failure policies"
-            );
+            log::outage_began(error);
         }
         local
     }
@@ -225,20 +218,5 @@ impl StoreMonitor {
                 refused: self.refused.load(Relaxed),
             },
         }
-    }
-}
-
-/// Formats an error with all its sources.
-struct ErrorChain<'e>(&'e StoreError);
-
-impl fmt::Display for ErrorChain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut source = self.0.source();
-        while let Some(error) = source {
-            write!(f, ": {error}")?;
-            source = error.source();
-        }
-        Ok(())
     }
 }
