@@ -8,7 +8,7 @@ pub(super) fn outage_began(error: &StoreError) {
     let (kind, error) = (error.kind(), with_sources(error));
     tracing::warn!(
         kind,
-        error,
+        %error,
         "store unavailable; limits fall back to their failure policies"
     );
 }
