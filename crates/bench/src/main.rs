@@ -1,33 +1,22 @@
 //! Benchmarks that measure Tollgate and other rate limiters in the same run, so that noise on the
 //! machine affects all of them.
 
-mod allocator;
-mod chart;
-mod h2load;
+mod harness;
 mod leases;
-mod machine;
 mod memory;
-mod others;
-mod output;
-mod panels;
-mod percentiles;
-mod process;
-mod progress;
-mod random;
 mod redis;
-mod rounds;
-mod server;
 mod service;
 mod simulate;
-mod stats;
 mod strictness;
-mod text;
-mod timing;
 mod tower;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+// The paths under which the experiment uses the harness.
+use harness::latency as percentiles;
+use harness::{machine, others, output, panels, process, progress, random, text, timing};
 
 #[derive(Debug, Parser)]
 #[command(about = "Compares Tollgate with other rate limiters")]

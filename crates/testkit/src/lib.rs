@@ -14,7 +14,7 @@
 //! - [`reverse_proxy`]: nginx, Caddy, Envoy and `HAProxy`, with an upstream server and an HTTP
 //!   client.
 //! - [`browser`]: a real Chromium, for tests of web pages.
-//! - `processes`: starts and ends the processes of servers, proxies and browsers.
+//! - [`processes`]: starts and ends the processes of servers, proxies and browsers.
 //! - [`dice`]: seeded random numbers.
 //! - [`wait`]: waits for a condition, never for a fixed time.
 //!
@@ -29,7 +29,7 @@ pub mod fleet;
 pub mod lending;
 pub mod model;
 mod ports;
-mod processes;
+pub mod processes;
 pub mod reverse_proxy;
 pub mod servers;
 pub mod wait;

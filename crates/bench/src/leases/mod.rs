@@ -3,78 +3,145 @@
 
 mod accuracy;
 mod case;
-mod crowd;
-mod entrant;
-mod picture;
-mod ratios;
 mod report;
-mod run;
-mod subjects;
-mod table;
+mod strict;
+mod threads;
+mod tollgate;
+mod trypema;
 
 use std::io;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::Arc;
 
-use testkit::servers::Flavor;
+use ::tollgate::{Consistency, Limit};
+use testkit::servers::Server;
 
 use self::case::Case;
-use self::subjects::SUBJECTS;
-use crate::output;
-use crate::progress::Progress;
-use crate::server::Kind;
+use self::threads::Subject;
+use self::tollgate::TollgateSubject;
+use self::trypema::Hybrid;
+use crate::harness::callers::NS;
+use crate::harness::server::{Kind, version};
+use crate::harness::{Bench, Entrant, Figures, OutputArguments, is_chosen};
+
+const MEMORY: &str = "memory";
+const LEASED: &str = "leased";
+const EVENTUAL: &str = "eventual";
+const STRICT: &str = "strict";
+const TRYPEMA: &str = "trypema-hybrid";
+
+/// The case of rows about accuracy.
+const BURST: &str = "burst";
+/// The numbers of threads that are measured.
+const THREADS: [usize; 2] = [1, 2];
+/// One caller, and the number of callers with the highest throughput.
+const CALLERS: [usize; 2] = [1, CROWD];
+const CROWD: usize = 256;
+
+/// The share of decisions that did not wait for the store.
+const LOCAL: &str = "local";
+/// The share of the time that threads waited for a core. It is subtracted from the times, but caches
+/// get cold meanwhile.
+const WAITED: &str = "waited";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Run fewer and shorter rounds, as a smoke test; do not quote its numbers
-    #[arg(long)]
-    quick: bool,
-    /// Output for the numbers: a .json file, or a directory in which leases.json is written. The
-    /// chart is written to the same directory
-    #[arg(long, default_value = "target/bench/leases.json")]
-    out: PathBuf,
+    #[command(flatten)]
+    output: OutputArguments,
     /// The store server to start
     #[arg(long, value_enum, default_value = "redis")]
     flavor: Kind,
     /// Measure only this subject; can be repeated
-    #[arg(long, value_parser = SUBJECTS)]
+    #[arg(long, value_parser = [MEMORY, LEASED, EVENTUAL, STRICT, TRYPEMA])]
     subject: Vec<String>,
 }
 
-/// What is measured, and for how long.
-#[derive(Debug)]
-struct Settings {
-    flavor: Flavor,
-    rounds: usize,
-    round: Duration,
-    subjects: Vec<String>,
+impl Arguments {
+    /// The subjects that were chosen, of these.
+    fn chosen<const N: usize>(&self, subjects: [&'static str; N]) -> Vec<&'static str> {
+        let is_chosen = |name: &&'static str| is_chosen(&self.subject, name);
+        subjects.into_iter().filter(is_chosen).collect()
+    }
 }
 
-impl Settings {
-    fn new(arguments: &Arguments) -> Self {
-        let (rounds, round_ms) = if arguments.quick { (3, 60) } else { (7, 250) };
-        Self {
-            flavor: arguments.flavor.flavor(),
-            rounds,
-            round: Duration::from_millis(round_ms),
-            subjects: arguments.subject.clone(),
+/// Measures, prints the tables and writes the numbers and the picture.
+pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
+    let steps = Case::ALL.len() + 1;
+    let mut bench = Bench::new(&arguments.output, steps, [(3, 60), (7, 250)]);
+    let server = Arc::new(Server::start(arguments.flavor.flavor()));
+    bench.uses(vec![version(&server)]);
+
+    for case in Case::ALL {
+        bench.progress.step(&case.to_string());
+        let entrants = entrants(arguments, &server, case)?;
+        let rows = bench.measure(&case.to_string(), &[server.pid()], entrants)?;
+        for row in rows.iter_mut().filter(|row| row.subject == STRICT) {
+            row.add(Figures::from([(LOCAL, 0.0), (WAITED, 0.0)]));
         }
     }
+    bench.progress.step("two limiters that share a limit");
+    let sharing = arguments.chosen([STRICT, LEASED, EVENTUAL, TRYPEMA]);
+    let bursts = accuracy::bursts(&sharing, bench.rounds, &server)?;
+    bench.report.rows.extend(bursts);
+    bench.progress.clear();
 
-    fn has(&self, subject: &str) -> bool {
-        self.subjects.is_empty() || self.subjects.iter().any(|name| name == subject)
-    }
+    let report = report::complete(bench.report);
+    let panels = [("Nanoseconds per decision: shorter is better", NS)];
+    report.publish(
+        &arguments.output,
+        "leases",
+        "Nanoseconds per decision on a hot key",
+        &panels,
+    )
 }
 
-/// Measures, prints the tables and writes the numbers and the chart.
-pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
-    let settings = Settings::new(arguments);
-    let mut progress = Progress::new(Case::ALL.len() + 1);
-    let report = run::measure(&settings, &mut progress)?;
-    output::save(
-        &output::file(&arguments.out, "leases.json"),
-        &report,
-        &picture::draw(&report),
-    )?;
-    output::print(&report)
+/// All subjects of a case, on one server, each with its own counters.
+fn entrants(
+    arguments: &Arguments,
+    server: &Arc<Server>,
+    case: Case,
+) -> io::Result<Vec<Entrant<'static>>> {
+    let mut entrants = Vec::new();
+    for threads in THREADS {
+        for name in arguments.chosen([MEMORY, LEASED, EVENTUAL, TRYPEMA]) {
+            let prefix = format!("{name}-{case}-{threads}");
+            let subject = connect(name, server, &prefix, case.limit(), case.budget(), 1)?;
+            entrants.push(threads::entrant(name, subject, case, threads)?);
+        }
+    }
+    for name in arguments.chosen([STRICT]) {
+        for callers in CALLERS {
+            let prefix = format!("{name}-{case}-{callers}");
+            entrants.push(strict::entrant(&server.url(), &prefix, case, callers)?);
+        }
+    }
+    Ok(entrants)
+}
+
+/// Creates a subject with its own runtime, so that the tasks of subjects do not affect each other.
+/// `budget` is the number of units that the limit allows at once.
+fn connect(
+    name: &str,
+    server: &Arc<Server>,
+    prefix: &str,
+    limit: Limit,
+    budget: u32,
+    replicas: u32,
+) -> io::Result<Box<dyn Subject>> {
+    let consistency = match name {
+        MEMORY => return Ok(Box::new(TollgateSubject::<false>::in_memory(limit)?)),
+        TRYPEMA => return Ok(Box::new(Hybrid::connect(server, prefix, budget)?)),
+        LEASED => Consistency::Leased,
+        EVENTUAL => Consistency::Eventual,
+        _ => Consistency::Strict,
+    };
+    let (url, limit) = (server.url(), limit.consistency(consistency));
+    Ok(if name == STRICT {
+        Box::new(TollgateSubject::<true>::connect(
+            &url, prefix, limit, replicas,
+        )?)
+    } else {
+        Box::new(TollgateSubject::<false>::connect(
+            &url, prefix, limit, replicas,
+        )?)
+    })
 }

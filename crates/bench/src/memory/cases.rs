@@ -1,10 +1,11 @@
 //! The kinds of traffic that are measured.
 
-use clap::ValueEnum;
+use std::num::NonZeroU32;
 
-use super::entrant::Entrant;
-use super::keys;
-use super::subjects::{self, SubjectQuota};
+use clap::ValueEnum;
+use tollgate_load::KeyDistribution;
+
+use super::subjects::SubjectQuota;
 
 /// A kind of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -27,15 +28,6 @@ pub(super) enum Case {
     Insert,
 }
 
-/// Where the text of a key is at the time of the check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KeyTextPlace {
-    /// Anywhere in memory, as far away as its counter.
-    Scattered,
-    /// In the cache, as if just read from a request.
-    Read,
-}
-
 /// Cases that can run one after the other on the same filled subjects.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stage {
@@ -44,6 +36,7 @@ pub(super) struct Stage {
     pub(super) quota: SubjectQuota,
 }
 
+/// The keys that a subject is filled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Population {
     One,
@@ -76,49 +69,27 @@ pub(super) const STAGES: [Stage; 4] = [
 ];
 
 impl Case {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Hot => "hot",
-            Self::Uniform => "uniform",
-            Self::Zipf => "zipf",
-            Self::UniformRead => "uniform-read",
-            Self::ZipfRead => "zipf-read",
-            Self::Denied => "denied",
-            Self::DeniedHot => "denied-hot",
-            Self::Insert => "insert",
-        }
-    }
-
     /// The decision that every subject must return. A subject with another decision is not
     /// measured.
     pub(super) const fn is_allowed(self) -> bool {
         !matches!(self, Self::Denied | Self::DeniedHot)
     }
 
-    /// Where the texts of keys are.
-    pub(super) const fn texts(self) -> KeyTextPlace {
-        if matches!(self, Self::UniformRead | Self::ZipfRead) {
-            KeyTextPlace::Read
-        } else {
-            KeyTextPlace::Scattered
-        }
+    /// Whether the text of a key is in the cache at the time of the check, as if just read from a
+    /// request, instead of anywhere in memory, as far away as its counter.
+    pub(super) const fn is_read(self) -> bool {
+        matches!(self, Self::UniformRead | Self::ZipfRead)
     }
 
-    /// The order in which keys are used.
-    pub(super) fn order(self, keys: u32) -> Vec<u32> {
+    /// How often each of `count` keys is used.
+    pub(super) fn distribution(self, count: u32) -> KeyDistribution {
+        let count = NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
         match self {
-            Self::Hot | Self::DeniedHot => keys::one(),
-            Self::Uniform | Self::UniformRead | Self::Denied | Self::Insert => keys::uniform(keys),
-            Self::Zipf | Self::ZipfRead => keys::zipf(keys),
-        }
-    }
-}
-
-impl Population {
-    pub(super) fn subjects(self) -> Vec<Box<dyn Entrant>> {
-        match self {
-            Self::One => subjects::single(),
-            Self::Offenders | Self::Everyone => subjects::keyed(),
+            // The second is half as frequent as the first, the third a third as frequent.
+            Self::Zipf | Self::ZipfRead => {
+                KeyDistribution::zipf(count, 1.0).expect("the exponent is valid")
+            }
+            _ => KeyDistribution::uniform(count),
         }
     }
 }

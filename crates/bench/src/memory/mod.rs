@@ -1,155 +1,206 @@
 //! The embedded store compared with other in-process rate limiters: time per decision by kind of
 //! traffic, bytes per key, and a flood of new keys.
 
-mod bytes;
-mod cap;
+mod allocator;
 mod cases;
-mod entrant;
+mod footprint;
 mod keys;
-mod picture;
 mod report;
-mod run;
 mod subjects;
-mod table;
+mod timed;
 
 use std::io;
-use std::path::PathBuf;
 
-use self::cap::Flood;
-use self::cases::{Case, STAGES};
-use self::entrant::Entrant;
-use self::report::Report;
-use self::subjects::{Setup, SubjectQuota};
-use crate::machine::Machine;
-use crate::output;
-use crate::progress::Progress;
+use clap::builder::PossibleValuesParser;
+
+use self::cases::{Case, Population, STAGES, Stage};
+use self::subjects::{ATOMIC_COUNTER, FLOODED, KEYED, Kind, SINGLE, Setup, SubjectQuota};
+use self::timed::{Filled, Load};
+use crate::harness::timing::calibrate;
+use crate::harness::{Bench, Entrant, OutputArguments, Row, counted, is_chosen, word};
+
+/// The numbers of threads that are measured.
+const THREADS: [usize; 2] = [1, 2];
+/// The cases of rows about memory.
+const FOOTPRINT: &str = "bytes per key";
+const FLOOD: &str = "flood";
+/// Keys that have used up their budget.
+const OFFENDERS: u32 = 10_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Use fewer keys and shorter rounds, as a smoke test; do not quote its numbers
-    #[arg(long)]
-    quick: bool,
-    /// Output .json file for the numbers; the chart is written to the same directory
-    #[arg(long, default_value = "target/bench/memory.json")]
-    out: PathBuf,
+    #[command(flatten)]
+    output: OutputArguments,
     /// Measure only this case, without bytes per key and the flood; can be repeated
     #[arg(long)]
     case: Vec<Case>,
     /// Measure only this subject; can be repeated
-    #[arg(long)]
+    #[arg(long, value_parser = PossibleValuesParser::new(subjects::names()))]
     subject: Vec<String>,
 }
 
-/// What is measured, and for how long.
-#[derive(Debug)]
-struct Settings {
-    keys: u32,
-    offender_keys: u32,
-    rounds: usize,
-    round_ns: f64,
-    flood: Flood,
-    cases: Vec<Case>,
-    subjects: Vec<String>,
-}
-
-impl Settings {
-    fn new(arguments: &Arguments) -> Self {
-        let (keys, round_ns) = if arguments.quick {
-            (100_000, 20e6)
+impl Arguments {
+    const fn keys(&self) -> u32 {
+        if self.output.quick {
+            100_000
         } else {
-            (1_000_000, 250e6)
-        };
-        Self {
-            keys,
-            offender_keys: 10_000,
-            rounds: if arguments.quick { 5 } else { 7 },
-            round_ns,
-            flood: Flood {
-                keys: keys * 10,
-                offenders: 1_000,
-            },
-            cases: arguments.case.clone(),
-            subjects: arguments.subject.clone(),
+            1_000_000
         }
     }
 
-    /// The bound on keys is measured by the flood; here it is too high to matter.
-    fn setup(&self, quota: SubjectQuota) -> Setup {
+    /// The bound on keys is measured by the flood; elsewhere it is too high to matter.
+    const fn setup(&self, quota: SubjectQuota) -> Setup {
         Setup {
             quota,
-            keys_max: self.keys * 2,
+            keys_max: self.keys() * 2,
         }
     }
 
     fn has(&self, case: Case) -> bool {
-        self.cases.is_empty() || self.cases.contains(&case)
+        is_chosen(&self.case, &case)
     }
 
-    fn chosen(&self, mut entrants: Vec<Box<dyn Entrant>>) -> Vec<Box<dyn Entrant>> {
-        entrants.retain(|entrant| {
-            self.subjects.is_empty() || self.subjects.iter().any(|name| name == entrant.name())
-        });
-        entrants
+    fn chosen(&self, kinds: &[Kind]) -> Vec<Kind> {
+        let is_chosen = |kind: &&Kind| is_chosen(&self.subject, &kind.name);
+        kinds.iter().filter(is_chosen).copied().collect()
     }
 
     fn steps(&self) -> usize {
-        let timed = STAGES
-            .iter()
-            .flat_map(|stage| stage.cases)
-            .filter(|case| self.has(**case))
-            .count();
-        let memory = if self.cases.is_empty() { 2 } else { 0 };
-        timed * run::THREADS.len() + usize::from(self.has(Case::Insert)) + memory
+        let cases = STAGES.iter().flat_map(|stage| stage.cases);
+        let timed = cases.filter(|case| self.has(**case)).count();
+        let memory = if self.case.is_empty() { 2 } else { 0 };
+        timed * THREADS.len() + usize::from(self.has(Case::Insert)) + memory
     }
 }
 
-/// Measures, prints the tables and writes the numbers and the chart.
+/// Measures, prints the tables and writes the numbers and the picture.
 pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
-    let settings = Settings::new(arguments);
-    if settings.chosen(subjects::keyed()).is_empty() {
-        let known: Vec<_> = subjects::keyed()
-            .iter()
-            .map(|entrant| entrant.name())
-            .collect();
-        return Err(io::Error::other(format!(
-            "unknown subject; expected one of: {}",
-            known.join(", ")
-        )));
+    let mut bench = Bench::new(&arguments.output, arguments.steps(), [(5, 20), (7, 250)]);
+    bench.warm_up = None;
+
+    for stage in &STAGES {
+        if stage.cases.iter().any(|case| arguments.has(*case)) {
+            measure_stage(arguments, stage, &mut bench)?;
+        }
     }
-    let report = measure(&settings);
-    output::save(&arguments.out, &report, &picture::draw(&report))?;
-    output::print(&report)
+    if arguments.has(Case::Insert) {
+        measure_insert(arguments, &mut bench)?;
+    }
+    if arguments.case.is_empty() {
+        measure_memory(arguments, &mut bench);
+    }
+    bench.progress.clear();
+
+    let panels = [("Nanoseconds per decision: shorter is better", timed::NS)];
+    let title = "Nanoseconds per decision, in one process";
+    let report = report::complete(bench.report);
+    report.publish(&arguments.output, "memory", title, &panels)
 }
 
-fn measure(settings: &Settings) -> Report {
-    let mut progress = Progress::new(settings.steps());
-    let mut rows = Vec::new();
-    for stage in STAGES
+/// Measures the cases of a stage with every number of threads.
+fn measure_stage(arguments: &Arguments, stage: &Stage, bench: &mut Bench) -> io::Result<()> {
+    let (count, kinds) = match stage.population {
+        Population::One => (1, &SINGLE),
+        Population::Offenders => (OFFENDERS, &KEYED),
+        Population::Everyone => (arguments.keys(), &KEYED),
+    };
+    let names = keys::names(count);
+    let setup = arguments.setup(stage.quota);
+    let use_up = stage.cases.iter().any(|case| !case.is_allowed());
+    let mut kinds = arguments.chosen(kinds);
+    if !use_up {
+        kinds.extend(arguments.chosen(&[ATOMIC_COUNTER]));
+    }
+
+    bench.progress.note(&format!(
+        "filling {} subjects with {count} keys",
+        kinds.len()
+    ));
+    let fill = |kind: &Kind| (kind.name, (kind.fill)(&setup, &names, use_up));
+    let mut filled: Vec<_> = kinds.iter().map(fill).collect();
+    for case in stage.cases.iter().filter(|case| arguments.has(**case)) {
+        let order = keys::order(&case.distribution(count));
+        for threads in THREADS {
+            let load = Load {
+                keys: &names,
+                order: &order,
+                start: 0,
+                operations: 0,
+                threads,
+                is_read: case.is_read(),
+                is_allowed: case.is_allowed(),
+            };
+            measure_load(&word(case), load, &mut filled, bench)?;
+        }
+    }
+    Ok(())
+}
+
+fn measure_load(
+    case: &str,
+    mut load: Load<'_>,
+    filled: &mut [(&'static str, Filled)],
+    bench: &mut Bench,
+) -> io::Result<()> {
+    let crowd = counted(load.threads, "thread");
+    bench.progress.step(&format!("{case}, {crowd}"));
+    // Measured with the first subject, then the same for all.
+    if let Some((_, first)) = filled.first_mut() {
+        load.operations = calibrate(bench.length, |operations| {
+            Ok(first(&Load { operations, ..load })[timed::NS])
+        })?;
+    }
+
+    let entrants = filled.iter_mut().map(|(name, filled)| {
+        let mut load = load;
+        Entrant::new(*name, &crowd, move |_| {
+            let figures = filled(&load);
+            load.start += load.operations as usize;
+            Ok(figures)
+        })
+    });
+    bench.measure(case, &[], entrants.collect())?;
+    Ok(())
+}
+
+/// Measures inserting new keys into an empty subject. No calibration is needed: every key is
+/// inserted once.
+fn measure_insert(arguments: &Arguments, bench: &mut Bench) -> io::Result<()> {
+    let names = keys::names(arguments.keys());
+    let setup = arguments.setup(SubjectQuota::AMPLE);
+    let case = word(&Case::Insert);
+    bench.progress.step(&case);
+
+    let kinds = arguments.chosen(&KEYED);
+    let entrants = kinds
         .iter()
-        .filter(|stage| stage.cases.iter().any(|case| settings.has(*case)))
-    {
-        rows.extend(run::stage(stage, settings, &mut progress));
+        .map(|kind| Entrant::new(kind.name, "1 thread", |_| Ok((kind.insert)(&setup, &names))));
+    bench.measure(&case, &[], entrants.collect())?;
+    Ok(())
+}
+
+/// Measures bytes per key, and the flood for the subjects where it is meaningful.
+fn measure_memory(arguments: &Arguments, bench: &mut Bench) {
+    let keys = arguments.keys();
+    bench.progress.step("bytes per key");
+    let (setup, names) = (arguments.setup(SubjectQuota::AMPLE), keys::names(keys));
+    let load = counted(names.len(), "key");
+    for kind in arguments.chosen(&KEYED) {
+        let figures = (kind.footprint)(&setup, &names);
+        let row = Row::new(FOOTPRINT, &load, kind.name, vec![figures]);
+        bench.report.rows.push(row);
     }
-    if settings.has(Case::Insert) {
-        rows.extend(run::insert(settings, &mut progress));
-    }
-    let with_memory = settings.cases.is_empty();
-    let bytes_per_key = if with_memory {
-        run::bytes(settings, &mut progress)
-    } else {
-        Vec::new()
+
+    bench.progress.step("flood of new keys");
+    let setup = Setup {
+        quota: SubjectQuota::SCARCE,
+        keys_max: keys,
     };
-    let cap = if with_memory {
-        run::floods(settings, &mut progress)
-    } else {
-        Vec::new()
-    };
-    progress.clear();
-    Report {
-        machine: Machine::this(),
-        rounds: settings.rounds,
-        rows,
-        bytes_per_key,
-        cap,
+    let sent = keys * 10;
+    let load = counted(sent as usize, "key");
+    for kind in arguments.chosen(&FLOODED) {
+        bench.progress.note(kind.name);
+        let row = Row::new(FLOOD, &load, kind.name, vec![(kind.flood)(&setup, sent)]);
+        bench.report.rows.push(row);
     }
 }

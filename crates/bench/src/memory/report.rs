@@ -1,94 +1,161 @@
-//! The result, shown as tables and saved as numbers and a chart.
+//! The tables of the benchmark.
 
-use serde::Serialize;
+use super::footprint::{
+    BEST, BYTES, KEYS_KEPT, KEYS_MAX, NS_PER_KEY, OFFENDERS, PEAK, STILL_DENIED, WORST,
+};
+use super::timed::{NS, WAITED};
+use super::{FLOOD, FOOTPRINT};
+use crate::harness::{Report, Row, Table, distinct, or_dash};
 
-use super::bytes::Footprint;
-use super::cap::FloodResult;
-use super::entrant::Round;
-use crate::machine::Machine;
-use crate::stats::{Spread, tenth};
+/// The subject that others are compared with.
+const REFERENCE: &str = "governor";
 
-#[derive(Debug, Serialize)]
-pub(super) struct Report {
-    pub(super) machine: Machine,
-    pub(super) rounds: usize,
-    pub(super) rows: Vec<Row>,
-    pub(super) bytes_per_key: Vec<Footprint>,
-    pub(super) cap: Vec<FloodResult>,
+/// Adds the tables.
+pub(super) fn complete(mut report: Report) -> Report {
+    let waited = report.rows.iter().map(|row| row.spread(WAITED).max);
+    report.waited = waited.fold(0.0, f64::max);
+
+    let speed = |row: &Row| {
+        let governor = report.row(&row.case, &row.load, REFERENCE);
+        let ratio = governor.map(|governor| governor.median(NS) / row.median(NS));
+        let ratio = ratio.map_or_else(String::new, |ratio| format!(" ({ratio:.2}x)"));
+        format!("{}{ratio}", row.number(NS, 0))
+    };
+    let title = "Nanoseconds per decision, median (and how many times as fast as governor with \
+                 default settings)";
+    let mut tables = vec![
+        matrix(&report, title, speed),
+        matrix(&report, "Fastest and slowest round", |row| row.range(NS, 0)),
+    ];
+    if let Some(first) = report.case(FOOTPRINT).next() {
+        tables.push(footprints(&first.load, report.case(FOOTPRINT)));
+    }
+    if let Some(first) = report.case(FLOOD).next() {
+        tables.push(floods(&first.load, report.case(FLOOD)));
+    }
+    report.tables = tables;
+    report.notes = include_str!("notes.txt");
+    report
 }
 
-/// The time of one subject in one case.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Row {
-    pub(super) subject: &'static str,
-    pub(super) case: &'static str,
-    pub(super) threads: usize,
-    pub(super) ns_per_op: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
-    /// The largest share of any round's time that was lost to other programs.
-    pub(super) waited: f64,
+/// A table with a line for each case and load, and a column for each subject.
+fn matrix(report: &Report, title: &str, cell: impl Fn(&Row) -> String) -> Table {
+    let rows = || report.rows.iter().filter(|row| !row.median(NS).is_nan());
+    let subjects = distinct(rows().map(|row| row.subject.as_str()));
+    let loads = distinct(rows().map(|row| (&row.case, &row.load)));
+    let heads = ["case", "load"].into_iter().chain(subjects.iter().copied());
+    Table::new(title, heads).with_lines(loads, |(case, load)| {
+        let row = |subject: &&str| or_dash(report.row(case, load, subject).map(&cell));
+        let mut line = vec![case.clone(), load.clone()];
+        line.extend(subjects.iter().map(row));
+        line
+    })
 }
 
-impl Row {
-    pub(super) fn new(
-        subject: &'static str,
-        case: &'static str,
-        threads: usize,
-        rounds: &[Round],
-    ) -> Self {
-        let Spread { median, min, max } =
-            Spread::of(rounds.iter().map(|round| round.ns_per_op).collect());
-        let waited = rounds.iter().map(|round| round.waited).fold(0.0, f64::max);
-        Self {
-            subject,
-            case,
-            threads,
-            ns_per_op: tenth(median),
-            min: tenth(min),
-            max: tenth(max),
-            waited,
-        }
-    }
+fn footprints<'a>(keys: &str, rows: impl Iterator<Item = &'a Row>) -> Table {
+    let title =
+        format!("Bytes per key with {keys}, and the lowest and highest from half of them on");
+    let heads = ["subject", "bytes per key", "lowest", "highest"];
+    Table::new(title, heads).with_lines(rows, |row| {
+        vec![
+            row.subject.clone(),
+            row.number(BYTES, 0),
+            row.number(BEST, 0),
+            row.number(WORST, 0),
+        ]
+    })
 }
 
-impl Report {
-    /// Cases with their threads, in the order in which they were measured.
-    pub(super) fn loads(&self) -> Vec<(&'static str, usize)> {
-        let mut loads = Vec::new();
-        for load in self.rows.iter().map(|row| (row.case, row.threads)) {
-            if !loads.contains(&load) {
-                loads.push(load);
-            }
-        }
-        loads
-    }
+fn floods<'a>(keys: &str, rows: impl Iterator<Item = &'a Row>) -> Table {
+    let heads = [
+        "subject",
+        "cap",
+        "keys kept",
+        "peak MB",
+        "ns per key",
+        "offenders still denied",
+    ];
+    let title = format!("A flood of {keys} that are used only once");
+    Table::new(title, heads).with_lines(rows, |row| {
+        let or = |figure, word: &str| match row.number(figure, 0) {
+            unknown if unknown == "NaN" => word.to_owned(),
+            number => number,
+        };
+        vec![
+            row.subject.clone(),
+            or(KEYS_MAX, "none"),
+            or(KEYS_KEPT, "unknown"),
+            format!("{:.0}", row.median(PEAK) / 1e6),
+            row.number(NS_PER_KEY, 0),
+            format!(
+                "{} of {}",
+                row.number(STILL_DENIED, 0),
+                row.number(OFFENDERS, 0)
+            ),
+        ]
+    })
+}
 
-    /// Subjects in the order in which they were measured.
-    pub(super) fn subjects(&self) -> Vec<&'static str> {
-        let mut subjects = Vec::new();
-        for row in &self.rows {
-            if !subjects.contains(&row.subject) {
-                subjects.push(row.subject);
-            }
-        }
-        subjects
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::{Figures, test_report};
 
-    pub(super) fn row(&self, load: (&str, usize), subject: &str) -> Option<&Row> {
-        self.rows
-            .iter()
-            .find(|row| (row.case, row.threads) == load && row.subject == subject)
-    }
+    #[test]
+    fn the_table_shows_medians_ratios_and_gaps() {
+        let row = |subject, case, median: f64| {
+            let rounds = [median + 9.0, median - 1.0, median]
+                .map(|ns| Figures::from([(NS, ns), (WAITED, 0.01)]));
+            Row::new(case, "1 thread", subject, rounds.to_vec())
+        };
+        let once = |case, load, subject, figures: &[(&'static str, f64)]| {
+            Row::new(case, load, subject, vec![figures.iter().copied().collect()])
+        };
+        let flood = [
+            (KEYS_MAX, 5.0),
+            (PEAK, 7e6),
+            (NS_PER_KEY, 99.6),
+            (OFFENDERS, 3.0),
+            (STILL_DENIED, 2.0),
+        ];
+        let footprint = [(BYTES, 84.0), (BEST, 60.4), (WORST, 90.0)];
+        let rows = vec![
+            row("tollgate", "hot", 50.0),
+            row("governor", "hot", 120.0),
+            row("governor-ahash", "hot", 100.0),
+            row("tollgate", "uniform", 400.0),
+            once(FOOTPRINT, "9 keys", "governor", &footprint),
+            once(FLOOD, "10 keys", "tollgate", &flood),
+        ];
+        let report = test_report(&[], 250, rows);
+        let expected = "\
+Example 9000, 2 cores
+3 rounds of 250 ms, medians
 
-    /// The time of governor with default settings under this load, which is the reference. Its
-    /// variants have separate columns.
-    pub(super) fn governor_ns(&self, load: (&str, usize)) -> Option<f64> {
-        self.row(load, "governor").map(|row| row.ns_per_op)
-    }
+Nanoseconds per decision, median (and how many times as fast as governor with default settings)
 
-    /// The largest share of any round's time that was lost to other programs.
-    pub(super) fn waited(&self) -> f64 {
-        self.rows.iter().map(|row| row.waited).fold(0.0, f64::max)
+case         load    tollgate     governor  governor-ahash
+hot      1 thread  50 (2.40x)  120 (1.00x)     100 (1.20x)
+uniform  1 thread         400            -               -
+
+Fastest and slowest round
+
+case         load  tollgate  governor  governor-ahash
+hot      1 thread    49..59  119..129         99..109
+uniform  1 thread  399..409         -               -
+
+Bytes per key with 9 keys, and the lowest and highest from half of them on
+
+subject   bytes per key  lowest  highest
+governor             84      60       90
+
+A flood of 10 keys that are used only once
+
+subject   cap  keys kept  peak MB  ns per key  offenders still denied
+tollgate    5    unknown        7         100                  2 of 3
+
+";
+        let shown = complete(report).to_string();
+        assert_eq!(shown.split_once("- tollgate:").unwrap().0, expected);
     }
 }

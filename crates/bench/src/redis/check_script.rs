@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use tollgate::{Limit, Rate, ToKey};
+use tollgate::{DemandBuf, Limit, Rate, ToKey};
 use tollgate_redis::testing;
 
 /// The name of the limit that is checked.
@@ -32,10 +32,9 @@ pub(super) fn key_to_draw() -> Vec<u8> {
     request(format!("user:{PLACEHOLDER}").as_str()).0
 }
 
-/// The position of a key's digits.
-pub(super) fn digits_of_key() -> std::ops::Range<usize> {
-    let key = key_to_draw();
-    let mut places = key.windows(PLACEHOLDER.len());
+/// The position of the placeholder in these bytes.
+pub(super) fn digits(bytes: &[u8]) -> std::ops::Range<usize> {
+    let mut places = bytes.windows(PLACEHOLDER.len());
     let at = places
         .position(|place| place == PLACEHOLDER.as_bytes())
         .expect("a key holds its name");
@@ -90,7 +89,8 @@ mod tests {
     #[test]
     fn drawn_keys_are_the_keys_of_the_store() {
         let mut drawn = key_to_draw();
-        drawn[digits_of_key()].copy_from_slice(b"000000000042");
+        let digits = digits(&drawn);
+        drawn[digits].copy_from_slice(b"000000000042");
         assert_eq!(drawn, key(42));
         assert!(!drawn.contains(&0), "redis-benchmark would cut {drawn:?}");
     }

@@ -1,26 +1,21 @@
 //! The Redis store, redis-benchmark and plain clients, all of which run the same script on one
 //! temporary server.
 
+mod bare;
 mod check_script;
-mod entrant;
-mod picture;
-mod ratios;
+mod redis_benchmark;
+mod redis_rs;
 mod report;
-mod run;
-mod subjects;
-mod table;
 mod target;
+mod tollgate;
 
 use std::io;
-use std::path::PathBuf;
-use std::time::Duration;
 
-use testkit::servers::Flavor;
-
-use self::subjects::SUBJECTS;
-use crate::output;
-use crate::progress::Progress;
-use crate::server::Kind;
+use self::target::Target;
+use crate::harness::callers::{RATE, Runtime, in_process};
+use crate::harness::process;
+use crate::harness::server::{Kind, version};
+use crate::harness::{Bench, Entrant, OutputArguments, counted, is_chosen};
 
 /// One hot key, and as many keys as a busy service has clients.
 const KEYS: [u32; 2] = [1, 100_000];
@@ -29,15 +24,16 @@ const CALLERS: [usize; 3] = [1, 64, CROWD];
 /// The number of callers for the throughput target.
 const CROWD: usize = 256;
 
+const TOLLGATE: &str = "tollgate";
+const BARE: &str = "bare";
+const REDIS_RS: &str = "redis-rs";
+const PIPELINED: &str = "redis-benchmark -P 16";
+const UNPIPELINED: &str = "redis-benchmark";
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Run fewer and shorter rounds, as a smoke test; do not quote its numbers
-    #[arg(long)]
-    quick: bool,
-    /// Output for the numbers: a .json file, or a directory in which redis.json is written. The
-    /// chart is written to the same directory
-    #[arg(long, default_value = "target/bench/redis.json")]
-    out: PathBuf,
+    #[command(flatten)]
+    output: OutputArguments,
     /// The store server to start
     #[arg(long, value_enum, default_value = "redis")]
     flavor: Kind,
@@ -45,36 +41,20 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = one_of_callers)]
     callers: Vec<usize>,
     /// Measure only this subject; can be repeated
-    #[arg(long, value_parser = SUBJECTS)]
+    #[arg(long, value_parser = [TOLLGATE, BARE, REDIS_RS, UNPIPELINED])]
     subject: Vec<String>,
 }
 
-/// What is measured, and for how long.
-#[derive(Debug)]
-struct Settings {
-    flavor: Flavor,
-    rounds: usize,
-    round: Duration,
-    callers: Vec<usize>,
-    subjects: Vec<String>,
-}
-
-impl Settings {
-    fn new(arguments: &Arguments) -> Self {
-        let (rounds, round_ms) = if arguments.quick { (3, 120) } else { (7, 700) };
-        let is_chosen =
-            |callers: &usize| arguments.callers.is_empty() || arguments.callers.contains(callers);
-        Self {
-            flavor: arguments.flavor.flavor(),
-            rounds,
-            round: Duration::from_millis(round_ms),
-            callers: CALLERS.into_iter().filter(is_chosen).collect(),
-            subjects: arguments.subject.clone(),
-        }
+impl Arguments {
+    fn callers(&self) -> impl Iterator<Item = usize> {
+        let is_chosen = |callers: &usize| is_chosen(&self.callers, callers);
+        CALLERS.into_iter().filter(is_chosen)
     }
 
-    fn has(&self, subject: &str) -> bool {
-        self.subjects.is_empty() || self.subjects.iter().any(|name| name == subject)
+    /// The runtimes on which a subject is measured.
+    fn runtimes(&self, subject: &str) -> impl Iterator<Item = Runtime> {
+        let is_chosen = is_chosen(&self.subject, &subject);
+        Runtime::ALL.into_iter().filter(move |_| is_chosen)
     }
 }
 
@@ -86,17 +66,80 @@ fn one_of_callers(text: &str) -> Result<usize, String> {
     callers.ok_or_else(|| format!("must be one of {CALLERS:?}"))
 }
 
-/// Measures, prints the tables and writes the numbers and the chart.
+/// Measures, prints the tables and writes the numbers and the picture.
 pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
-    let settings = Settings::new(arguments);
-    let mut progress = Progress::new(KEYS.len() * settings.callers.len());
-    let report = run::measure(&settings, &mut progress)?;
-    output::save(
-        &output::file(&arguments.out, "redis.json"),
-        &report,
-        &picture::draw(&report),
-    )?;
-    output::print(&report)
+    let steps = KEYS.len() * arguments.callers().count();
+    let mut bench = Bench::new(&arguments.output, steps, [(3, 120), (7, 700)]);
+    let target = Target::start(arguments.flavor.flavor())?;
+    bench.uses(vec![
+        version(&target.server),
+        process::version(redis_benchmark::PROGRAM)?,
+    ]);
+
+    for keys in KEYS {
+        target.fill(keys)?;
+        let case = counted(keys as usize, "key");
+        for callers in arguments.callers() {
+            bench
+                .progress
+                .step(&format!("{}, {case}", counted(callers, "caller")));
+            let entrants = entrants(arguments, &target, keys, callers)?;
+            bench.measure(&case, &[target.server.pid()], entrants)?;
+        }
+    }
+    bench.progress.clear();
+
+    let report = report::complete(bench.report);
+    let panels = [("Decisions per second: taller is better", RATE)];
+    report.publish(
+        &arguments.output,
+        "redis",
+        "Decisions per second, on one server",
+        &panels,
+    )
+}
+
+/// The name of a subject on a runtime.
+fn name(subject: &str, runtime: Runtime) -> String {
+    format!("{subject}, {}", runtime.name())
+}
+
+/// All subjects for a number of callers and keys. redis-benchmark brings its own callers and is
+/// measured once, together with the largest number of callers.
+fn entrants(
+    arguments: &Arguments,
+    target: &Target,
+    keys: u32,
+    callers: usize,
+) -> io::Result<Vec<Entrant<'static>>> {
+    let mut entrants = Vec::new();
+    for runtime in arguments.runtimes(TOLLGATE) {
+        let connect = tollgate::connect(target, keys, callers);
+        entrants.push(in_process(
+            &name(TOLLGATE, runtime),
+            keys,
+            runtime,
+            connect,
+        )?);
+    }
+    for runtime in arguments.runtimes(BARE) {
+        let connect = bare::connect(target, callers);
+        entrants.push(in_process(&name(BARE, runtime), keys, runtime, connect)?);
+    }
+    for runtime in arguments.runtimes(REDIS_RS) {
+        let connect = redis_rs::connect(target, keys, callers);
+        entrants.push(in_process(
+            &name(REDIS_RS, runtime),
+            keys,
+            runtime,
+            connect,
+        )?);
+    }
+    if is_chosen(&arguments.subject, &UNPIPELINED) && callers == CROWD {
+        entrants.push(redis_benchmark::entrant(PIPELINED, 16, target, keys));
+        entrants.push(redis_benchmark::entrant(UNPIPELINED, 1, target, keys));
+    }
+    Ok(entrants)
 }
 
 #[cfg(test)]

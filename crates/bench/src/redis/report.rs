@@ -1,114 +1,184 @@
-//! The result, shown as tables and saved as numbers and a chart.
+//! The ratios and tables of the benchmark.
 
-use serde::Serialize;
+use super::{BARE, CROWD, KEYS, PIPELINED, TOLLGATE, name};
+use crate::harness::callers::{CALLS, RATE, Runtime};
+use crate::harness::latency::{P50, P99};
+use crate::harness::{Goal, Ratio, Report, Table, counted};
 
-use super::entrant::{Crowd, Runtime, Subject};
-use super::ratios::Ratio;
-use crate::machine::Machine;
-use crate::stats::{Spread, tenth};
+/// The figures with goals: decisions per second with the most callers, relative to redis-benchmark
+/// with pipelines, and the median latency of one caller, relative to a bare EVALSHA on the same
+/// runtime.
+const GOALS: [(&str, Goal); 2] = [(RATE, Goal::AtLeast(1.5)), (P50, Goal::AtMost(1.3))];
 
-#[derive(Debug, Serialize)]
-pub(super) struct Report {
-    pub(super) machine: Machine,
-    pub(super) server: String,
-    pub(super) redis_benchmark: String,
-    pub(super) rounds: usize,
-    pub(super) round_ms: u128,
-    /// The runtime for which the store's figures are quoted.
-    pub(super) published: Option<Runtime>,
-    pub(super) ratios: Vec<Ratio>,
-    pub(super) loads: Vec<Load>,
-    pub(super) rows: Vec<Row>,
+/// Adds the ratios and the tables.
+pub(super) fn complete(mut report: Report) -> Report {
+    report.ratios = ratios(&report);
+    report
+        .programs
+        .extend(faster(&report).map(|runtime| format!("published: {}", runtime.name())));
+    report.tables = KEYS.map(|keys| numbers(&report, keys)).into();
+    report.notes = include_str!("notes.txt");
+    report
 }
 
-/// The load of one group of interleaved subjects.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Load {
-    pub(super) keys: u32,
-    pub(super) callers: usize,
-    /// The share of the machine that other programs used meanwhile.
-    pub(super) others: f64,
-}
-
-/// One subject under one load.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Row {
-    #[serde(flatten)]
-    pub(super) subject: Subject,
-    pub(super) keys: u32,
-    #[serde(flatten)]
-    pub(super) crowd: Crowd,
-    pub(super) median: Round,
-    /// The slowest and the fastest round.
-    pub(super) decisions_per_s_min: f64,
-    pub(super) decisions_per_s_max: f64,
-    pub(super) rounds: Vec<Round>,
-}
-
-/// The result of one round, or the medians of all rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Round {
-    pub(super) decisions_per_s: f64,
-    pub(super) p50_us: f64,
-    pub(super) p99_us: f64,
-    pub(super) calls_per_decision: f64,
-}
-
-impl Row {
-    pub(super) fn new(subject: Subject, keys: u32, crowd: Crowd, rounds: Vec<Round>) -> Self {
-        let spread = |number: fn(&Round) -> f64| Spread::of(rounds.iter().map(number).collect());
-        let Spread { median, min, max } = spread(|round| round.decisions_per_s);
-        let median = Round {
-            decisions_per_s: tenth(median),
-            p50_us: spread(|round| round.p50_us).median,
-            p99_us: spread(|round| round.p99_us).median,
-            calls_per_decision: spread(|round| round.calls_per_decision).median,
-        };
-        Self {
-            subject,
-            keys,
-            crowd,
-            median,
-            decisions_per_s_min: tenth(min),
-            decisions_per_s_max: tenth(max),
-            rounds,
+/// All ratios whose subjects were measured.
+fn ratios(report: &Report) -> Vec<Ratio> {
+    let mut ratios = Vec::new();
+    for (figure, goal) in GOALS {
+        for keys in KEYS {
+            for runtime in Runtime::ALL {
+                let (case, ours) = (counted(keys as usize, "key"), name(TOLLGATE, runtime));
+                let rows = if figure == RATE {
+                    let load = counted(CROWD, "caller");
+                    let theirs = report.case(&case).find(|row| row.subject == PIPELINED);
+                    report.row(&case, &load, &ours).zip(theirs)
+                } else {
+                    let (load, theirs) = (counted(1, "caller"), name(BARE, runtime));
+                    report
+                        .row(&case, &load, &ours)
+                        .zip(report.row(&case, &load, &theirs))
+                };
+                ratios.extend(
+                    rows.map(|(ours, theirs)| Ratio::of_medians(figure, ours, theirs, Some(goal))),
+                );
+            }
         }
     }
-
-    /// The number of callers in this process; absent if the callers belong to another program.
-    pub(super) fn callers(&self) -> Option<usize> {
-        self.subject.runtime.map(|_| self.crowd.callers)
-    }
+    ratios
 }
 
-impl Report {
-    /// The largest share of the machine that other programs used during any load.
-    pub(super) fn others(&self) -> f64 {
-        self.loads
+/// The runtime that makes more decisions with the most callers, over all keys.
+fn faster(report: &Report) -> Option<Runtime> {
+    let load = counted(CROWD, "caller");
+    let sum = |runtime: Runtime| {
+        let rows = report.rows.iter();
+        rows.filter(|row| row.subject == name(TOLLGATE, runtime) && row.load == load)
+            .map(|row| row.median(RATE))
+            .sum::<f64>()
+    };
+    let faster = Runtime::ALL
+        .into_iter()
+        .max_by(|one, other| sum(*one).total_cmp(&sum(*other)));
+    faster.filter(|runtime| sum(*runtime) > 0.0)
+}
+
+fn numbers(report: &Report, keys: u32) -> Table {
+    let heads = [
+        "subject",
+        "load",
+        "decisions/s",
+        "slowest..fastest",
+        "p50 us",
+        "p99 us",
+        "calls/decision",
+    ];
+    let case = counted(keys as usize, "key");
+    Table::new(&case, heads).with_lines(report.case(&case), |row| {
+        vec![
+            row.subject.clone(),
+            row.load.clone(),
+            row.count(RATE),
+            row.counts(RATE),
+            row.number(P50, 0),
+            row.number(P99, 0),
+            row.number(CALLS, 3),
+        ]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::{Figures, Row, test_report};
+
+    fn row(subject: &str, load: &str, [rate, p50, calls]: [f64; 3]) -> Row {
+        let round =
+            |rate| Figures::from([(RATE, rate), (P50, p50), (P99, p50 * 3.0), (CALLS, calls)]);
+        let rounds = [rate, rate * 0.5, rate * 2.0].map(round);
+        Row::new("1 key", load, subject, rounds.to_vec())
+    }
+
+    fn rows() -> Vec<Row> {
+        vec![
+            row("tollgate, 2 workers", "1 caller", [20_000.0, 50.0, 1.0]),
+            row("bare, 2 workers", "1 caller", [25_000.0, 40.0, 1.0]),
+            row(
+                "tollgate, 2 workers",
+                "256 callers",
+                [140_000.0, 1_800.0, 0.02],
+            ),
+            row(PIPELINED, "50 x 16 callers", [100_000.0, 7_000.0, 1.0]),
+        ]
+    }
+
+    #[test]
+    fn the_table_shows_medians_and_what_was_missed() {
+        let expected = "\
+Example 9000, 2 cores, Redis 7, redis-benchmark 7, published: 2 workers
+3 rounds of 700 ms, medians
+
+1 key
+
+subject                           load  decisions/s  slowest..fastest  p50 us  p99 us  calls/decision
+tollgate, 2 workers           1 caller       20,000    10,000..40,000      50     150           1.000
+bare, 2 workers               1 caller       25,000    12,500..50,000      40     120           1.000
+tollgate, 2 workers        256 callers      140,000   70,000..280,000    1800    5400           0.020
+redis-benchmark -P 16  50 x 16 callers      100,000   50,000..200,000    7000   21000           1.000
+
+100,000 keys
+
+subject  load  decisions/s  slowest..fastest  p50 us  p99 us  calls/decision
+
+Relative to other subjects (lowest and highest round)
+
+                                        to   case         load           figure                       ratio        target
+tollgate, 2 workers  redis-benchmark -P 16  1 key  256 callers  decisions_per_s  MISSED 1.400x (1.40..1.40)  1.5x or more
+tollgate, 2 workers        bare, 2 workers  1 key     1 caller           p50_us         1.250x (1.25..1.25)  1.3x or less
+
+";
+        let report = test_report(&["Redis 7", "redis-benchmark 7"], 700, rows());
+        let shown = complete(report).to_string();
+        assert_eq!(shown.split_once("- tollgate:").unwrap().0, expected);
+    }
+
+    #[test]
+    fn only_comparable_rows_are_compared() {
+        let mut rows = rows();
+        rows.push(row("tollgate, 1 thread", "256 callers", [80.0, 1.0, 1.0]));
+        let found: Vec<_> = ratios(&test_report(&[], 700, rows))
             .iter()
-            .map(|load| load.others)
-            .fold(0.0, f64::max)
+            .map(|ratio| (ratio.figure, ratio.ours.clone(), ratio.is_missed))
+            .collect();
+        let [workers, thread] = Runtime::ALL.map(|runtime| name(TOLLGATE, runtime));
+        assert_eq!(
+            found,
+            [
+                (RATE, workers.clone(), true),
+                (RATE, thread, true),
+                (P50, workers, false)
+            ]
+        );
     }
 
-    /// Subjects in the order in which they were measured.
-    pub(super) fn subjects(&self) -> Vec<Subject> {
-        listed(self.rows.iter().map(|row| row.subject))
+    #[test]
+    fn one_good_round_does_not_choose_the_runtime() {
+        let mut rows = rows();
+        let rounds = [900_000.0, 80_000.0, 80_000.0].map(|rate| Figures::from([(RATE, rate)]));
+        rows.push(Row::new(
+            "1 key",
+            "256 callers",
+            "tollgate, 1 thread",
+            rounds.to_vec(),
+        ));
+        assert_eq!(
+            faster(&test_report(&[], 1, rows)),
+            Some(Runtime::TwoWorkers)
+        );
+        assert_eq!(faster(&test_report(&[], 1, Vec::new())), None);
     }
 
-    /// Numbers of keys, with the numbers of callers that used them; absent where a program brings
-    /// its own callers.
-    pub(super) fn crowds(&self) -> Vec<(u32, Option<usize>)> {
-        listed(self.rows.iter().map(|row| (row.keys, row.callers())))
+    #[test]
+    fn what_was_not_measured_has_no_ratio() {
+        assert_eq!(ratios(&test_report(&[], 1, rows()[..1].to_vec())), []);
     }
-}
-
-/// The distinct values, in the order of their first occurrence.
-fn listed<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut listed = Vec::new();
-    for one in all {
-        if !listed.contains(&one) {
-            listed.push(one);
-        }
-    }
-    listed
 }

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use testkit::servers::{Client, Flavor, Reply, Server};
+use redis_rs::{Connection, cmd, pipe};
+use testkit::servers::{Flavor, Server};
 
 use super::check_script;
 
@@ -21,12 +22,15 @@ pub(super) struct Target {
 impl Target {
     pub(super) fn start(flavor: Flavor) -> io::Result<Self> {
         let server = Server::start(flavor);
-        let script = load(&server, check_script::script())?;
-        let script_with_arguments = load(&server, &check_script::script_with_arguments())?;
+        let mut connection = connect(&server)?;
+        let mut load = |script: &str| {
+            let load = cmd("SCRIPT").arg("LOAD").arg(script).to_owned();
+            load.query(&mut connection).map_err(io::Error::other)
+        };
         Ok(Self {
+            script: load(check_script::script())?,
+            script_with_arguments: load(&check_script::script_with_arguments())?,
             server,
-            script,
-            script_with_arguments,
         })
     }
 
@@ -34,50 +38,38 @@ impl Target {
     /// verify that both work.
     pub(super) fn fill(&self, keys: u32) -> io::Result<()> {
         let [which, asked] = check_script::arguments();
-        let mut client = self.server.client();
+        let mut connection = connect(&self.server)?;
         let numbers: Vec<u32> = (0..keys).collect();
         for batch in numbers.chunks(BATCH) {
+            let mut calls = pipe();
             for number in batch {
                 let key = check_script::key(*number);
-                let words = [
-                    b"EVALSHA",
-                    self.script.as_bytes(),
-                    b"1",
-                    &key,
-                    &which,
-                    &asked,
-                ];
-                client.send(&words).map_err(io::Error::other)?;
+                let call = calls.cmd("EVALSHA").arg(&self.script).arg(1).arg(key);
+                call.arg(&which).arg(&asked);
             }
-            batch.iter().try_for_each(|_| expect_allowed(&mut client))?;
+            let replies: Vec<Vec<u8>> = calls.query(&mut connection).map_err(io::Error::other)?;
+            expect_allowed(&replies)?;
         }
-        let words = [
-            b"EVALSHA",
-            self.script_with_arguments.as_bytes(),
-            b"1",
-            &check_script::key(0),
-        ];
-        client.send(&words).map_err(io::Error::other)?;
-        expect_allowed(&mut client)
+
+        let mut call = cmd("EVALSHA");
+        call.arg(&self.script_with_arguments);
+        let reply = call.arg(1).arg(check_script::key(0)).query(&mut connection);
+        expect_allowed(&[reply.map_err(io::Error::other)?])
     }
 }
 
-fn load(server: &Server, script: &str) -> io::Result<String> {
-    match server.command(&["SCRIPT", "LOAD", script]) {
-        Reply::Bulk(Some(name)) => String::from_utf8(name).map_err(io::Error::other),
-        reply => Err(io::Error::other(format!(
-            "cannot load the script: {reply:?}"
-        ))),
-    }
+fn connect(server: &Server) -> io::Result<Connection> {
+    redis_rs::Client::open(server.url())
+        .and_then(|client| client.get_connection())
+        .map_err(io::Error::other)
 }
 
-fn expect_allowed(client: &mut Client) -> io::Result<()> {
-    let reply = client.receive().map_err(io::Error::other)?;
-    if reply.as_bytes().is_some_and(check_script::is_allowed_reply) {
-        Ok(())
-    } else {
-        Err(io::Error::other(format!(
+fn expect_allowed(replies: &[Vec<u8>]) -> io::Result<()> {
+    let is_allowed = |reply: &Vec<u8>| check_script::is_allowed_reply(reply);
+    match replies.iter().find(|reply| !is_allowed(reply)) {
+        Some(reply) => Err(io::Error::other(format!(
             "the script denied a check: {reply:?}"
-        )))
+        ))),
+        None => Ok(()),
     }
 }

@@ -2,14 +2,12 @@
 //! what the same libraries can do. Each is a separate process.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use prost::Message as _;
 use tokio::net::TcpListener;
@@ -21,9 +19,7 @@ use tonic::transport::server::TcpIncoming;
 
 use super::request::Protocol;
 use super::response::RecordedResponse;
-
-/// The word before the address on standard output.
-pub(super) const ANNOUNCED: &str = "listening";
+use crate::harness::server;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct BareArguments {
@@ -35,14 +31,7 @@ pub(crate) struct BareArguments {
 /// Serves until it is killed.
 pub(crate) fn run_bare(arguments: &BareArguments) -> io::Result<()> {
     let response = RecordedResponse::read(&arguments.response)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
-        println!("{ANNOUNCED} {}", listener.local_addr()?);
-        serve(listener, response).await
-    })
+    server::serve(|listener| serve(listener, response))
 }
 
 async fn serve(listener: TcpListener, response: RecordedResponse) -> io::Result<()> {
@@ -52,14 +41,12 @@ async fn serve(listener: TcpListener, response: RecordedResponse) -> io::Result<
             headers,
             body,
         } => {
-            let constant = Arc::new(ConstantResponse {
-                status: StatusCode::from_u16(status).map_err(io::Error::other)?,
-                headers: header_map(&headers)?,
-                body: body.into(),
-            });
-            let routes = Router::new()
-                .route(Protocol::Http.path(), post(repeat))
-                .with_state(constant);
+            let status = StatusCode::from_u16(status).map_err(io::Error::other)?;
+            let headers = HeaderMap::try_from(&headers).map_err(io::Error::other)?;
+            let constant = Arc::new((status, headers, Bytes::from(body)));
+            // Reads the whole body, as every server must, and ignores it.
+            let repeat = async move |_body: Bytes| (*constant).clone();
+            let routes = Router::new().route(Protocol::Http.path(), post(repeat));
             axum::serve(listener, routes).await
         }
         RecordedResponse::Grpc(message) => {
@@ -77,35 +64,6 @@ async fn serve(listener: TcpListener, response: RecordedResponse) -> io::Result<
     }
 }
 
-struct ConstantResponse {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: Bytes,
-}
-
-/// Reads the whole body, as every server must, and ignores it.
-async fn repeat(
-    State(response): State<Arc<ConstantResponse>>,
-    _body: Bytes,
-) -> (StatusCode, HeaderMap, Bytes) {
-    (
-        response.status,
-        response.headers.clone(),
-        response.body.clone(),
-    )
-}
-
-fn header_map(headers: &[(String, String)]) -> io::Result<HeaderMap> {
-    let parsed = headers.iter().map(|(name, value)| {
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(io::Error::other)?;
-        Ok((
-            name,
-            HeaderValue::from_str(value).map_err(io::Error::other)?,
-        ))
-    });
-    parsed.collect()
-}
-
 struct ConstantRateLimit(RateLimitResponse);
 
 #[tonic::async_trait]
@@ -120,6 +78,9 @@ impl RateLimitService for ConstantRateLimit {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+    use std::net::SocketAddr;
+
     use super::super::call;
     use super::super::request::Case;
     use super::*;
@@ -138,10 +99,10 @@ mod tests {
 
     #[test]
     fn the_recorded_response_is_returned_over_both_protocols() {
-        let headers = vec![(
+        let headers = HashMap::from([(
             "content-type".to_owned(),
             "application/problem+json".to_owned(),
-        )];
+        )]);
         let http = RecordedResponse::Http {
             status: 429,
             headers,

@@ -68,26 +68,20 @@ fn grpc(server: SocketAddr, message: RateLimitRequest) -> io::Result<(bool, Reco
     Ok((is_allowed, RecordedResponse::from_grpc(&response)))
 }
 
+/// Tonic's own message omits the cause; the debug format has it.
+fn explained(error: impl std::fmt::Debug) -> io::Error {
+    io::Error::other(format!("{error:?}"))
+}
+
 async fn unary(server: SocketAddr, message: RateLimitRequest) -> io::Result<RateLimitResponse> {
     let endpoint = Endpoint::from_shared(format!("http://{server}")).map_err(io::Error::other)?;
     let endpoint = endpoint.connect_timeout(PATIENCE).timeout(PATIENCE);
-    let mut client = Grpc::new(
-        endpoint
-            .connect()
-            .await
-            .map_err(|error| explained(&error))?,
-    );
-    client.ready().await.map_err(|error| explained(&error))?;
+    let mut client = Grpc::new(endpoint.connect().await.map_err(explained)?);
+    client.ready().await.map_err(explained)?;
     let path = PathAndQuery::from_static(Protocol::Grpc.path());
     let codec = ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
     let response = client
         .unary(tonic::Request::new(message), path, codec)
         .await;
     Ok(response.map_err(io::Error::other)?.into_inner())
-}
-
-/// An error with all of its sources, which tonic's own message omits.
-fn explained(error: &dyn std::error::Error) -> io::Error {
-    let causes = std::iter::successors(error.source(), |&cause| cause.source());
-    io::Error::other(causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}")))
 }

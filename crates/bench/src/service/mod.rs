@@ -5,36 +5,43 @@
 
 mod bare;
 mod call;
-mod entrant;
-mod entrants;
-mod picture;
-mod ratios;
 mod report;
 mod request;
 mod response;
-mod run;
-mod table;
+mod servers;
 mod viewer;
 
-use std::env;
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
 
 pub(crate) use self::bare::{BareArguments, run_bare};
 use self::request::{Case, Protocol};
-use crate::output;
-use crate::progress::Progress;
+use self::servers::{Servers, Subject};
+use crate::harness::h2load::{H2load, RATE};
+use crate::harness::process::tollgate_program;
+use crate::harness::{Bench, OutputArguments, is_chosen};
+
+/// `tollgate serve` with the embedded store.
+const MEMORY: &str = "tollgate, memory";
+/// The same with 1,000 limits, as many of which apply as with [`MEMORY`].
+const MANY_LIMITS: &str = "tollgate, 1,000 limits";
+/// The same with its dashboard open.
+const DASHBOARD: &str = "tollgate, dashboard open";
+/// `tollgate serve` with a Redis store and strict limits.
+const REDIS: &str = "tollgate, Redis";
+/// `tollgate serve` with a Redis store and leased limits.
+const LEASED: &str = "tollgate, Redis, leased";
+/// A server that returns a constant response, as short as possible.
+const BARE: &str = "bare";
+/// The same with all headers that Tollgate sends.
+const BARE_WITH_HEADERS: &str = "bare, same headers";
+/// throttlecrab-server, which always stores in memory.
+const THROTTLECRAB: &str = "throttlecrab-server";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Run fewer and shorter rounds, as a smoke test; do not quote its numbers
-    #[arg(long)]
-    quick: bool,
-    /// Output for the numbers: a .json file, or a directory in which service.json is written. The
-    /// chart is written to the same directory
-    #[arg(long, default_value = "target/bench/service.json")]
-    out: PathBuf,
+    #[command(flatten)]
+    output: OutputArguments,
     /// Path of the tollgate binary to measure; defaults to the one in the directory of this program
     #[arg(long)]
     tollgate: Option<PathBuf>,
@@ -53,106 +60,76 @@ pub(crate) struct Arguments {
     case: Vec<Case>,
 }
 
-/// What is measured, and for how long.
-#[derive(Debug)]
-struct Settings {
-    rounds: usize,
-    round: Duration,
-    tollgate: PathBuf,
-    beside: Vec<PathBuf>,
-    dashboard: bool,
-    protocols: Vec<Protocol>,
-    cases: Vec<Case>,
-}
-
-impl Settings {
-    fn new(arguments: &Arguments) -> io::Result<Self> {
-        let (rounds, round_ms) = if arguments.quick {
-            (3, 300)
-        } else {
-            (7, 2_000)
-        };
-        let tollgate = match &arguments.tollgate {
-            Some(program) => program.clone(),
-            None => env::current_exe()?.with_file_name("tollgate"),
-        };
-        if !tollgate.is_file() {
-            return Err(io::Error::other(format!(
-                "{} not found; build it with `cargo build --release --package tollgate-server`, \
-                 or pass another path with --tollgate",
-                tollgate.display()
-            )));
-        }
-        Ok(Self {
-            rounds,
-            round: Duration::from_millis(round_ms),
-            tollgate,
-            beside: arguments.beside.clone(),
-            dashboard: arguments.dashboard,
-            protocols: chosen(Protocol::ALL, &arguments.protocol),
-            cases: chosen(Case::ALL, &arguments.case),
-        })
-    }
-
+impl Arguments {
     /// All combinations to measure, in order.
     fn combinations(&self) -> Vec<(Protocol, Case)> {
-        let protocols = self.protocols.iter();
-        protocols
-            .flat_map(|protocol| self.cases.iter().map(|case| (*protocol, *case)))
-            .collect()
-    }
-}
-
-fn chosen<T: PartialEq, const N: usize>(all: [T; N], named: &[T]) -> Vec<T> {
-    all.into_iter()
-        .filter(|one| named.is_empty() || named.contains(one))
+        let all = Protocol::ALL
+            .into_iter()
+            .flat_map(|protocol| Case::ALL.map(|case| (protocol, case)));
+        all.filter(|(protocol, case)| {
+            is_chosen(&self.protocol, protocol) && is_chosen(&self.case, case)
+        })
         .collect()
-}
-
-/// Measures, prints the tables and writes the numbers and the chart.
-pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
-    let settings = Settings::new(arguments)?;
-    let mut progress = Progress::new(settings.combinations().len());
-    let report = run::measure(&settings, &mut progress)?;
-    output::save(
-        &output::file(&arguments.out, "service.json"),
-        &report,
-        &picture::draw(&report),
-    )?;
-    output::print(&report)
-}
-
-/// What a reader needs to know to interpret the numbers.
-const NOTES: [&str; 7] = [
-    "tollgate: `serve` of the release binary, in a separate process, on memory, or strict or \
-     leased on a temporary Redis. Token buckets keyed by client_ip (three limits: also by tenant \
-     and user) that never deny, or one that is used up. There is only one key, because the load \
-     generator sends only one body.",
-    "bare axum, bare tonic: the same library versions returning a constant with the same length \
-     and status, without parsing the request; no headers except the content type, no fields \
-     except the codes. With all headers or all fields they send the same headers or fields as \
-     Tollgate, which separates the cost of sending them from the cost of deciding.",
-    "throttlecrab-server: its HTTP mode on memory, with its own request format; it denies with \
-     status 200 and sends no rate limit headers.",
-    "Load: h2load with one thread. HTTP/1.1 over 32 connections with one request in flight on \
-     each; gRPC over 4 connections with 32 in flight on each, as a proxy has a few connections \
-     and many streams.",
-    "All servers have Tokio's default of one worker per core, and the load generator needs a core \
-     too: on two cores they compete. cpu us/request is the CPU time of the server's process, in \
-     user and system mode, which depends less on the competition.",
-    "p50 and p99 are those of an additional round in which the load generator logs every request, \
-     which slows it down; at full load they are mostly queueing time.",
-    "Each round begins with another subject. A ratio is that of the medians, followed by the \
-     lowest and the highest ratio of the rounds.",
-];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn named_items_are_selected_and_all_by_default() {
-        assert_eq!(chosen(Case::ALL, &[]), Case::ALL);
-        assert_eq!(chosen(Case::ALL, &[Case::Denied]), [Case::Denied]);
     }
+}
+
+/// Measures, prints the tables and writes the numbers and the picture.
+pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
+    let tollgate = tollgate_program(arguments.tollgate.as_ref())?;
+    let combinations = arguments.combinations();
+    let mut bench = Bench::new(
+        &arguments.output,
+        combinations.len(),
+        [(3, 300), (7, 2_000)],
+    );
+    let h2load = H2load::find();
+    bench.uses(vec![h2load.version()?]);
+
+    for (protocol, case) in combinations {
+        bench
+            .progress
+            .step(&format!("{}: {}", protocol.name(), case.name()));
+        let servers = Servers::start(arguments, &tollgate, protocol, case)?;
+        for reason in servers.absent {
+            if !bench.report.absent.contains(&reason) {
+                bench.progress.note(&reason);
+                bench.report.absent.push(reason);
+            }
+        }
+        measure(&mut bench, &h2load, &servers.present, protocol, case)?;
+    }
+    bench.progress.clear();
+
+    let report = report::complete(bench.report);
+    let panels = [("Requests per second: taller is better", RATE)];
+    report.publish(
+        &arguments.output,
+        "service",
+        "Requests per second, to one server",
+        &panels,
+    )
+}
+
+fn measure(
+    bench: &mut Bench,
+    h2load: &H2load,
+    subjects: &[Subject],
+    protocol: Protocol,
+    case: Case,
+) -> io::Result<()> {
+    let pids: Vec<u32> = subjects
+        .iter()
+        .flat_map(|subject| subject.server.pids())
+        .collect();
+    let entrants = subjects
+        .iter()
+        .map(|subject| subject.server.entrant(&subject.name, case.name(), h2load));
+    let length = bench.length;
+    let rows = bench.measure(protocol.name(), &pids, entrants.collect())?;
+
+    for (row, subject) in rows.iter_mut().zip(subjects) {
+        subject.check_viewer()?;
+        row.add(h2load.latencies(&subject.server.target, length)?);
+    }
+    Ok(())
 }

@@ -1,15 +1,15 @@
 //! The requests that every server gets, by protocol and case.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use clap::ValueEnum;
 use prost::Message as _;
-use serde::Serialize;
+use serde_json::json;
 use tollgate_envoy::{Code, Entry, RateLimitDescriptor, RateLimitRequest};
 
 /// The protocol of the requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Protocol {
     /// `POST /v1/check` over HTTP/1.1.
     Http,
@@ -18,8 +18,7 @@ pub(super) enum Protocol {
 }
 
 /// The case, which determines the outcome of the requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Case {
     /// One limit, which allows every request.
     Allowed,
@@ -152,13 +151,12 @@ impl Case {
     /// The request over HTTP, with this cost; one by default.
     pub(super) fn json(self, cost: Option<u32>) -> String {
         let attributes = ATTRIBUTES[..self.limits()].iter().chain([&("path", PATH)]);
-        let attributes: Vec<String> = attributes
-            .map(|(name, value)| format!(r#""{name}":"{value}""#))
-            .collect();
-        let cost = cost
-            .map(|cost| format!(r#","cost":{cost}"#))
-            .unwrap_or_default();
-        format!(r#"{{"attributes":{{{}}}{cost}}}"#, attributes.join(","))
+        let attributes: BTreeMap<_, _> = attributes.copied().collect();
+        let mut request = json!({ "attributes": attributes });
+        if let Some(cost) = cost {
+            request["cost"] = cost.into();
+        }
+        request.to_string()
     }
 
     /// The request over gRPC, with this cost; one by default.
@@ -195,17 +193,14 @@ impl Case {
             Self::Denied => (2, 1, 86_400),
             Self::ThreeLimits => return None,
         };
-        let key = ATTRIBUTES[0].1;
-        Some(format!(
-            concat!(
-                r#"{{"key":"{key}","max_burst":{burst},"count_per_period":{count},"#,
-                r#""period":{period_s},"quantity":1}}"#
-            ),
-            key = key,
-            burst = burst,
-            count = count,
-            period_s = period_s
-        ))
+        let request = json!({
+            "key": ATTRIBUTES[0].1,
+            "max_burst": burst,
+            "count_per_period": count,
+            "period": period_s,
+            "quantity": 1,
+        });
+        Some(request.to_string())
     }
 }
 

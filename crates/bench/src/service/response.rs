@@ -1,5 +1,6 @@
 //! A recorded response, and the constant responses of bare servers.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
@@ -17,7 +18,7 @@ const CONTENT_TYPE: &str = "content-type";
 pub(super) enum RecordedResponse {
     Http {
         status: u16,
-        headers: Vec<(String, String)>,
+        headers: HashMap<String, String>,
         body: String,
     },
     /// An encoded message of Envoy's protocol.
@@ -63,10 +64,11 @@ impl RecordedResponse {
                 headers,
                 body,
             } => {
-                let kind = headers.iter().filter(|(name, _)| name == CONTENT_TYPE);
+                let mut headers = headers.clone();
+                headers.retain(|name, _| name == CONTENT_TYPE);
                 Ok(Self::Http {
                     status: *status,
-                    headers: kind.cloned().collect(),
+                    headers,
                     body: body.clone(),
                 })
             }
@@ -102,7 +104,7 @@ mod tests {
         };
         let response = RecordedResponse::from_http(&response);
         let body = || "{}".to_owned();
-        let headers = vec![header("content-type"), header("ratelimit")];
+        let headers = HashMap::from([header("content-type"), header("ratelimit")]);
         assert_eq!(
             response,
             RecordedResponse::Http {
@@ -111,7 +113,7 @@ mod tests {
                 body: body()
             }
         );
-        let headers = vec![header("content-type")];
+        let headers = HashMap::from([header("content-type")]);
         assert_eq!(
             response.without_details().unwrap(),
             RecordedResponse::Http {

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use testkit::dice::Dice;
+use fastrand::Rng;
 
 /// The number of clients.
 pub(super) const CLIENTS: u64 = 100_000;
@@ -26,11 +26,11 @@ const AGENTS: [&str; 4] = [
 /// every machine.
 pub(super) fn write(path: &Path, bytes: u64) -> io::Result<u64> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    let (mut dice, mut lines, mut written) = (Dice::new(SEED), 0, 0);
+    let (mut random, mut lines, mut written) = (Rng::with_seed(SEED), 0, 0);
     let mut line = Vec::new();
     while written < bytes {
         line.clear();
-        one(&mut line, &mut dice, lines)?;
+        one(&mut line, &mut random, lines)?;
         file.write_all(&line)?;
         written += line.len() as u64;
         lines += 1;
@@ -39,8 +39,8 @@ pub(super) fn write(path: &Path, bytes: u64) -> io::Result<u64> {
     Ok(lines)
 }
 
-fn one(line: &mut Vec<u8>, dice: &mut Dice, number: u64) -> io::Result<()> {
-    let client = client(dice);
+fn one(line: &mut Vec<u8>, random: &mut Rng, number: u64) -> io::Result<()> {
+    let client = client(random);
     let time = number / PER_SECOND;
     let (day, hour, minute, second) = (
         1 + time / 86_400,
@@ -52,8 +52,11 @@ fn one(line: &mut Vec<u8>, dice: &mut Dice, number: u64) -> io::Result<()> {
         line,
         "{client} - - [{day:02}/Oct/2026:{hour:02}:{minute:02}:{second:02} +0000] \""
     )?;
-    path(line, dice)?;
-    let (bytes, agent) = (dice.between(100, 99_999), dice.one_of(&AGENTS));
+    path(line, random)?;
+    let (bytes, agent) = (
+        random.u32(100..100_000),
+        AGENTS[random.usize(..AGENTS.len())],
+    );
     writeln!(
         line,
         " HTTP/1.1\" 200 {bytes} \"https://example.com/\" \"{agent}\""
@@ -62,18 +65,18 @@ fn one(line: &mut Vec<u8>, dice: &mut Dice, number: u64) -> io::Result<()> {
 
 /// Draws a client. The fourth power of a uniform random number below 1 makes the first few clients
 /// the busiest.
-fn client(dice: &mut Dice) -> Ipv4Addr {
-    let random = u128::from(dice.roll() >> 48);
-    let rank = (random.pow(4) * u128::from(CLIENTS)) >> 64;
+fn client(random: &mut Rng) -> Ipv4Addr {
+    let drawn = u128::from(random.u16(..));
+    let rank = (drawn.pow(4) * u128::from(CLIENTS)) >> 64;
     let scattered = u32::try_from(rank)
         .unwrap_or_default()
         .wrapping_mul(0x9e37_79b1);
     Ipv4Addr::from((scattered & 0x7fff_ffff) | 0x0100_0000)
 }
 
-fn path(line: &mut Vec<u8>, dice: &mut Dice) -> io::Result<()> {
-    let id = dice.below(100_000);
-    match dice.below(10) {
+fn path(line: &mut Vec<u8>, random: &mut Rng) -> io::Result<()> {
+    let id = random.u32(..100_000);
+    match random.u32(..10) {
         0 => write!(line, "POST /auth/login"),
         1 => write!(line, "GET /v1/users"),
         2 => write!(line, "GET /v1/users/{id}/orders?page={}", id % 40),
@@ -93,8 +96,8 @@ mod tests {
 
     #[test]
     fn lines_are_those_of_the_combined_format() {
-        let (mut line, mut dice) = (Vec::new(), Dice::new(SEED));
-        one(&mut line, &mut dice, 3_601 * PER_SECOND).unwrap();
+        let (mut line, mut random) = (Vec::new(), Rng::with_seed(SEED));
+        one(&mut line, &mut random, 3_601 * PER_SECOND).unwrap();
         let line = String::from_utf8(line).unwrap();
         assert!(
             line.contains(" - - [01/Oct/2026:01:00:01 +0000] \""),
@@ -109,8 +112,8 @@ mod tests {
 
     #[test]
     fn few_clients_are_busy_and_many_are_there() {
-        let mut dice = Dice::new(SEED);
-        let clients: Vec<Ipv4Addr> = (0..20_000).map(|_| client(&mut dice)).collect();
+        let mut random = Rng::with_seed(SEED);
+        let clients: Vec<Ipv4Addr> = (0..20_000).map(|_| client(&mut random)).collect();
         let distinct: std::collections::HashSet<_> = clients.iter().collect();
         assert!(distinct.len() > 5_000, "{}", distinct.len());
         let most = distinct

@@ -5,217 +5,221 @@
 //! process that shares caches with them.
 
 mod log;
-mod process;
 
-use std::env;
-use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use serde::Serialize;
+use serde_json::Value;
+use testkit::wait;
 
-use self::process::{Run, run_to_end};
-use crate::machine::Machine;
-use crate::others::Usage;
-use crate::progress::Progress;
-use crate::text::{grouped, write_lines};
-use crate::{output, stats};
+use crate::harness::others::{Usage, children_ticks};
+use crate::harness::process::{Directory, Process, tollgate_program};
+use crate::harness::text::grouped;
+use crate::harness::{Bench, Entrant, Figures, OutputArguments, Row, Table, float, timing};
 
 /// Three limits of a typical API: one for every address, one for the API, one for logins.
-const CONFIG: &str = r#"
-limits:
-  - { name: per-address, key: [client_ip], algorithm: sliding_window, limit: 600, window: 1m }
-  - name: api
-    match: { path: "/v1/**" }
-    key: [client_ip]
-    algorithm: token_bucket
-    capacity: 100
-    refill_rate: 10/s
-  - name: login
-    match: { method: POST, path: /auth/login }
-    key: [client_ip]
-    algorithm: sliding_log
-    limit: 5
-    window: 15m
-"#;
+const CONFIG: &str = include_str!("limits.yaml");
+
+/// The longest time that a run may take.
+const PATIENCE: Duration = Duration::from_secs(1_800);
+/// The system counts CPU time of processes in ticks of this length.
+const TICK_NS: f64 = 1e7;
+
+const RATE: &str = "lines_per_second";
+const CPU: &str = "cpu_ns_per_line";
+const PEAK: &str = "peak_memory_mb";
+const DENIED: &str = "denied";
+/// The share of the machine that other programs used.
+const OTHERS: &str = "others_share";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Use a log of 100 MB and one round, as a smoke test; do not quote its numbers
-    #[arg(long)]
-    quick: bool,
-    /// Size of the log in megabytes
+    #[command(flatten)]
+    output: OutputArguments,
+    /// Size of the log in megabytes [default: 1000, or 100 with --quick]
     #[arg(long)]
     megabytes: Option<u64>,
-    /// Output for the numbers: a .json file, or a directory in which simulate.json is written. The
-    /// log is written to the same directory
-    #[arg(long, default_value = "target/bench/simulate.json")]
-    out: PathBuf,
     /// Path of the tollgate binary to measure; defaults to the one in the directory of this program
     #[arg(long)]
     tollgate: Option<PathBuf>,
 }
 
-/// The results of all cases.
-#[derive(Debug, Serialize)]
-struct Report {
-    machine: Machine,
-    log_bytes: u64,
-    lines: u64,
-    clients: u64,
-    results: Vec<CaseResult>,
-}
-
-/// The result of one case, the median of its rounds.
-#[derive(Debug, Serialize)]
-struct CaseResult {
-    case: &'static str,
-    lines_per_second: f64,
-    lines_per_core_second: f64,
-    cpu_ns_per_line: f64,
-    /// The smallest value of all rounds, which other programs disturbed least.
-    cpu_ns_per_line_min: f64,
-    peak_memory_mb: f64,
-    refused: u64,
-    /// The largest share of the machine that other programs used in any round.
-    others_share: f64,
-}
-
+/// Measures, prints the table and writes the numbers and the picture. The log is written to the
+/// directory of the numbers.
 pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
-    let megabytes = arguments
-        .megabytes
-        .unwrap_or(if arguments.quick { 100 } else { 1_000 });
-    let rounds = if arguments.quick { 1 } else { 5 };
-    let out = output::file(&arguments.out, "simulate.json");
-    let folder = out.parent().unwrap_or(Path::new(".")).to_owned();
-    fs::create_dir_all(&folder)?;
-    let tollgate = program(arguments)?;
-    let (config, log) = (folder.join("simulate.yaml"), folder.join("simulate.log"));
-    let mut progress = Progress::new(4);
-    progress.step(&format!("a log of {megabytes} MB in {}", log.display()));
+    let default = if arguments.output.quick { 100 } else { 1_000 };
+    let megabytes = arguments.megabytes.unwrap_or(default);
+    let tollgate = tollgate_program(arguments.tollgate.as_ref())?;
+    let out = arguments.output.file("simulate");
+    let (config, log) = (
+        out.with_file_name("simulate.yaml"),
+        out.with_file_name("simulate.log"),
+    );
+    let mut bench = Bench::new(&arguments.output, 4, [(1, 0), (5, 0)]);
+    bench.warm_up = None;
+    bench
+        .progress
+        .step(&format!("a log of {megabytes} MB in {}", log.display()));
+    fs::create_dir_all(out.parent().unwrap_or(Path::new(".")))?;
     fs::write(&config, CONFIG)?;
     let lines = log::write(&log, megabytes * 1_000_000)?;
-    let plain = [
-        Path::new("simulate"),
-        Path::new("--json"),
-        Path::new("--config"),
-        &config,
-    ];
-    let mut results = Vec::new();
-    for (case, more, rounds) in [
-        ("three limits", vec![], rounds),
+
+    for (case, options, rounds) in [
+        ("three limits", vec![], bench.rounds),
         ("against another", vec![Path::new("--against"), &config], 1),
         ("with --suggest", vec![Path::new("--suggest")], 1),
     ] {
-        progress.step(case);
-        let runs: io::Result<Vec<(Run, f64)>> = (0..rounds)
-            .map(|round| {
-                progress.round(round, rounds, case);
-                let mut command = Command::new(&tollgate);
-                command.args(plain).args(&more).arg(&log);
-                let before = Usage::read(&[]);
-                let run = run_to_end(command)?;
-                let others = before
-                    .zip(Usage::read(&[]))
-                    .map_or(0.0, |(before, now)| now.others_since(before));
-                Ok((run, others))
-            })
-            .collect();
-        results.push(measured(case, &runs?, lines));
+        bench.progress.step(case);
+        bench.rounds = rounds;
+        let round = |_| {
+            let mut command = Command::new(&tollgate);
+            command
+                .args(["simulate", "--json", "--config"])
+                .arg(&config);
+            command.args(&options).arg(&log);
+            run_to_end(command, lines)
+        };
+        bench.measure(case, &[], vec![Entrant::new("tollgate", "", round)])?;
     }
+    bench.progress.clear();
+
+    let mut report = bench.report;
     let log_bytes = fs::metadata(&log)?.len();
-    let report = Report {
-        machine: Machine::this(),
-        log_bytes,
-        lines,
-        clients: log::CLIENTS,
-        results,
-    };
-    fs::write(&out, serde_json::to_string_pretty(&report)?)?;
-    eprintln!("wrote {}", out.display());
-    output::print(&report)
+    report.programs = vec![format!(
+        "a log of {lines} lines, {log_bytes} bytes and up to {} clients",
+        log::CLIENTS
+    )];
+    report.tables = vec![table(lines, log_bytes, &report.rows)];
+    let panels = [("CPU nanoseconds per line: shorter is better", CPU)];
+    report.publish(
+        &arguments.output,
+        "simulate",
+        "Replaying an access log",
+        &panels,
+    )
 }
 
-fn program(arguments: &Arguments) -> io::Result<PathBuf> {
-    let beside = || env::current_exe().map(|program| program.with_file_name("tollgate"));
-    let tollgate = arguments.tollgate.clone().map_or_else(beside, Ok)?;
-    if tollgate.is_file() {
-        return Ok(tollgate);
+fn table(lines: u64, log_bytes: u64, rows: &[Row]) -> Table {
+    let lines = grouped(usize::try_from(lines).unwrap_or(usize::MAX));
+    let title = format!(
+        "{lines} lines, {} MB, combined format",
+        log_bytes / 1_000_000
+    );
+    let heads = [
+        "",
+        "lines/s",
+        "lines/s of a core",
+        "CPU ns/line",
+        "least",
+        "peak MB",
+        "denied",
+        "others",
+    ];
+    Table::new(title, heads).with_lines(rows, |row| {
+        vec![
+            row.case.clone(),
+            row.number(RATE, 0),
+            format!("{:.0}", 1e9 / row.median(CPU)),
+            row.number(CPU, 1),
+            // Other programs disturbed this round least.
+            format!("{:.1}", row.spread(CPU).min),
+            format!("{:.1}", row.spread(PEAK).max),
+            row.count(DENIED),
+            format!("{:.0}%", row.spread(OTHERS).max * 100.0),
+        ]
+    })
+}
+
+/// Runs a program that prints one JSON object, on a log with this number of lines.
+fn run_to_end(command: Command, lines: u64) -> io::Result<Figures> {
+    let program = command.get_program().display().to_string();
+    let (usage, ticks) = (Usage::read(&[]), children_ticks());
+    let began = timing::now();
+    let mut process = Process::spawn(command, Directory::create()?)?;
+    let mut peak_kb = 0.0_f64;
+    let status = wait::within(PATIENCE, || {
+        peak_kb = peak_kb.max(peak_of(process.pid()).unwrap_or_default());
+        process.ended()
+    });
+    let wall = began.elapsed();
+    if !status.is_some_and(|status| status.success()) {
+        return Err(io::Error::other(format!("{program} failed")));
     }
-    Err(io::Error::other(format!(
-        "{} not found; build it with `cargo build --release --package tollgate-server`, \
-         or pass another path with --tollgate",
-        tollgate.display()
-    )))
+
+    let report: Value = serde_json::from_str(&process.output())?;
+    let denied = report["configuration"]["denied"].as_u64();
+    let ticks = children_ticks().saturating_sub(ticks);
+    Ok(Figures::from([
+        (RATE, float(lines) / wall.as_secs_f64()),
+        (CPU, float(ticks) * TICK_NS / float(lines)),
+        (PEAK, peak_kb / 1e3),
+        (DENIED, float(denied.unwrap_or_default())),
+        (OTHERS, Usage::share_since(usage, &[])),
+    ]))
 }
 
-fn measured(case: &'static str, runs: &[(Run, f64)], lines: u64) -> CaseResult {
-    let lines = float(lines);
-    let per_line = |run: &Run| run.cpu.as_secs_f64() * 1e9 / lines;
-    let median = |of: &dyn Fn(&Run) -> f64| {
-        stats::Spread::of(runs.iter().map(|(run, _)| of(run)).collect()).median
-    };
-    let cpu = median(&per_line);
-    CaseResult {
-        case,
-        lines_per_second: (lines / median(&|run| run.wall.as_secs_f64())).round(),
-        lines_per_core_second: (1e9 / cpu).round(),
-        cpu_ns_per_line: stats::tenth(cpu),
-        cpu_ns_per_line_min: stats::tenth(
-            runs.iter()
-                .map(|(run, _)| per_line(run))
-                .fold(f64::MAX, f64::min),
-        ),
-        peak_memory_mb: stats::tenth(
-            runs.iter().map(|(run, _)| run.peak_kb).fold(0.0, f64::max) / 1e3,
-        ),
-        refused: runs.first().map_or(0, |(run, _)| run.refused),
-        others_share: runs.iter().map(|(_, others)| *others).fold(0.0, f64::max),
+/// The peak memory of a process so far, in kilobytes.
+fn peak_of(pid: u32) -> Option<f64> {
+    parse_peak(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+fn parse_peak(status: &str) -> Option<f64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peak_of_memory_is_read_from_proc() {
+        assert_eq!(
+            parse_peak("Name:\tx\nVmHWM:\t   1234 kB\nVmRSS: 9 kB\n"),
+            Some(1_234.0)
+        );
+        assert_eq!(parse_peak(""), None);
     }
-}
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a log has fewer than 2^53 lines"
-)]
-fn float(number: u64) -> f64 {
-    number as f64
-}
+    #[test]
+    fn a_program_is_measured_to_its_end() {
+        let shell = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            run_to_end(command, 10)
+        };
+        let run = shell(r#"echo '{"configuration":{"denied":7}}'"#).unwrap();
+        assert!(
+            (run[DENIED] - 7.0).abs() < 1e-9 && run[RATE] > 0.0,
+            "{run:?}"
+        );
+        assert!(shell("exit 3").is_err());
+    }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = |number: u64| grouped(usize::try_from(number).unwrap_or(usize::MAX));
-        writeln!(
-            f,
-            "{} lines, {} MB, combined format\n",
-            count(self.lines),
-            self.log_bytes / 1_000_000
-        )?;
-        let head = [
-            "",
-            "lines/s",
-            "lines/s of a core",
-            "CPU ns/line",
-            "least",
-            "peak MB",
-            "denied",
-            "others",
-        ];
-        let mut lines = vec![head.map(str::to_owned).to_vec()];
-        lines.extend(self.results.iter().map(|result| {
-            vec![
-                result.case.to_owned(),
-                format!("{:.0}", result.lines_per_second),
-                format!("{:.0}", result.lines_per_core_second),
-                result.cpu_ns_per_line.to_string(),
-                result.cpu_ns_per_line_min.to_string(),
-                result.peak_memory_mb.to_string(),
-                count(result.refused),
-                format!("{:.0}%", result.others_share * 100.0),
-            ]
-        }));
-        write_lines(f, &lines)
+    #[test]
+    fn the_table_shows_medians_and_extremes() {
+        let round = |cpu, others| {
+            Figures::from([
+                (RATE, 2e6),
+                (CPU, cpu),
+                (PEAK, 31.25),
+                (DENIED, 12_345.0),
+                (OTHERS, others),
+            ])
+        };
+        let rounds = vec![round(500.0, 0.1), round(480.0, 0.2), round(900.0, 0.0)];
+        let rows = [Row::new("three limits", "", "tollgate", rounds)];
+        let expected = "\
+5,500,000 lines, 1000 MB, combined format
+
+              lines/s  lines/s of a core  CPU ns/line  least  peak MB  denied  others
+three limits  2000000            2000000        500.0  480.0     31.2  12,345     20%
+";
+        assert_eq!(table(5_500_000, 1_000_000_000, &rows).to_string(), expected);
     }
 }

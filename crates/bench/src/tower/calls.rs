@@ -6,7 +6,6 @@ use std::convert::Infallible;
 use std::hint::black_box;
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -16,10 +15,15 @@ use tower::{Layer as _, Service, ServiceExt as _, service_fn};
 
 use super::layers;
 use super::subject::{Case, Subject};
-use crate::timing::{Span, time};
+use crate::harness::Figures;
+use crate::harness::timing::{Span, time};
 
-/// Makes a number of calls and returns how long they took, and how many were not answered
-/// as they should be.
+/// Nanoseconds of a call.
+pub(super) const NS: &str = "ns";
+/// What the layer adds to the bare call of the same round.
+pub(super) const ADDED: &str = "added_ns";
+
+/// Makes a number of calls and returns how long they took, and how many had a wrong response.
 type Calling = Box<dyn FnMut(u32) -> (Span, u32)>;
 
 pub(super) struct Caller {
@@ -28,53 +32,28 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Those who can be called in this process.
+    /// The subjects that can be called in this process, ready to give the same response each time.
     pub(super) fn all(case: Case) -> io::Result<Vec<Self>> {
         let local = Subject::ALL
             .into_iter()
             .filter(|subject| subject.is_local());
-        local
-            .map(|subject| {
-                Ok(Self {
-                    subject,
-                    calling: calling(subject, case)?,
-                })
-            })
-            .collect()
+        let caller = |subject| {
+            let mut calling = calling(subject, case)?;
+            // A limit that is to be used up is used up after the first call, which may be allowed.
+            let _first = calling(1);
+            Ok(Self { subject, calling })
+        };
+        local.map(caller).collect()
     }
 
-    /// Nanoseconds of a call.
-    pub(super) fn round(&mut self, calls: u32) -> io::Result<f64> {
+    /// Makes calls, each of which must have the response of the case.
+    pub(super) fn round(&mut self, calls: u32) -> io::Result<Figures> {
         match (self.calling)(calls) {
-            (span, 0) => Ok(span.ns_per_op(calls)),
-            (_, wrong) => {
-                let name = self.subject.name();
-                Err(io::Error::other(format!(
-                    "{name}: {wrong} of {calls} calls were answered wrongly"
-                )))
-            }
+            (span, 0) => Ok(Figures::from([(NS, span.ns_per_op(calls))])),
+            (_, wrong) => Err(io::Error::other(format!(
+                "{wrong} of {calls} calls had a wrong response"
+            ))),
         }
-    }
-
-    /// How many calls take so long.
-    pub(super) fn calibrate(&mut self, round: Duration) -> io::Result<u32> {
-        let mut calls = 1_000;
-        // What is used up is used up after the first call, which may have the other answer.
-        let _first = (self.calling)(1);
-        while calls < 100_000_000 {
-            let ns = self.round(calls)?;
-            if ns * f64::from(calls) > round.as_secs_f64() * 1e9 / 8.0 {
-                return Ok(whole(round.as_secs_f64() * 1e9 / ns));
-            }
-            calls *= 4;
-        }
-        Ok(calls)
-    }
-
-    /// Brings it to where every call has the same answer.
-    pub(super) fn warm_up(&mut self, calls: u32) {
-        let _first = (self.calling)(1);
-        let _others = (self.calling)(calls);
     }
 }
 
@@ -143,15 +122,6 @@ fn headers() -> HeaderMap {
         .collect()
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "clamped to what fits"
-)]
-fn whole(calls: f64) -> u32 {
-    calls.clamp(1_000.0, 1e8) as u32
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,7 +130,6 @@ mod tests {
     fn everybody_gives_the_answer_that_the_case_is_about() {
         for case in Case::ALL {
             for mut caller in Caller::all(case).unwrap() {
-                caller.warm_up(1);
                 assert!(caller.round(10).is_ok(), "{:?}, {case:?}", caller.subject);
             }
         }

@@ -1,21 +1,25 @@
 //! The server that is measured: axum's hello, and one layer before it or none. A process of its
 //! own, so that subjects share no threads, allocator or caches.
 
+use std::env;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
+use std::process::Command;
 
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
-use tokio::net::TcpListener;
+use testkit::reverse_proxy;
+use testkit::servers::{Flavor, Server};
 
 use super::layers;
 use super::subject::{Case, Subject};
+use crate::harness::h2load::{CLIENT_ERROR, LoadRequest, SUCCESS, ServerUnderLoad, Target};
+use crate::harness::process::{Directory, Process};
+use crate::harness::{server, word};
 
-/// What comes before the address, on standard output.
-pub(super) const ANNOUNCED: &str = "listening";
 /// What is asked for.
-pub(super) const PATH: &str = "/";
+const PATH: &str = "/";
 /// What is answered, and what a bare server refuses with.
 pub(super) const HELLO: &str = "Hello, World!";
 pub(super) const REFUSED: &str = "Too Many Requests";
@@ -31,22 +35,37 @@ pub(crate) struct HelloArguments {
     redis: Option<String>,
 }
 
-impl HelloArguments {
-    /// What makes this program that server.
-    pub(super) fn words(subject: Subject, case: Case, redis: Option<String>) -> Vec<String> {
-        let mut words = vec![
-            "--subject".to_owned(),
-            subject.word(),
-            "--case".to_owned(),
-            case.word(),
-        ];
-        words.extend(
-            redis
-                .into_iter()
-                .flat_map(|url| ["--redis".to_owned(), url]),
-        );
-        words
+/// Starts this program again as the server, and waits until it responds as the case says.
+pub(super) fn start(subject: Subject, case: Case) -> io::Result<ServerUnderLoad> {
+    let redis = (!subject.is_local()).then(|| Server::start(Flavor::Redis));
+    let mut command = Command::new(env::current_exe()?);
+    command.args(["hello", "--subject", &word(&subject)]);
+    command.args(["--case", &word(&case)]);
+    if let Some(redis) = &redis {
+        command.args(["--redis", &redis.url()]);
     }
+    let mut process = Process::spawn(command, Directory::create()?)?;
+    let server = process.announced(server::ANNOUNCED)?;
+    process.wait_for(|_| {
+        let response = reverse_proxy::get(server, PATH, &[]);
+        (response.status == case.status()).then_some(())
+    })?;
+
+    let status = if case.is_allowed() {
+        SUCCESS
+    } else {
+        CLIENT_ERROR
+    };
+    Ok(ServerUnderLoad {
+        target: Target {
+            server,
+            path: PATH,
+            sent: LoadRequest::Get,
+            status,
+        },
+        process,
+        redis,
+    })
 }
 
 /// Answers until it is killed.
@@ -56,18 +75,10 @@ pub(crate) fn run_hello(arguments: &HelloArguments) -> io::Result<()> {
         case,
         redis,
     } = arguments;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
-        println!("{ANNOUNCED} {}", listener.local_addr()?);
+    server::serve(async |listener| {
         let app = app(*subject, *case, redis.as_deref())?;
-        axum::serve(
-            listener,
-            app.into_make_service_with_connect_info::<SocketAddr>(),
-        )
-        .await
+        let app = app.into_make_service_with_connect_info::<SocketAddr>();
+        axum::serve(listener, app).await
     })
 }
 
@@ -88,7 +99,7 @@ fn app(subject: Subject, case: Case, redis: Option<&str>) -> io::Result<Router> 
 
 #[cfg(test)]
 mod tests {
-    use testkit::reverse_proxy;
+    use tokio::net::TcpListener;
 
     use super::*;
 

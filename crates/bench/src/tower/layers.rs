@@ -3,7 +3,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use governor::clock::QuantaInstant;
@@ -16,12 +15,9 @@ use tower_governor::governor::{GovernorConfig, GovernorConfigBuilder};
 use tower_governor::key_extractor::PeerIpKeyExtractor;
 
 use super::subject::{Case, Subject};
+use crate::harness::server::TIMEOUT;
 
 const LIMIT: &str = "per-address";
-/// Long enough for any decision on a machine that does too much else; what is not decided by the
-/// store must show.
-const TIMEOUT: Duration = Duration::from_secs(1);
-
 /// Tollgate's layer, on this server where the subject shares its limits. Needs a runtime then.
 pub(super) fn tollgate(
     subject: Subject,

@@ -1,97 +1,121 @@
 //! What a layer costs an axum application: a hello by itself, behind Tollgate's layer and behind
-//! `tower_governor`'s, asked over sockets as processes of their own, and called without sockets in
-//! this one.
+//! `tower_governor`'s, measured over sockets as processes of their own, and called without sockets
+//! in this one.
 
 mod calls;
-mod entrant;
 mod hello;
 mod layers;
-mod picture;
-mod ratios;
 mod report;
-mod run;
 mod subject;
-mod table;
 
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
+use self::calls::{ADDED, Caller, NS};
 pub(crate) use self::hello::{HelloArguments, run_hello};
-use self::subject::Case;
-use crate::output;
-use crate::progress::Progress;
+use self::subject::{Case, Subject};
+use crate::harness::h2load::{CPU, H2load, RATE, ServerUnderLoad};
+use crate::harness::timing::calibrate;
+use crate::harness::{Bench, Entrant, OutputArguments, Row, is_chosen};
+
+/// The cases of rows: servers over sockets, and calls in this process.
+const SERVERS: &str = "GET / over HTTP/1.1";
+const CALLS: &str = "Calls in one process, one thread";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Fewer and shorter rounds: to see that everything runs, not to quote.
-    #[arg(long)]
-    quick: bool,
-    /// Output for the numbers: a .json file or a directory for tower.json; the chart goes next to
-    /// them.
-    #[arg(long, default_value = "target/bench/tower.json")]
-    out: PathBuf,
-    /// Only this case. May be given several times.
+    #[command(flatten)]
+    output: OutputArguments,
+    /// Measure only this case; can be repeated
     #[arg(long, value_enum)]
     case: Vec<Case>,
 }
 
-/// How much is measured.
-#[derive(Debug)]
-struct Settings {
-    rounds: usize,
-    /// Of a server.
-    round: Duration,
-    /// Of calls.
-    calling: Duration,
-    cases: Vec<Case>,
-}
-
-impl Settings {
-    fn new(arguments: &Arguments) -> Self {
-        let (rounds, round_ms, calling_ms) = if arguments.quick {
-            (3, 300, 20)
-        } else {
-            (11, 1_500, 200)
-        };
-        let is_chosen = |case: &Case| arguments.case.is_empty() || arguments.case.contains(case);
-        Self {
-            rounds,
-            round: Duration::from_millis(round_ms),
-            calling: Duration::from_millis(calling_ms),
-            cases: Case::ALL.into_iter().filter(is_chosen).collect(),
-        }
-    }
-}
-
 /// Measures, prints the tables and writes the numbers and the picture.
 pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
-    let settings = Settings::new(arguments);
-    let mut progress = Progress::new(settings.cases.len() * 2);
-    let report = run::measure(&settings, &mut progress)?;
-    output::save(
-        &output::file(&arguments.out, "tower.json"),
-        &report,
-        &picture::draw(&report),
-    )?;
-    output::print(&report)
+    let calls_ms = if arguments.output.quick { 20 } else { 200 };
+    let is_chosen = |case: &Case| is_chosen(&arguments.case, case);
+    let cases: Vec<Case> = Case::ALL.into_iter().filter(is_chosen).collect();
+    let mut bench = Bench::new(&arguments.output, cases.len() * 2, [(3, 300), (11, 1_500)]);
+    let h2load = H2load::find();
+    bench.uses(vec![h2load.version()?]);
+
+    for case in cases {
+        bench.progress.step(&format!("servers, {}", case.name()));
+        measure_servers(&mut bench, &h2load, case)?;
+        bench.progress.step(&format!("calls, {}", case.name()));
+        measure_calls(&mut bench, case, Duration::from_millis(calls_ms))?;
+    }
+    bench.progress.clear();
+
+    let report = report::complete(bench.report);
+    let panels = [
+        ("Requests per second: taller is better", RATE),
+        (
+            "Microseconds of a core per request, in the server: shorter is better",
+            CPU,
+        ),
+        (
+            "Nanoseconds that a layer adds to a call, without sockets: shorter is better",
+            ADDED,
+        ),
+    ];
+    report.publish(
+        &arguments.output,
+        "tower",
+        "An axum hello, and what a rate limit costs it",
+        &panels,
+    )
 }
 
-/// What a reader must know to judge the numbers.
-const NOTES: [&str; 6] = [
-    "bare axum: a route that returns 13 bytes; when all requests are denied, 429 and 17 bytes. \
-     Nothing is decided. axum has its default features, which `tower_governor` requires.",
-    "tollgate: the same route behind `RateLimitLayer` on memory, one token bucket by client \
-     address, with the five header fields that it sends by default; no fields: without them. \
-     leased, strict: the same with all fields, on a temporary Redis.",
-    "tower_governor 0.8: the same bucket by peer address. With default settings it sends no fields \
-     on success, with `use_headers` two. It denies with a line of text, Tollgate with a problem \
-     document.",
-    "Load: h2load with one thread, 32 connections, one request in flight on each; so one hot \
-     client. Every server is a separate process with Tokio's default of one worker per core, and \
-     shares the cores with the load generator: cpu us/request depends less on the competition.",
-    "Calls: one thread calls a clone of the service with a request of three headers, and drops the \
-     response. What a layer adds is the difference to the bare call of the same round.",
-    "Each round begins with another subject. A ratio is the median of the rounds' ratios, followed \
-     by the lowest and the highest.",
-];
+/// Measures all subjects as servers.
+fn measure_servers(bench: &mut Bench, h2load: &H2load, case: Case) -> io::Result<()> {
+    let servers = Subject::ALL
+        .into_iter()
+        .map(|subject| hello::start(subject, case));
+    let servers = servers.collect::<io::Result<Vec<ServerUnderLoad>>>()?;
+    let pids: Vec<u32> = servers.iter().flat_map(ServerUnderLoad::pids).collect();
+    let entrants = Subject::ALL
+        .iter()
+        .zip(&servers)
+        .map(|(subject, server)| server.entrant(subject.name(), case.name(), h2load));
+    bench.measure(SERVERS, &pids, entrants.collect())?;
+    Ok(())
+}
+
+/// Measures the subjects that can be called in this process.
+fn measure_calls(bench: &mut Bench, case: Case, length: Duration) -> io::Result<()> {
+    let mut callers = Caller::all(case)?;
+    let Some(first) = callers.first_mut() else {
+        return Ok(());
+    };
+    // As many calls for every subject as a bare service makes in this time.
+    let calls = calibrate(length, |calls| Ok(first.round(calls)?[NS]))?;
+    for caller in &mut callers {
+        caller.round(calls / 4)?;
+    }
+
+    let warm_up = bench.warm_up.take();
+    let entrants = callers.iter_mut().map(|caller| {
+        let name = caller.subject.name();
+        Entrant::new(name, case.name(), move |_| caller.round(calls))
+    });
+    add_difference(bench.measure(CALLS, &[], entrants.collect())?);
+    bench.warm_up = warm_up;
+    Ok(())
+}
+
+/// Adds to each round what the layer adds to the bare call of the same round.
+fn add_difference(rows: &mut [Row]) {
+    let bare = rows
+        .iter()
+        .find(|row| row.subject == Subject::Bare.name())
+        .map(|row| row.rounds.clone())
+        .unwrap_or_default();
+    for row in rows {
+        for (round, bare) in row.rounds.iter_mut().zip(&bare) {
+            round.insert(ADDED, round[NS] - bare[NS]);
+        }
+        *row = Row::new(&row.case, &row.load, &row.subject, row.rounds.clone());
+    }
+}

@@ -1,114 +1,172 @@
-//! The result: one value, shown as tables and saved as numbers and a picture.
+//! The ratios and tables of the benchmark.
 
-use serde::Serialize;
-
-use super::ratios::Ratio;
+use super::calls::{ADDED, NS};
 use super::subject::{Case, Subject};
-use crate::h2load::Round;
-use crate::machine::Machine;
-use crate::stats::{Spread, tenth};
+use super::{CALLS, SERVERS};
+use crate::harness::h2load::{CPU, RATE};
+use crate::harness::{Goal, Ratio, Report, Table, distinct};
 
-#[derive(Debug, Serialize)]
-pub(super) struct Report {
-    pub(super) machine: Machine,
-    pub(super) h2load: String,
-    pub(super) rounds: usize,
-    pub(super) round_ms: u128,
-    pub(super) ratios: Vec<Ratio>,
-    pub(super) groups: Vec<Group>,
+/// Layers without header fields are compared with each other, those with fields too, and both with
+/// their default settings.
+const PAIRS: [(Subject, Subject); 3] = [
+    (Subject::Memory, Subject::Governor),
+    (Subject::Memory, Subject::GovernorTelling),
+    (Subject::MemorySilent, Subject::Governor),
+];
+
+/// Adds the ratios and the tables.
+pub(super) fn complete(mut report: Report) -> Report {
+    let cases = distinct(report.rows.iter().map(|row| row.load.clone()));
+    report.ratios = cases
+        .iter()
+        .flat_map(|case| ratios(&report, case))
+        .collect();
+    let tables = cases
+        .iter()
+        .flat_map(|case| [servers(&report, case), calls(&report, case)]);
+    report.tables = tables.collect();
+    report.notes = include_str!("notes.txt");
+    report
 }
 
-/// What was measured in turn with each other.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Group {
-    pub(super) case: Case,
-    /// Which part of the machine other programs took while servers were asked.
-    pub(super) others: f64,
-    /// Servers, over sockets.
-    pub(super) rows: Vec<Row>,
-    /// Calls in this process.
-    pub(super) calls: Vec<Calls>,
+/// All servers to the bare one, and the layers to each other: as servers, and without the call
+/// itself.
+fn ratios(report: &Report, case: &str) -> Vec<Ratio> {
+    let others = Subject::ALL
+        .into_iter()
+        .filter(|subject| *subject != Subject::Bare);
+    let of_servers = others
+        .map(|subject| (subject, Subject::Bare))
+        .chain(PAIRS)
+        .flat_map(|pair| [(SERVERS, RATE, pair), (SERVERS, CPU, pair)]);
+    let of_calls = PAIRS.map(|pair| (CALLS, ADDED, pair));
+    let ratio = |(place, figure, (ours, theirs)): (&str, &'static str, (Subject, Subject))| {
+        Some(Ratio::of_rounds(
+            figure,
+            report.row(place, case, ours.name())?,
+            report.row(place, case, theirs.name())?,
+            goal(case, figure, ours, theirs),
+        ))
+    };
+    of_servers.chain(of_calls).filter_map(ratio).collect()
 }
 
-/// One server.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Row {
-    pub(super) subject: Subject,
-    pub(super) name: &'static str,
-    pub(super) median: Round,
-    /// The slowest and the fastest round.
-    pub(super) requests_per_s_min: f64,
-    pub(super) requests_per_s_max: f64,
-    pub(super) rounds: Vec<Round>,
-}
-
-/// One subject without a server.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Calls {
-    pub(super) subject: Subject,
-    pub(super) name: &'static str,
-    pub(super) ns: f64,
-    /// The fastest and the slowest round.
-    pub(super) ns_min: f64,
-    pub(super) ns_max: f64,
-    /// What the layer adds to the bare call.
-    pub(super) added_ns: f64,
-    pub(super) rounds: Vec<f64>,
-}
-
-impl Row {
-    pub(super) fn new(subject: Subject, rounds: Vec<Round>) -> Self {
-        let spread = |number: fn(&Round) -> f64| Spread::of(rounds.iter().map(number).collect());
-        let Spread { median, min, max } = spread(|round| round.requests_per_s);
-        let cpu_us = spread(|round| round.cpu_us).median;
-        Self {
-            subject,
-            name: subject.name(),
-            median: Round {
-                requests_per_s: tenth(median),
-                cpu_us,
-            },
-            requests_per_s_min: tenth(min),
-            requests_per_s_max: tenth(max),
-            rounds,
+/// A layer may cost a twentieth of a bare server's requests, and less than the other layer that
+/// sends the same.
+fn goal(case: &str, figure: &str, ours: Subject, theirs: Subject) -> Option<Goal> {
+    use Subject::{Bare, Governor, GovernorTelling, Memory, MemorySilent};
+    match (figure, ours, theirs) {
+        _ if case != Case::Allowed.name() => None,
+        (RATE, Memory, Bare) => Some(Goal::AtLeast(0.95)),
+        (ADDED, Memory, GovernorTelling) | (ADDED, MemorySilent, Governor) => {
+            Some(Goal::AtMost(1.0))
         }
+        _ => None,
     }
 }
 
-impl Calls {
-    /// The calls of a subject, beside those of a bare service in the same rounds.
-    pub(super) fn new(subject: Subject, rounds: Vec<f64>, bare: &[f64]) -> Self {
-        let Spread { median, min, max } = Spread::of(rounds.clone());
-        let added = rounds.iter().zip(bare).map(|(ns, bare)| ns - bare);
-        let added_ns = Spread::of(added.collect()).median;
-        Self {
-            subject,
-            name: subject.name(),
-            ns: tenth(median),
-            ns_min: tenth(min),
-            ns_max: tenth(max),
-            added_ns: tenth(added_ns),
-            rounds,
-        }
-    }
+fn servers(report: &Report, case: &str) -> Table {
+    let heads = [
+        "subject",
+        "requests/s",
+        "slowest..fastest",
+        "cpu us/request",
+    ];
+    let rows = report.case(SERVERS).filter(|row| row.load == case);
+    Table::new(format!("{SERVERS}, {case}"), heads).with_lines(rows, |row| {
+        vec![
+            row.subject.clone(),
+            row.count(RATE),
+            row.counts(RATE),
+            row.number(CPU, 1),
+        ]
+    })
 }
 
-impl Group {
-    pub(super) fn row(&self, subject: Subject) -> Option<&Row> {
-        self.rows.iter().find(|row| row.subject == subject)
-    }
-
-    pub(super) fn calls(&self, subject: Subject) -> Option<&Calls> {
-        self.calls.iter().find(|calls| calls.subject == subject)
-    }
+fn calls(report: &Report, case: &str) -> Table {
+    let heads = ["subject", "ns/call", "fastest..slowest", "added ns"];
+    let rows = report.case(CALLS).filter(|row| row.load == case);
+    Table::new(format!("{CALLS}, {case}"), heads).with_lines(rows, |row| {
+        vec![
+            row.subject.clone(),
+            row.number(NS, 0),
+            row.range(NS, 0),
+            row.number(ADDED, 0),
+        ]
+    })
 }
 
-impl Report {
-    /// The largest part of the machine that others took during any group.
-    pub(super) fn others(&self) -> f64 {
-        self.groups
-            .iter()
-            .map(|group| group.others)
-            .fold(0.0, f64::max)
+#[cfg(test)]
+mod tests {
+    use super::super::add_difference;
+    use super::*;
+    use crate::harness::{Figures, Row, test_report};
+
+    fn report() -> Report {
+        let case = Case::Allowed.name();
+        let server = |subject: Subject, rates: [f64; 3]| {
+            let rounds = rates.map(|rate| Figures::from([(RATE, rate), (CPU, 500_000.0 / rate)]));
+            Row::new(SERVERS, case, subject.name(), rounds.to_vec())
+        };
+        let calls = |subject: Subject, ns: [f64; 3]| {
+            let rounds = ns.map(|ns| Figures::from([(NS, ns)]));
+            Row::new(CALLS, case, subject.name(), rounds.to_vec())
+        };
+        let mut rows = vec![
+            server(Subject::Bare, [50_000.0, 60_000.0, 40_000.0]),
+            server(Subject::Memory, [45_000.0, 58_000.0, 39_000.0]),
+        ];
+        let mut called = [
+            calls(Subject::Bare, [100.0, 110.0, 90.0]),
+            calls(Subject::Memory, [200.0, 210.0, 195.0]),
+            calls(Subject::GovernorTelling, [300.0, 310.0, 200.0]),
+        ];
+        add_difference(&mut called);
+        rows.extend(called);
+        test_report(&["h2load 1"], 1_500, rows)
+    }
+
+    #[test]
+    fn the_table_shows_medians_and_what_was_asked() {
+        let expected = "\
+Example 9000, 2 cores, h2load 1
+3 rounds of 1500 ms, medians
+
+GET / over HTTP/1.1, all allowed
+
+subject    requests/s  slowest..fastest  cpu us/request
+bare axum      50,000    40,000..60,000            10.0
+tollgate       45,000    39,000..58,000            11.1
+
+Calls in one process, one thread, all allowed
+
+subject                 ns/call  fastest..slowest  added ns
+bare axum                   100           90..110         0
+tollgate                    200          195..210       100
+tower_governor, fields      300          200..310       200
+
+Relative to other subjects (lowest and highest round)
+
+                              to                              case         load          figure                ratio         target
+tollgate               bare axum               GET / over HTTP/1.1  all allowed  requests_per_s  0.967x (0.90..0.97)  0.95x or more
+tollgate               bare axum               GET / over HTTP/1.1  all allowed          cpu_us  1.034x (1.03..1.11)              -
+tollgate  tower_governor, fields  Calls in one process, one thread  all allowed        added_ns  0.500x (0.50..0.95)     1x or less
+
+";
+        let shown = complete(report()).to_string();
+        assert_eq!(shown.split_once("- bare axum:").unwrap().0, expected);
+    }
+
+    #[test]
+    fn goals_are_those_of_allowed_requests() {
+        use Subject::{Bare, GovernorTelling, Memory};
+        let [allowed, denied] = Case::ALL.map(Case::name);
+        let goal = |case, figure, theirs| goal(case, figure, Memory, theirs);
+        assert_eq!(goal(allowed, RATE, Bare), Some(Goal::AtLeast(0.95)));
+        assert_eq!(
+            goal(allowed, ADDED, GovernorTelling),
+            Some(Goal::AtMost(1.0))
+        );
+        assert_eq!(goal(denied, ADDED, GovernorTelling), None);
     }
 }

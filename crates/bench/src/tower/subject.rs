@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use serde::Serialize;
 use tollgate::headers::EnabledFields;
 
 /// A subject: a handler and the layer in front of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Subject {
     /// Nothing.
     Bare,
@@ -27,8 +25,7 @@ pub(super) enum Subject {
 }
 
 /// What becomes of every request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Case {
     Allowed,
     Denied,
@@ -72,11 +69,6 @@ impl Subject {
             retry_after: true,
         }
     }
-
-    /// The word on the command line.
-    pub(super) fn word(self) -> String {
-        word(&self)
-    }
 }
 
 impl Case {
@@ -108,31 +100,20 @@ impl Case {
             (1, Duration::from_secs(24 * 60 * 60))
         }
     }
-
-    /// The word on the command line.
-    pub(super) fn word(self) -> String {
-        word(&self)
-    }
-}
-
-fn word(value: &impl ValueEnum) -> String {
-    value
-        .to_possible_value()
-        .map(|value| value.get_name().to_owned())
-        .unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::word;
 
     #[test]
     fn everybody_is_found_by_the_word_that_is_written() {
         for subject in Subject::ALL {
-            assert_eq!(Subject::from_str(&subject.word(), false), Ok(subject));
+            assert_eq!(Subject::from_str(&word(&subject), false), Ok(subject));
         }
         for case in Case::ALL {
-            assert_eq!(Case::from_str(&case.word(), false), Ok(case));
+            assert_eq!(Case::from_str(&word(&case), false), Ok(case));
         }
     }
 }

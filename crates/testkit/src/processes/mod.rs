@@ -5,6 +5,6 @@ mod directory;
 mod process;
 mod program;
 
-pub(crate) use directory::Directory;
-pub(crate) use process::Process;
+pub use directory::Directory;
+pub use process::Process;
 pub use program::{find_program, find_python_tools};

@@ -5,6 +5,7 @@
 //! or the server is in a `static`, a guard ends the process: a shell that waits for the end of a
 //! pipe which only the test holds open.
 
+use std::io;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -19,8 +20,9 @@ const GUARD: &str = r#"read -r _; kill -9 "$0"; rm -rf -- "$1""#;
 /// How long stopping a process may take on a busy machine.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
+/// A process that ends with the value.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
     guard: Child,
     frozen: bool,
@@ -29,11 +31,18 @@ pub(crate) struct Process {
 impl Process {
     /// Starts the command and its guard.
     pub(crate) fn spawn(command: &mut Command, directory: &Path) -> Self {
-        let child = command.stdin(Stdio::null()).spawn();
-        Self::guarded(
-            child.expect("the server's program can be started"),
-            directory,
-        )
+        Self::try_spawn(command, directory).expect("the server's program can be started")
+    }
+
+    /// Starts the command, and a guard that kills it and removes the directory if this process
+    /// ends first.
+    ///
+    /// # Panics
+    ///
+    /// If there is no shell for the guard.
+    pub fn try_spawn(command: &mut Command, directory: &Path) -> io::Result<Self> {
+        let child = command.stdin(Stdio::null()).spawn()?;
+        Ok(Self::guarded(child, directory))
     }
 
     /// Starts the command and its guard, with pipes to its standard input and output.
@@ -67,12 +76,17 @@ impl Process {
         }
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    /// The process id.
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// The exit status, if the process has exited.
-    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+    ///
+    /// # Panics
+    ///
+    /// If the system does not know the process.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child
             .try_wait()
             .expect("the process is a child of this one")
@@ -105,7 +119,7 @@ impl Process {
 
     /// Kills the process and waits for its end. The guard is ended first, because afterwards the
     /// process id could belong to another process.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         for child in [&mut self.guard, &mut self.child] {
             // The process may have exited already.
             let _ended = child.kill();

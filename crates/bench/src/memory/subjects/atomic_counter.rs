@@ -12,7 +12,7 @@ use super::{Setup, Subject};
 #[repr(align(32))]
 struct CounterWord(AtomicU64);
 
-pub(in super::super) struct AtomicCounter {
+pub(super) struct AtomicCounter {
     clock: SystemClock,
     hash: RandomState,
     words: Box<[CounterWord]>,
@@ -39,9 +39,5 @@ impl Subject for AtomicCounter {
         let word = &self.words[usize::try_from(place).unwrap_or_default()].0;
         // Always true, but the compiler does not know.
         word.swap(self.clock.now().get(), Relaxed) < u64::MAX
-    }
-
-    fn keys(&self) -> Option<usize> {
-        None
     }
 }

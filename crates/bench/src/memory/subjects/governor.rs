@@ -1,6 +1,5 @@
 //! governor with each of its maps, because which one is fastest depends on the number of threads.
 
-use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -11,41 +10,32 @@ use governor::{Quota, RateLimiter};
 use super::{Setup, Subject};
 
 /// Its default: a sharded map with the default hasher.
-pub(in super::super) type DefaultGovernor = Governor<DashMapDefault>;
+pub(super) type DefaultGovernor = Governor<DashMapStateStore<String>>;
 /// The same map with the hasher that Tollgate and throttlecrab use.
-pub(in super::super) type AhashGovernor = Governor<DashMapAhash>;
+pub(super) type AhashGovernor = Governor<DashMapStateStore<String, ahash::RandomState>>;
 /// One map behind one lock.
-pub(in super::super) type HashMapGovernor = Governor<StdHashMap>;
+pub(super) type HashMapGovernor = Governor<HashMapStateStore<String>>;
 
 /// A map for governor's state.
-pub(in super::super) trait GovernorMap: Sync + 'static {
+pub(super) trait GovernorMap:
+    ShrinkableKeyedStateStore<String> + Default + Sync + 'static
+{
     const NAME: &'static str;
-    type Store: ShrinkableKeyedStateStore<String> + Default + Sync;
 }
 
-pub(in super::super) struct DashMapDefault;
-pub(in super::super) struct DashMapAhash;
-pub(in super::super) struct StdHashMap;
-
-impl GovernorMap for DashMapDefault {
+impl GovernorMap for DashMapStateStore<String> {
     const NAME: &'static str = "governor";
-    type Store = DashMapStateStore<String>;
 }
 
-impl GovernorMap for DashMapAhash {
+impl GovernorMap for DashMapStateStore<String, ahash::RandomState> {
     const NAME: &'static str = "governor-ahash";
-    type Store = DashMapStateStore<String, ahash::RandomState>;
 }
 
-impl GovernorMap for StdHashMap {
+impl GovernorMap for HashMapStateStore<String> {
     const NAME: &'static str = "governor-hashmap";
-    type Store = HashMapStateStore<String>;
 }
 
-pub(in super::super) struct Governor<M: GovernorMap> {
-    limiter: RateLimiter<String, M::Store, DefaultClock>,
-    map: PhantomData<M>,
-}
+pub(super) struct Governor<M: GovernorMap>(RateLimiter<String, M, DefaultClock>);
 
 impl<M: GovernorMap> Subject for Governor<M> {
     const NAME: &'static str = M::NAME;
@@ -57,18 +47,19 @@ impl<M: GovernorMap> Subject for Governor<M> {
         let quota = Quota::with_period(one_per)
             .expect("quotas have a period")
             .allow_burst(burst);
-        Self {
-            limiter: RateLimiter::new(quota, M::Store::default(), DefaultClock::default()),
-            map: PhantomData,
-        }
+        Self(RateLimiter::new(
+            quota,
+            M::default(),
+            DefaultClock::default(),
+        ))
     }
 
     #[inline]
     fn allow(&self, key: &String) -> bool {
-        self.limiter.check_key(key).is_ok()
+        self.0.check_key(key).is_ok()
     }
 
     fn keys(&self) -> Option<usize> {
-        Some(self.limiter.len())
+        Some(self.0.len())
     }
 }

@@ -7,7 +7,9 @@ mod ratelimit;
 mod throttlecrab;
 mod tollgate;
 
-use super::entrant::{Entrant, SubjectKind};
+use super::footprint;
+use super::timed::{self, Filled};
+use crate::harness::Figures;
 
 /// The quota of a key, in numbers that every subject can express.
 #[derive(Clone, Copy, Debug)]
@@ -63,73 +65,64 @@ pub(super) trait Subject: Sync + Sized + 'static {
     }
 
     /// The number of keys that it stores, if it reports that.
-    fn keys(&self) -> Option<usize>;
+    fn keys(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// A type of subject, as functions that are compiled for it.
+#[derive(Clone, Copy)]
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    pub(super) fill: fn(&Setup, &[String], bool) -> Filled,
+    pub(super) insert: fn(&Setup, &[String]) -> Figures,
+    pub(super) footprint: fn(&Setup, &[String]) -> Figures,
+    pub(super) flood: fn(&Setup, u32) -> Figures,
+}
+
+impl Kind {
+    const fn of<S: Subject>() -> Self {
+        Self {
+            name: S::NAME,
+            fill: timed::fill::<S>,
+            insert: timed::insert::<S>,
+            footprint: footprint::footprint::<S>,
+            flood: footprint::flood::<S>,
+        }
+    }
 }
 
 /// The subjects for traffic with many keys.
-pub(super) fn keyed() -> Vec<Box<dyn Entrant>> {
-    let mut subjects = with_keys();
-    subjects.insert(6, SubjectKind::<ratelimit::Keyed>::entrant());
-    subjects
-}
+pub(super) const KEYED: [Kind; 8] = with_ratelimit(Kind::of::<ratelimit::Keyed>());
 
 /// The subjects for traffic with one key.
-pub(super) fn single() -> Vec<Box<dyn Entrant>> {
-    let mut subjects = with_keys();
-    subjects.insert(6, SubjectKind::<ratelimit::Single>::entrant());
-    subjects
+pub(super) const SINGLE: [Kind; 8] = with_ratelimit(Kind::of::<ratelimit::Single>());
+
+const fn with_ratelimit(ratelimit: Kind) -> [Kind; 8] {
+    [
+        Kind::of::<tollgate::Bucket>(),
+        Kind::of::<tollgate::IsAllowed>(),
+        Kind::of::<tollgate::Sliding>(),
+        Kind::of::<governor::DefaultGovernor>(),
+        Kind::of::<governor::AhashGovernor>(),
+        Kind::of::<governor::HashMapGovernor>(),
+        ratelimit,
+        Kind::of::<throttlecrab::Periodic>(),
+    ]
 }
 
-fn with_keys() -> Vec<Box<dyn Entrant>> {
-    vec![
-        SubjectKind::<tollgate::TollgateBucket>::entrant(),
-        SubjectKind::<tollgate::TollgateIsAllowed>::entrant(),
-        SubjectKind::<tollgate::TollgateSliding>::entrant(),
-        SubjectKind::<governor::DefaultGovernor>::entrant(),
-        SubjectKind::<governor::AhashGovernor>::entrant(),
-        SubjectKind::<governor::HashMapGovernor>::entrant(),
-        SubjectKind::<throttlecrab::Periodic>::entrant(),
-    ]
+/// The subjects that can be selected by name.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    KEYED.iter().chain([&ATOMIC_COUNTER]).map(|kind| kind.name)
 }
 
 /// Not a rate limiter, but as fast as memory allows one to be.
-pub(super) fn limit() -> Box<dyn Entrant> {
-    SubjectKind::<atomic_counter::AtomicCounter>::entrant()
-}
+pub(super) const ATOMIC_COUNTER: Kind = Kind::of::<atomic_counter::AtomicCounter>();
 
 /// The subjects whose behaviour under a flood of new keys is shown.
-pub(super) fn flooded() -> Vec<Box<dyn Entrant>> {
-    vec![
-        SubjectKind::<tollgate::TollgateBucket>::entrant(),
-        SubjectKind::<tollgate::TollgateSliding>::entrant(),
-        SubjectKind::<governor::DefaultGovernor>::entrant(),
-        SubjectKind::<throttlecrab::Periodic>::entrant(),
-    ]
-}
-
-/// What a reader needs to know to interpret the numbers.
-pub(super) const NOTES: [&str; 8] = [
-    "tollgate: the token bucket, limiter.check(\"api\", key).try_now(), a full decision. \
-     tollgate-is-allowed: a limit looked up once, api.check(key).is_allowed(), is_allowed only. \
-     tollgate-sliding: the sliding window, a full decision.",
-    "governor: DashMap and SipHash, default settings; governor-ahash: DashMap and aHash; \
-     governor-hashmap: one parking_lot::Mutex around std's HashMap. All keyed by String. Ratios \
-     are to governor with default settings.",
-    "ratelimit has no keys. In hot and denied-hot it is one limiter without a lookup; elsewhere a \
-     DashMap<String, Ratelimiter> with aHash, which its user has to write.",
-    "throttlecrab: PeriodicStore, its fastest store with many keys (the other two scan all keys \
-     after a number of operations). It needs &mut: owned by the thread with 1 thread, behind a \
-     parking_lot::Mutex with more. It gets SystemTime::now(), as in its documentation.",
-    "tollgate and throttlecrab return what remains and when to retry; governor and ratelimit \
-     return whether the request is allowed and, if not, how long to wait.",
-    "atomic-counter is not a limiter but what the machine allows: it hashes the key once, reads \
-     the time and stores it in one atomic word of 32 bytes for each key. It ignores hash \
-     collisions and never denies. In so short a loop the processor overlaps several checks, \
-     which does not happen in a server.",
-    "In uniform and zipf the texts of the keys are in memory as far away as their counters, which \
-     costs every subject the same two cache misses in addition to its own. In uniform-read and \
-     zipf-read each text was just written, as in a server that has read a request; writing it is \
-     part of the time.",
-    "Only tollgate has a bound on keys; governor drops keys when its user calls retain_recent, \
-     which this benchmark does not.",
+pub(super) const FLOODED: [Kind; 4] = [
+    Kind::of::<tollgate::Bucket>(),
+    Kind::of::<tollgate::Sliding>(),
+    Kind::of::<governor::DefaultGovernor>(),
+    Kind::of::<throttlecrab::Periodic>(),
 ];

@@ -9,10 +9,10 @@ use ratelimit::Ratelimiter;
 use super::{Setup, Subject, SubjectQuota};
 
 /// One limiter; the key is ignored.
-pub(in super::super) struct Single(Ratelimiter);
+pub(super) struct Single(Ratelimiter);
 
 /// A limiter for each key.
-pub(in super::super) struct Keyed {
+pub(super) struct Keyed {
     limiters: DashMap<String, Ratelimiter, RandomState>,
     quota: SubjectQuota,
 }
@@ -36,10 +36,6 @@ impl Subject for Single {
     #[inline]
     fn allow(&self, _: &String) -> bool {
         self.0.try_wait().is_ok()
-    }
-
-    fn keys(&self) -> Option<usize> {
-        None
     }
 }
 

@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use throttlecrab::{PeriodicStore, RateLimiter};
 
 use super::{Setup, Subject, SubjectQuota};
-use crate::timing::wall_clock;
+use crate::harness::timing::wall_clock;
 
-pub(in super::super) struct Periodic {
+pub(super) struct Periodic {
     limiter: Mutex<RateLimiter<PeriodicStore>>,
     quota: SubjectQuota,
 }
@@ -44,9 +44,5 @@ impl Subject for Periodic {
     #[inline]
     fn allow_alone(&mut self, key: &String) -> bool {
         allow(self.limiter.get_mut(), self.quota, key)
-    }
-
-    fn keys(&self) -> Option<usize> {
-        None
     }
 }

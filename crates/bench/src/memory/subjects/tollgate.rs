@@ -11,25 +11,38 @@ use super::{Setup, Subject};
 const WINDOW: Duration = Duration::from_hours(24);
 
 /// The token bucket, which the other subjects have too.
-pub(in super::super) struct TollgateBucket(Tollgate);
-
-/// The token bucket of a limit that is looked up once, calling `is_allowed` only: what most other
-/// subjects return.
-pub(in super::super) struct TollgateIsAllowed {
-    api: LimitHandle<'static>,
-    store: MemoryStore,
-}
-
+pub(super) type Bucket = Tollgate<false>;
 /// The sliding window, which the other subjects do not have.
-pub(in super::super) struct TollgateSliding(Tollgate);
+pub(super) type Sliding = Tollgate<true>;
 
-struct Tollgate {
+pub(super) struct Tollgate<const IS_SLIDING: bool> {
     limiter: Limiter,
     store: MemoryStore,
 }
 
-impl Tollgate {
-    fn new(setup: &Setup, limit: Limit) -> Self {
+/// The token bucket of a limit that is looked up once, calling `is_allowed` only: what most other
+/// subjects return.
+pub(super) struct IsAllowed {
+    api: LimitHandle<'static>,
+    store: MemoryStore,
+}
+
+impl<const IS_SLIDING: bool> Subject for Tollgate<IS_SLIDING> {
+    const NAME: &'static str = if IS_SLIDING {
+        "tollgate-sliding"
+    } else {
+        "tollgate"
+    };
+
+    fn new(setup: &Setup) -> Self {
+        let quota = setup.quota;
+        let burst = quota.burst.into();
+        let limit = if IS_SLIDING {
+            Limit::sliding_window("api", burst, WINDOW)
+        } else {
+            let period = Duration::from_secs(quota.period_secs.into());
+            Limit::token_bucket("api", burst, Rate::new(quota.count.into(), period))
+        };
         let store = MemoryStore::builder()
             .keys_max(setup.keys_max as usize)
             .build();
@@ -40,28 +53,23 @@ impl Tollgate {
     }
 
     #[inline]
-    fn allow(&self, key: &str) -> bool {
+    fn allow(&self, key: &String) -> bool {
         let decision = self.limiter.check("api", key).try_now();
         decision
             .expect("the limit exists and the key is short")
             .is_allowed()
     }
+
+    fn keys(&self) -> Option<usize> {
+        Some(self.store.keys())
+    }
 }
 
-fn bucket(setup: &Setup) -> Limit {
-    let quota = setup.quota;
-    let rate = Rate::new(
-        quota.count.into(),
-        Duration::from_secs(quota.period_secs.into()),
-    );
-    Limit::token_bucket("api", quota.burst.into(), rate)
-}
-
-impl Subject for TollgateIsAllowed {
+impl Subject for IsAllowed {
     const NAME: &'static str = "tollgate-is-allowed";
 
     fn new(setup: &Setup) -> Self {
-        let Tollgate { limiter, store } = Tollgate::new(setup, bucket(setup));
+        let Tollgate { limiter, store } = Bucket::new(setup);
         // An application would keep the limiter as long as it runs; the few that are created here
         // are leaked.
         let limiter: &'static Limiter = Box::leak(Box::new(limiter));
@@ -73,47 +81,13 @@ impl Subject for TollgateIsAllowed {
 
     #[inline]
     fn allow(&self, key: &String) -> bool {
-        self.api.check(key).is_allowed().expect("the key is short")
+        self.api
+            .check(key)
+            .try_is_allowed()
+            .expect("the key is short")
     }
 
     fn keys(&self) -> Option<usize> {
         Some(self.store.keys())
-    }
-}
-
-impl Subject for TollgateBucket {
-    const NAME: &'static str = "tollgate";
-
-    fn new(setup: &Setup) -> Self {
-        Self(Tollgate::new(setup, bucket(setup)))
-    }
-
-    #[inline]
-    fn allow(&self, key: &String) -> bool {
-        self.0.allow(key)
-    }
-
-    fn keys(&self) -> Option<usize> {
-        Some(self.0.store.keys())
-    }
-}
-
-impl Subject for TollgateSliding {
-    const NAME: &'static str = "tollgate-sliding";
-
-    fn new(setup: &Setup) -> Self {
-        Self(Tollgate::new(
-            setup,
-            Limit::sliding_window("api", setup.quota.burst.into(), WINDOW),
-        ))
-    }
-
-    #[inline]
-    fn allow(&self, key: &String) -> bool {
-        self.0.allow(key)
-    }
-
-    fn keys(&self) -> Option<usize> {
-        Some(self.0.store.keys())
     }
 }

@@ -1,0 +1,192 @@
+//! Callers in this process: tasks that make one decision after the other, on a separate runtime.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use tokio::task::JoinSet;
+
+use super::latency::Latencies;
+use super::rounds::Entrant;
+use super::row::{Figures, float};
+use super::text::counted;
+use super::timing::now;
+
+/// Decisions per second of all callers together.
+pub(crate) const RATE: &str = "decisions_per_s";
+/// The time per decision of all callers together.
+pub(crate) const NS: &str = "ns_per_decision";
+/// Script calls per decision.
+pub(crate) const CALLS: &str = "calls_per_decision";
+
+/// The runtime of a subject's tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Runtime {
+    /// Tokio's multi-thread runtime with two workers.
+    TwoWorkers,
+    /// Tokio's current-thread runtime.
+    CurrentThread,
+}
+
+/// A caller that makes decisions.
+pub(crate) trait Caller: Send + 'static {
+    /// Checks the key with this number and waits for the decision, which must allow it.
+    fn ask(&mut self, key: u32) -> impl Future<Output = io::Result<()>> + Send;
+}
+
+/// Callers with open connections.
+pub(crate) struct ConnectedCallers<C> {
+    pub(crate) callers: Vec<C>,
+    /// Reads the number of script calls so far, where that is not one for each decision.
+    pub(crate) calls: Option<Box<dyn Fn() -> u64>>,
+}
+
+struct InProcessCallers<C> {
+    keys: u32,
+    rounds: u64,
+    // Dropped before the runtime, which runs their tasks.
+    connected: ConnectedCallers<C>,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Runtime {
+    pub(crate) const ALL: [Self; 2] = [Self::TwoWorkers, Self::CurrentThread];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::TwoWorkers => "2 workers",
+            Self::CurrentThread => "1 thread",
+        }
+    }
+
+    pub(crate) fn build(self) -> io::Result<tokio::runtime::Runtime> {
+        let mut builder = match self {
+            Self::TwoWorkers => tokio::runtime::Builder::new_multi_thread(),
+            Self::CurrentThread => tokio::runtime::Builder::new_current_thread(),
+        };
+        builder.worker_threads(2).enable_all().build()
+    }
+}
+
+/// Connects callers on a new runtime.
+pub(crate) fn in_process<C: Caller>(
+    subject: &str,
+    keys: u32,
+    runtime: Runtime,
+    connect: impl Future<Output = io::Result<ConnectedCallers<C>>>,
+) -> io::Result<Entrant<'static>> {
+    let runtime = runtime.build()?;
+    let connected = runtime.block_on(connect)?;
+    let load = counted(connected.callers.len(), "caller");
+    let mut callers = InProcessCallers {
+        keys,
+        rounds: 0,
+        connected,
+        runtime,
+    };
+    Ok(Entrant::new(subject, load, move |length| {
+        callers.round(length)
+    }))
+}
+
+impl<C: Caller> InProcessCallers<C> {
+    fn calls(&self) -> Option<u64> {
+        self.connected.calls.as_ref().map(|calls| calls())
+    }
+
+    fn round(&mut self, length: Duration) -> io::Result<Figures> {
+        let calls_before = self.calls();
+        self.rounds += 1;
+        let seed = self.rounds << 32;
+        let callers = std::mem::take(&mut self.connected.callers);
+        let start = now();
+        let asked = ask_all(callers, self.keys, seed, start + length);
+        let results = self.runtime.block_on(asked)?;
+        let took = now() - start;
+
+        let mut latencies = Latencies::new();
+        for (caller, of_caller) in results {
+            latencies.add(&of_caller);
+            self.connected.callers.push(caller);
+        }
+        let decisions = latencies.count();
+        let calls = self.calls().zip(calls_before);
+        let calls = calls.map_or(decisions, |(after, before)| after - before);
+
+        let mut figures = latencies.percentiles();
+        let rate = float(decisions) / took.as_secs_f64();
+        figures.extend([(RATE, rate), (NS, 1e9 / rate)]);
+        figures.insert(CALLS, float(calls) / float(decisions));
+        Ok(figures)
+    }
+}
+
+async fn ask_all<C: Caller>(
+    callers: Vec<C>,
+    keys: u32,
+    seed: u64,
+    until: Instant,
+) -> io::Result<Vec<(C, Latencies)>> {
+    let mut tasks = JoinSet::new();
+    for (number, caller) in (seed..).zip(callers) {
+        tasks.spawn(ask(caller, keys, Rng::with_seed(number), until));
+    }
+    tasks.join_all().await.into_iter().collect()
+}
+
+/// Makes one decision after the other. The end time of one is the start time of the next, so the
+/// clock is read once per decision.
+async fn ask<C: Caller>(
+    mut caller: C,
+    keys: u32,
+    mut random: Rng,
+    until: Instant,
+) -> io::Result<(C, Latencies)> {
+    let mut latencies = Latencies::new();
+    let mut begun = now();
+    while begun < until {
+        caller.ask(random.u32(..keys)).await?;
+        let ended = now();
+        latencies.record(ended - begun);
+        begun = ended;
+    }
+    Ok((caller, latencies))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::latency::{P50, P99};
+    use super::*;
+
+    struct CountingCaller(u32);
+
+    impl Caller for CountingCaller {
+        async fn ask(&mut self, key: u32) -> io::Result<()> {
+            assert!(key < 10);
+            self.0 += 1;
+            tokio::task::yield_now().await;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn every_decision_is_counted_on_either_runtime() {
+        for runtime in Runtime::ALL {
+            let callers = (0..3).map(|_| CountingCaller(0)).collect();
+            let mut callers = InProcessCallers {
+                keys: 10,
+                rounds: 0,
+                connected: ConnectedCallers {
+                    callers,
+                    calls: None,
+                },
+                runtime: runtime.build().unwrap(),
+            };
+            let round = callers.round(Duration::from_millis(5)).unwrap();
+            assert_eq!(callers.connected.callers.len(), 3);
+            assert!(callers.connected.callers.iter().all(|caller| caller.0 > 0));
+            assert!((round[CALLS] - 1.0).abs() < 1e-9);
+            assert!(round[RATE] > 0.0 && round[P50] <= round[P99], "{round:?}");
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The load generator h2load. All subjects are measured by the same program with the same settings.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use testkit::processes::find_program;
+use testkit::servers::Server;
+
+use super::latency::Latencies;
+use super::others;
+use super::process::{self, Directory, Process};
+use super::rounds::Entrant;
+use super::row::{Figures, float};
+
+/// Requests per second.
+pub(crate) const RATE: &str = "requests_per_s";
+/// CPU time of the server's process for each request, in user and system mode.
+pub(crate) const CPU: &str = "cpu_us";
+
+/// Connections over HTTP/1.1, each with one request in flight.
+const HTTP_CONNECTIONS: usize = 32;
+/// Connections over gRPC. A proxy opens one for each of its threads.
+const GRPC_CONNECTIONS: usize = 4;
+/// Requests in flight on each gRPC connection.
+const GRPC_STREAMS: usize = 32;
+/// Clock ticks per second in the CPU times of `/proc`; the value is the same on every Linux.
+const TICKS_PER_S: f64 = 100.0;
+
+/// The h2load program.
+#[derive(Clone, Debug)]
+pub(crate) struct H2load {
+    program: PathBuf,
+}
+
+/// Where the load is sent, and what is sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) server: SocketAddr,
+    pub(crate) path: &'static str,
+    pub(crate) sent: LoadRequest,
+    /// The class of status that every response must have.
+    pub(crate) status: &'static str,
+}
+
+/// The request that is sent, and its protocol.
+#[derive(Clone, Debug)]
+pub(crate) enum LoadRequest {
+    /// `GET` over HTTP/1.1.
+    Get,
+    /// `POST` over HTTP/1.1 with the JSON in this file.
+    Json(PathBuf),
+    /// A gRPC call with the framed message in this file.
+    Grpc(PathBuf),
+}
+
+/// Classes of response status, as h2load names them.
+pub(crate) const SUCCESS: &str = "2xx";
+pub(crate) const CLIENT_ERROR: &str = "4xx";
+
+/// A server that is ready to be measured.
+pub(crate) struct ServerUnderLoad {
+    pub(crate) target: Target,
+    // Dropped before the store server that it uses.
+    pub(crate) process: Process,
+    pub(crate) redis: Option<Server>,
+}
+
+impl ServerUnderLoad {
+    /// The processes that work for its requests.
+    pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
+        std::iter::once(self.process.pid()).chain(self.redis.as_ref().map(Server::pid))
+    }
+
+    pub(crate) fn entrant<'a>(
+        &'a self,
+        subject: &str,
+        load: &str,
+        h2load: &'a H2load,
+    ) -> Entrant<'a> {
+        let server = self.process.pid();
+        Entrant::new(subject, load, move |length| {
+            h2load.round(&self.target, server, length)
+        })
+    }
+}
+
+impl H2load {
+    /// Finds the program named by `TOLLGATE_H2LOAD`, or on the `PATH`, or installed by `cargo
+    /// xtask`.
+    pub(crate) fn find() -> Self {
+        Self {
+            program: find_program("TOLLGATE_H2LOAD", "h2load"),
+        }
+    }
+
+    /// The program's name and version.
+    pub(crate) fn version(&self) -> io::Result<String> {
+        process::version(&self.program)
+    }
+
+    /// Sends requests for `length` to the server with the process id `server`.
+    fn round(&self, target: &Target, server: u32, length: Duration) -> io::Result<Figures> {
+        let before = others::ticks_of(server);
+        let mut command = self.command(target, length);
+        let (requests, rate) = process::run(&mut command, |text| parse(text, target.status))?;
+        let ticks = others::ticks_of(server)
+            .zip(before)
+            .map(|(after, before)| after.saturating_sub(before));
+
+        let cpu_us = ticks.map_or(f64::NAN, |ticks| {
+            float(ticks) / TICKS_PER_S * 1e6 / float(requests)
+        });
+        Ok(Figures::from([(RATE, rate), (CPU, cpu_us)]))
+    }
+
+    /// Sends requests for `length` and records the latency of each. Recording slows the generator
+    /// down, so the throughput of this round is not used.
+    pub(crate) fn latencies(&self, target: &Target, length: Duration) -> io::Result<Figures> {
+        let directory = Directory::create()?;
+        let log = directory.write("log", "")?;
+        let mut command = self.command(target, length);
+        command.arg("--log-file").arg(&log);
+        process::run(&mut command, |text| parse(text, target.status))?;
+        Ok(latencies(&fs::read_to_string(&log)?).percentiles())
+    }
+
+    fn command(&self, target: &Target, length: Duration) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["-t", "1", "-D", &format!("{}ms", length.as_millis())]);
+        let http = ["--h1", "-c", &HTTP_CONNECTIONS.to_string()];
+        match &target.sent {
+            LoadRequest::Get => command.args(http),
+            LoadRequest::Json(body) => command
+                .arg("-d")
+                .arg(body)
+                .args(http)
+                .args(["-H", "content-type: application/json"]),
+            LoadRequest::Grpc(body) => command
+                .arg("-d")
+                .arg(body)
+                .args(["-c", &GRPC_CONNECTIONS.to_string()])
+                .args(["-m", &GRPC_STREAMS.to_string()])
+                .args(["-H", "content-type: application/grpc", "-H", "te: trailers"]),
+        };
+        command.arg(format!("http://{}{}", target.server, target.path));
+        command
+    }
+}
+
+/// Parses the number of requests and the rate. Returns `None` if a request failed or a response has the wrong class of
+/// status.
+fn parse(text: &str, status: &str) -> Option<(u64, f64)> {
+    let line = |start: &str| text.lines().find_map(|line| line.strip_prefix(start));
+    let rate = line("finished in ")?
+        .split(", ")
+        .find_map(|field| field.strip_suffix(" req/s"))?;
+    let (requests, codes) = (line("requests: ")?, line("status codes: ")?);
+    let done = number(requests, "done")?;
+    // At the end of a round, a status may have arrived before the rest of its response.
+    let is_sound = done > 0
+        && number(codes, status)? >= done
+        && ["2xx", "3xx", "4xx", "5xx"]
+            .iter()
+            .all(|class| *class == status || number(codes, class) == Some(0))
+        && number(requests, "errored")? == 0
+        && number(requests, "timeout")? == 0;
+    is_sound.then_some((done, rate.parse().ok()?))
+}
+
+/// The number before a word, in a comma-separated list.
+fn number(list: &str, word: &str) -> Option<u64> {
+    let field = list
+        .split(", ")
+        .find_map(|field| field.strip_suffix(word))?;
+    field.trim().parse().ok()
+}
+
+/// Parses the log's third column: each line has the start time, the status and the duration in
+/// microseconds.
+fn latencies(log: &str) -> Latencies {
+    let mut latencies = Latencies::new();
+    log.lines()
+        .filter_map(|line| line.split('\t').nth(2)?.trim().parse().ok())
+        .for_each(|us| latencies.record(Duration::from_micros(us)));
+    latencies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "\
+starting benchmark...
+finished in 2.01s, 26620.50 req/s, 12.74MB/s
+requests: 53241 total, 53273 started, 53241 done, 53241 succeeded, 0 failed, 0 errored, 0 timeout
+status codes: 53241 2xx, 0 3xx, 0 4xx, 0 5xx
+traffic: 25.49MB (26726982) total, 13.56MB (14223891) headers (space savings 0.00%), 9.14MB (9589140) data
+";
+
+    #[test]
+    fn output_with_errors_is_rejected() {
+        let good = parse(GOOD, SUCCESS).unwrap();
+        assert_eq!(good, (53_241, 26_620.5));
+        assert_eq!(parse(GOOD, CLIENT_ERROR), None);
+        assert_eq!(
+            parse(
+                &GOOD.replace("53241 2xx, 0 3xx", "53241 2xx, 1 3xx"),
+                SUCCESS
+            ),
+            None
+        );
+        assert_eq!(
+            parse(&GOOD.replace("53241 2xx", "53240 2xx"), SUCCESS),
+            None
+        );
+        assert_eq!(
+            parse(&GOOD.replace("0 errored", "3 errored"), SUCCESS),
+            None
+        );
+        assert_eq!(parse(&GOOD.replace("53241 done", "0 done"), SUCCESS), None);
+        assert_eq!(parse("", SUCCESS), None);
+    }
+
+    #[test]
+    fn denials_can_be_the_expected_status() {
+        let refused = GOOD.replace("53241 2xx, 0 3xx, 0 4xx", "0 2xx, 0 3xx, 53241 4xx");
+        assert!(parse(&refused, CLIENT_ERROR).is_some());
+    }
+
+    #[test]
+    fn latencies_are_read_from_the_log() {
+        let log =
+            "1794795042571880\t200\t500\n1794795042571750\t200\t700\n1794795042571736\t200\t800\n";
+        let found = latencies(log).percentiles();
+        assert!((found["p50_us"] - 700.0).abs() < 1.0, "{found:?}");
+        assert!((found["p99_us"] - 800.0).abs() < 1.0, "{found:?}");
+    }
+
+    #[test]
+    fn every_subject_gets_the_same_load() {
+        let line = |sent| {
+            let server = SocketAddr::from(([127, 0, 0, 1], 80));
+            let target = Target {
+                server,
+                path: "/",
+                sent,
+                status: SUCCESS,
+            };
+            let h2load = H2load {
+                program: PathBuf::from("h2load"),
+            };
+            format!(
+                "{:?}",
+                h2load.command(&target, Duration::from_millis(1_500))
+            )
+        };
+        let get = line(LoadRequest::Get);
+        assert!(
+            get.contains(r#""-t" "1" "-D" "1500ms" "--h1" "-c" "32" "http"#),
+            "{get}"
+        );
+        let json = line(LoadRequest::Json(PathBuf::from("b")));
+        assert!(
+            json.contains(r#""-t" "1" "-D" "1500ms" "-d" "b" "--h1" "-c" "32""#),
+            "{json}"
+        );
+        let grpc = line(LoadRequest::Grpc(PathBuf::from("b")));
+        assert!(
+            grpc.contains(r#""-c" "4" "-m" "32""#) && !grpc.contains("--h1"),
+            "{grpc}"
+        );
+    }
+}

@@ -1,0 +1,42 @@
+//! The harness of all benchmarks: it measures subjects in turn, round by round, and shows the
+//! result as tables, as JSON and as a picture.
+//!
+//! - `rounds`: a [`Bench`] measures [`Entrant`]s in turn and returns a [`Row`] for each.
+//! - `row`, `ratio`: the statistics of a subject's rounds, and those of one subject relative to
+//!   another, perhaps with a goal.
+//! - `report`, `text`, `panels`, `output`: the result, its tables, its picture and its files.
+//! - `timing`, `latency`, `others`, `machine`: time, percentiles, the share of the machine that
+//!   other programs took, and the machine itself.
+//! - `callers`: tasks that make one decision after the other.
+//! - `process`, `server`, `h2load`: servers under test, store servers and the load generator.
+//! - `progress`: messages on standard error.
+//!
+//! A benchmark consists of its subjects, cases, goals and tables. Everything else is here.
+
+pub(crate) mod callers;
+pub(crate) mod h2load;
+pub(crate) mod latency;
+pub(crate) mod machine;
+pub(crate) mod others;
+pub(crate) mod output;
+pub(crate) mod panels;
+pub(crate) mod process;
+pub(crate) mod progress;
+pub(crate) mod random;
+mod ratio;
+mod report;
+mod rounds;
+mod row;
+pub(crate) mod server;
+pub(crate) mod text;
+pub(crate) mod timing;
+
+pub(crate) use self::output::{OutputArguments, is_chosen};
+pub(crate) use self::ratio::{Goal, Ratio};
+pub(crate) use self::report::{Report, distinct};
+pub(crate) use self::rounds::{Bench, Entrant};
+pub(crate) use self::row::{Figures, Row, float};
+pub(crate) use self::text::{Table, counted, or_dash, word};
+
+#[cfg(test)]
+pub(crate) use self::report::tests::report as test_report;

@@ -1,0 +1,183 @@
+//! A server's process with a directory for its files. Neither outlives the run.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use testkit::{processes, wait};
+
+const OUTPUT: &str = "stdout";
+const ERRORS: &str = "stderr";
+/// How long a server may take to print its address.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A new directory for temporary files, removed on drop with everything in it.
+#[derive(Debug)]
+pub(crate) struct Directory(processes::Directory);
+
+#[derive(Debug)]
+pub(crate) struct Process {
+    // Dropped before its directory.
+    process: processes::Process,
+    directory: Directory,
+}
+
+impl Directory {
+    pub(crate) fn create() -> io::Result<Self> {
+        processes::Directory::try_create().map(Self)
+    }
+
+    /// Writes a file into the directory and returns its path.
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> io::Result<PathBuf> {
+        let path = self.0.path().join(name);
+        fs::write(&path, content)?;
+        Ok(path)
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.0.path().join(name)).unwrap_or_default()
+    }
+}
+
+impl Process {
+    /// Starts a program. Its output goes to files in the directory.
+    pub(crate) fn spawn(mut command: Command, directory: Directory) -> io::Result<Self> {
+        let path = directory.0.path();
+        command.stdout(File::create(path.join(OUTPUT))?);
+        command.stderr(File::create(path.join(ERRORS))?);
+        let process = processes::Process::try_spawn(&mut command, path).map_err(|error| {
+            let program = command.get_program().display();
+            io::Error::new(error.kind(), format!("cannot start {program}: {error}"))
+        })?;
+        Ok(Self { process, directory })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Kills the program (SIGKILL) and waits for its end; its files stay.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// The exit status, if the program has exited.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.process.ended()
+    }
+
+    /// The standard output so far.
+    pub(crate) fn output(&self) -> String {
+        self.directory.read(OUTPUT)
+    }
+
+    /// Waits for a line of the server's output that has an address after this word, and returns the
+    /// address.
+    pub(crate) fn announced(&mut self, word: &str) -> io::Result<SocketAddr> {
+        self.wait_for(|process| address_after(&process.output(), word))
+    }
+
+    /// Waits until `ready` returns a value; fails if the server has exited.
+    pub(crate) fn wait_for<T>(&mut self, ready: impl Fn(&Self) -> Option<T>) -> io::Result<T> {
+        let found = wait::within(PATIENCE, || {
+            let is_over = self.ended().is_some();
+            ready(self).map(Some).or(is_over.then_some(None))
+        });
+        found.flatten().ok_or_else(|| {
+            let said = self.directory.read(ERRORS);
+            io::Error::other(format!(
+                "the server did not become ready; its output: {}",
+                said.trim()
+            ))
+        })
+    }
+}
+
+/// Runs a program to its end and returns its standard output, which must be what `parse` expects.
+pub(crate) fn run<T>(command: &mut Command, parse: impl Fn(&str) -> Option<T>) -> io::Result<T> {
+    let program = command.get_program().display().to_string();
+    let output = command
+        .output()
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot run {program}: {error}")))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let parsed = if output.status.success() {
+        parse(&text)
+    } else {
+        None
+    };
+    parsed.ok_or_else(|| {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        io::Error::other(format!(
+            "unexpected output of {program}: {} {}",
+            text.trim(),
+            errors.trim()
+        ))
+    })
+}
+
+/// The name and version of a program, as it prints them.
+pub(crate) fn version(program: impl AsRef<OsStr>) -> io::Result<String> {
+    run(Command::new(program).arg("--version"), |text| {
+        Some(text.trim().to_owned())
+    })
+}
+
+/// The path of the tollgate binary: the given one, or the one in the directory of this program.
+pub(crate) fn tollgate_program(given: Option<&PathBuf>) -> io::Result<PathBuf> {
+    let program = match given {
+        Some(program) => program.clone(),
+        None => std::env::current_exe()?.with_file_name("tollgate"),
+    };
+    if program.is_file() {
+        return Ok(program);
+    }
+    Err(io::Error::other(format!(
+        "{} not found; build it with `cargo build --release --package tollgate-server`, \
+         or pass another path with --tollgate",
+        program.display()
+    )))
+}
+
+fn address_after(output: &str, word: &str) -> Option<SocketAddr> {
+    output.lines().find_map(|line| {
+        let rest = line.trim_start().strip_prefix(word)?.trim_start();
+        rest.strip_prefix("http://")
+            .unwrap_or(rest)
+            .trim_end()
+            .parse()
+            .ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_found_after_its_word() {
+        let output =
+            "tollgate: http and grpc\n  http   http://127.0.0.1:80\n  grpc   http://127.0.0.1:81\n";
+        assert_eq!(
+            address_after(output, "grpc"),
+            Some(SocketAddr::from(([127, 0, 0, 1], 81)))
+        );
+        assert_eq!(address_after(output, "admin"), None);
+    }
+
+    #[test]
+    fn an_exited_server_is_an_error_with_its_output() {
+        let directory = Directory::create().unwrap();
+        let path = directory.0.path().to_owned();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo the port is taken >&2; exit 1"]);
+        let mut process = Process::spawn(command, directory).unwrap();
+        let error = process.announced("http").unwrap_err().to_string();
+        assert!(error.ends_with("its output: the port is taken"), "{error}");
+        drop(process);
+        assert!(!path.exists());
+    }
+}

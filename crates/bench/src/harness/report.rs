@@ -1,0 +1,189 @@
+//! The result of a benchmark: numbers for a file, tables for people.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::machine::Machine;
+use super::output::{self, OutputArguments};
+use super::panels::{Panel, Picture};
+use super::ratio::Ratio;
+use super::row::Row;
+use super::text::{Table, counted};
+
+/// If other programs used a larger share of the machine, or threads waited for a core for a larger
+/// share of their time than this, the numbers are not reliable.
+const BUSY: f64 = 0.05;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    pub(crate) machine: Machine,
+    /// The servers and programs that took part, with their versions.
+    pub(crate) programs: Vec<String>,
+    rounds: usize,
+    /// The length of a round; 0 if it is as long as the work takes.
+    round_ms: u128,
+    /// The largest share of the machine that other programs used in any case.
+    pub(crate) others: f64,
+    /// The largest share of their time that threads waited for a core, where that is measured.
+    pub(crate) waited: f64,
+    pub(crate) ratios: Vec<Ratio>,
+    /// The subjects that were not measured, and why.
+    pub(crate) absent: Vec<String>,
+    pub(crate) rows: Vec<Row>,
+    #[serde(skip)]
+    pub(crate) tables: Vec<Table>,
+    /// What a reader needs to know to interpret the numbers: a list, whose items go on in lines that
+    /// are indented.
+    #[serde(skip)]
+    pub(crate) notes: &'static str,
+}
+
+impl Report {
+    /// An empty report of rounds with this length.
+    pub(crate) fn new(rounds: usize, length: Duration) -> Self {
+        Self {
+            machine: Machine::this(),
+            programs: Vec::new(),
+            rounds,
+            round_ms: length.as_millis(),
+            others: 0.0,
+            waited: 0.0,
+            ratios: Vec::new(),
+            absent: Vec::new(),
+            rows: Vec::new(),
+            tables: Vec::new(),
+            notes: "",
+        }
+    }
+
+    /// The rows of a case, in the order in which they were measured.
+    pub(crate) fn case(&self, case: &str) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.case == case)
+    }
+
+    pub(crate) fn row(&self, case: &str, load: &str, subject: &str) -> Option<&Row> {
+        self.case(case)
+            .find(|row| row.load == load && row.subject == subject)
+    }
+
+    /// A picture with a panel for each title and figure.
+    fn picture(&self, title: &str, panels: &[(&str, &str)]) -> Picture {
+        let subjects = distinct(self.rows.iter().map(|row| row.subject.as_str()));
+        let panel =
+            |(title, figure): &(&str, &str)| Panel::from_rows(title, figure, &subjects, &self.rows);
+        Picture {
+            title: title.to_owned(),
+            subtitle: format!("Median of {} rounds. {}.", self.rounds, self.place()),
+            series: subjects.iter().map(ToString::to_string).collect(),
+            panels: panels.iter().map(panel).collect(),
+        }
+    }
+
+    /// The machine and the programs that took part.
+    fn place(&self) -> String {
+        let Machine { cpu, cores } = &self.machine;
+        let parts = [cpu.clone(), format!("{cores} cores")];
+        parts
+            .into_iter()
+            .chain(self.programs.iter().cloned())
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    /// Writes the numbers and a picture with a panel for each title and figure to files, and prints
+    /// the tables.
+    pub(crate) fn publish(
+        &self,
+        arguments: &OutputArguments,
+        name: &str,
+        title: &str,
+        panels: &[(&str, &str)],
+    ) -> io::Result<()> {
+        let picture = self.picture(title, panels);
+        output::save(&arguments.file(name), self, &picture)?;
+        output::print(self)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "{}", self.place())?;
+        write!(out, "{}", counted(self.rounds, "round"))?;
+        if self.round_ms > 0 {
+            write!(out, " of {} ms", self.round_ms)?;
+        }
+        writeln!(out, ", medians")?;
+
+        for (share, what) in [
+            (self.others, "other programs took {} % of it"),
+            (self.waited, "threads waited {} % of their time for a core"),
+        ] {
+            if share > BUSY {
+                let what = what.replace("{}", &format!("{:.0}", share * 100.0));
+                writeln!(out, "BUSY MACHINE: {what}. Do not quote these numbers.")?;
+            }
+        }
+
+        self.tables
+            .iter()
+            .try_for_each(|table| write!(out, "\n{table}"))?;
+        if !self.ratios.is_empty() {
+            write!(out, "\n{}", Ratio::table(&self.ratios))?;
+        }
+        writeln!(out)?;
+        self.absent
+            .iter()
+            .try_for_each(|absent| writeln!(out, "- {absent}."))?;
+        out.write_str(&self.notes.replace("\n  ", " "))
+    }
+}
+
+/// The distinct values, in the order of their first occurrence.
+pub(crate) fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    all.fold(Vec::new(), |mut distinct, one| {
+        if !distinct.contains(&one) {
+            distinct.push(one);
+        }
+        distinct
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A report of three rounds on an example machine.
+    pub(crate) fn report(programs: &[&str], length_ms: u64, rows: Vec<Row>) -> Report {
+        Report {
+            machine: Machine {
+                cores: 2,
+                cpu: "Example 9000".to_owned(),
+            },
+            programs: programs.iter().map(ToString::to_string).collect(),
+            rows,
+            ..Report::new(3, Duration::from_millis(length_ms))
+        }
+    }
+
+    #[test]
+    fn a_busy_machine_is_reported() {
+        let mut report = report(&["Redis 7"], 250, Vec::new());
+        report.notes = "- A note\n  in two lines.\n- Another.\n";
+        report.absent = vec!["x was not measured".to_owned()];
+        let expected = "Example 9000, 2 cores, Redis 7\n3 rounds of 250 ms, medians\n\n\
+                        - x was not measured.\n- A note in two lines.\n- Another.\n";
+        assert_eq!(report.to_string(), expected);
+
+        (report.others, report.waited) = (0.2, 0.1);
+        let shown = report.to_string();
+        for line in [
+            "BUSY MACHINE: other programs took 20 % of it. Do not quote these numbers.",
+            "BUSY MACHINE: threads waited 10 % of their time for a core. Do not quote these numbers.",
+        ] {
+            assert!(shown.lines().any(|shown| shown == line), "{shown}");
+        }
+    }
+}

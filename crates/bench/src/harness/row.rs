@@ -1,0 +1,141 @@
+//! The rounds of a subject, and their statistics.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::text::{grouped, whole};
+
+/// The figures of one round, by name.
+pub(crate) type Figures = BTreeMap<&'static str, f64>;
+
+/// The rounds of one subject in one case, under one load.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) case: String,
+    pub(crate) load: String,
+    pub(crate) subject: String,
+    figures: BTreeMap<&'static str, Spread>,
+    pub(crate) rounds: Vec<Figures>,
+}
+
+/// The median, the minimum and the maximum of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+impl Row {
+    /// The statistics of these rounds, which all have the same figures.
+    pub(crate) fn new(case: &str, load: &str, subject: &str, rounds: Vec<Figures>) -> Self {
+        let names = rounds.first().map(|round| round.keys().copied());
+        let spread = |name| {
+            let values = rounds.iter().filter_map(|round| round.get(name).copied());
+            (name, Spread::from_values(values))
+        };
+
+        Self {
+            case: case.to_owned(),
+            load: load.to_owned(),
+            subject: subject.to_owned(),
+            figures: names.into_iter().flatten().map(spread).collect(),
+            rounds,
+        }
+    }
+
+    /// Adds figures that were measured once, after the rounds.
+    pub(crate) fn add(&mut self, once: Figures) {
+        let spread = |(name, value)| (name, Spread::from_values([value]));
+        self.figures.extend(once.into_iter().map(spread));
+    }
+
+    /// The statistics of a figure; not numbers if it was not measured.
+    pub(crate) fn spread(&self, figure: &str) -> Spread {
+        let found = self.figures.get(figure).copied();
+        found.unwrap_or_else(|| Spread::from_values([]))
+    }
+
+    pub(crate) fn median(&self, figure: &str) -> f64 {
+        self.spread(figure).median
+    }
+
+    /// The median with this many decimal places.
+    pub(crate) fn number(&self, figure: &str, digits: usize) -> String {
+        format!("{:.digits$}", self.median(figure))
+    }
+
+    /// The extremes with this many decimal places.
+    pub(crate) fn range(&self, figure: &str, digits: usize) -> String {
+        let Spread { min, max, .. } = self.spread(figure);
+        format!("{min:.digits$}..{max:.digits$}")
+    }
+
+    /// The median as a whole number with separated thousands.
+    pub(crate) fn count(&self, figure: &str) -> String {
+        grouped(whole(self.median(figure)))
+    }
+
+    /// The extremes as whole numbers with separated thousands.
+    pub(crate) fn counts(&self, figure: &str) -> String {
+        let Spread { min, max, .. } = self.spread(figure);
+        format!("{}..{}", grouped(whole(min)), grouped(whole(max)))
+    }
+}
+
+impl Spread {
+    pub(crate) fn from_values(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+
+        let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
+        let last = values.len().saturating_sub(1);
+        Self {
+            median: f64::midpoint(at(last / 2), at(values.len() / 2)),
+            min: at(0),
+            max: at(last),
+        }
+    }
+}
+
+/// A count as a floating-point number.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "nothing counted here reaches 2^53"
+)]
+pub(crate) fn float(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_or_between_the_two_in_the_middle() {
+        let spread = Spread::from_values([5.0, 1.0, 9.0]);
+        assert_eq!(
+            spread,
+            Spread {
+                median: 5.0,
+                min: 1.0,
+                max: 9.0
+            }
+        );
+        assert!((Spread::from_values([4.0, 1.0, 9.0, 2.0]).median - 3.0).abs() < 1e-9);
+        assert!((Spread::from_values([4.0]).median - 4.0).abs() < 1e-9);
+        assert!(Spread::from_values([]).median.is_nan());
+    }
+
+    #[test]
+    fn one_slow_round_does_not_move_the_median() {
+        let rounds = [10.0, 11.0, 10.5, 9_000.0, 10.2].map(|ns| Figures::from([("ns", ns)]));
+        let mut row = Row::new("hot", "1", "x", rounds.to_vec());
+        let found = [row.number("ns", 1), row.range("ns", 0), row.counts("ns")];
+        assert_eq!(found, ["10.5", "10..9000", "10..9,000"]);
+        assert!(row.median("p99").is_nan());
+        row.add(Figures::from([("p99", 7.0)]));
+        assert_eq!(row.number("p99", 0), "7");
+    }
+}
