@@ -104,7 +104,7 @@ impl KeyDistribution {
     }
 
     /// The index of a random key.
-    pub(crate) fn sample(&self, random: &mut Rng) -> u32 {
+    pub fn sample(&self, random: &mut Rng) -> u32 {
         match &self.0 {
             Kind::Single => 0,
             Kind::Zipf(zipf) => zipf.sample(random),

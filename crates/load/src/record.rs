@@ -7,42 +7,45 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use tollgate::Micros;
 use tollgate_audit::TimeSpan;
 
 use crate::clock::micros;
-use crate::generator::RequestParams;
+use crate::error::RequestError;
+use crate::generator::ScheduledRequest;
 use crate::judge::LimitJudge;
+use crate::latency::{LatencySummary, latency_histogram};
 use crate::plan::{LoadPlan, Replica};
 use crate::report::{
-    ErrorCounts, GeneratorReport, LatencySummary, LoadReport, ReplicaReport, RequestCounts,
-    RetryReport,
+    ErrorCounts, GeneratorReport, LoadReport, ReplicaReport, RequestCounts, RetryReport,
 };
-use crate::response::ResponseDecision;
-use crate::timeline::{TimelineBuilder, histogram};
+use crate::response::{DecisionSource, ResponseDecision};
+use crate::timeline::TimelineBuilder;
 
 /// Requests that are sent later than this are counted as late.
 const LATE_US: u64 = 10_000;
 /// How many denials are sampled for testing retry times.
 const DENIALS_MAX: usize = 64;
 
-/// One request of the schedule.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ScheduledRequest {
-    pub(crate) due_us: u64,
-    /// When it started to wait for a connection.
-    pub(crate) queued_us: u64,
-    /// Index of the replica it is sent to.
-    pub(crate) replica: usize,
-    pub(crate) params: RequestParams,
+/// A request of a traced load, and what became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedRequest {
+    /// The request.
+    pub request: ScheduledRequest,
+    /// `None` if it was not sent in time, or got no decision.
+    pub decision: Option<TracedDecision>,
 }
 
-/// Why a request got no decision.
+/// The decision about a traced request. Times are microseconds since the load started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequestFailure {
-    Timeout,
-    Connection,
-    Response,
+pub struct TracedDecision {
+    /// When it was sent, rounded down.
+    pub sent_us: u64,
+    /// When its response had arrived, rounded up.
+    pub received_us: u64,
+    /// Whether it was allowed.
+    pub is_allowed: bool,
+    /// What decided.
+    pub source: DecisionSource,
 }
 
 /// A snapshot of a load in progress.
@@ -85,18 +88,15 @@ pub(crate) struct LoadRecord {
     denials: Vec<ScheduledRequest>,
     denials_seen: u64,
     random: fastrand::Rng,
+    /// Every request, if the load is traced. This is the only part whose size is not fixed.
+    pub(crate) trace: Option<Vec<TracedRequest>>,
 }
 
 impl LoadRecord {
     pub(crate) fn new(plan: &Rc<LoadPlan>) -> Self {
-        let replica = |replica: &Replica| {
-            let url = replica.to_string();
-            ReplicaReport {
-                url,
-                decided: 0,
-                allowed: 0,
-                errors: 0,
-            }
+        let replica = |replica: &Replica| ReplicaReport {
+            url: replica.to_string(),
+            ..ReplicaReport::default()
         };
 
         Self {
@@ -105,13 +105,14 @@ impl LoadRecord {
             requests: RequestCounts::default(),
             errors: ErrorCounts::default(),
             generator: GeneratorReport::default(),
-            latency: histogram(3),
-            recent: histogram(2),
+            latency: latency_histogram(3),
+            recent: latency_histogram(2),
             timeline: TimelineBuilder::new(plan.schedule.duration),
             replicas: plan.replicas.iter().map(replica).collect(),
             denials: Vec::new(),
             denials_seen: 0,
             random: fastrand::Rng::with_seed(plan.seed),
+            trace: None,
         }
     }
 
@@ -123,9 +124,10 @@ impl LoadRecord {
     }
 
     /// Records a request that got no connection in time.
-    pub(crate) fn record_unsent(&mut self, at_us: u64) {
+    pub(crate) fn record_unsent(&mut self, request: ScheduledRequest, at_us: u64) {
         self.requests.unsent += 1;
         self.record_latency(at_us, micros(self.plan.timeout));
+        self.record_trace(request, None);
     }
 
     /// Records requests that were due but are not sent because the load was stopped.
@@ -139,12 +141,25 @@ impl LoadRecord {
         self.generator.waited += u64::from(waited_us > LATE_US);
     }
 
-    /// Records the decision on a request that was in flight during `span`.
-    pub(crate) fn record_decision(
+    /// Records the decision on a request and the time during which it was in flight, or why it got
+    /// none by `now_us`.
+    pub(crate) fn record_result(
+        &mut self,
+        request: ScheduledRequest,
+        now_us: u64,
+        result: &Result<(TimeSpan, ResponseDecision), RequestError>,
+    ) {
+        match result {
+            Ok((span, decision)) => self.record_decision(request, *span, decision),
+            Err(error) => self.record_error(request, now_us, error),
+        }
+    }
+
+    fn record_decision(
         &mut self,
         request: ScheduledRequest,
         span: TimeSpan,
-        decision: &ResponseDecision<'_>,
+        decision: &ResponseDecision,
     ) {
         let received_us = span.to.get();
         self.requests.decided += 1;
@@ -164,37 +179,39 @@ impl LoadRecord {
             }
         }
 
-        if let Some(replica) = self.replicas.get_mut(request.replica) {
-            replica.decided += 1;
-            replica.allowed += u64::from(decision.is_allowed);
-        }
+        let replica = &mut self.replicas[request.replica];
+        replica.decided += 1;
+        replica.allowed += u64::from(decision.is_allowed);
+        let traced = TracedDecision {
+            sent_us: span.from.get(),
+            received_us,
+            is_allowed: decision.is_allowed,
+            source: decision.source,
+        };
+        self.record_trace(request, Some(traced));
     }
 
-    /// Records a request that got no decision.
-    pub(crate) fn record_failure(
-        &mut self,
-        request: ScheduledRequest,
-        at_us: u64,
-        failure: RequestFailure,
-        reason: impl FnOnce() -> String,
-    ) {
+    fn record_error(&mut self, request: ScheduledRequest, at_us: u64, error: &RequestError) {
         self.requests.errors += 1;
-        let count = match failure {
-            RequestFailure::Timeout => &mut self.errors.timeout,
-            RequestFailure::Connection => &mut self.errors.connection,
-            RequestFailure::Response => &mut self.errors.response,
+        let count = match error {
+            RequestError::Timeout(_) => &mut self.errors.timeout,
+            RequestError::Connection(_) => &mut self.errors.connection,
+            RequestError::Response(_) => &mut self.errors.response,
         };
         *count += 1;
-        if self.errors.first.is_none() {
-            self.errors.first = Some(reason());
-        }
+        self.errors.first.get_or_insert_with(|| error.to_string());
 
         self.timeline.step_at(at_us).errors += 1;
-        if failure == RequestFailure::Timeout {
+        if matches!(error, RequestError::Timeout(_)) {
             self.record_latency(at_us, at_us.saturating_sub(request.due_us));
         }
-        if let Some(replica) = self.replicas.get_mut(request.replica) {
-            replica.errors += 1;
+        self.replicas[request.replica].errors += 1;
+        self.record_trace(request, None);
+    }
+
+    fn record_trace(&mut self, request: ScheduledRequest, decision: Option<TracedDecision>) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(TracedRequest { request, decision });
         }
     }
 
@@ -217,20 +234,15 @@ impl LoadRecord {
 
     /// The report at the end of the load.
     pub(crate) fn report(&self, durations: LoadDurations, retry_after: RetryReport) -> LoadReport {
-        let LoadDurations {
-            sending: duration,
-            total,
-            ended_early,
-        } = durations;
         let requests = self.requests;
         let late = self.generator.behind + self.generator.waited + requests.unsent;
 
         LoadReport {
-            duration_s: duration.as_secs_f64(),
-            ended_early,
+            duration_s: durations.sending.as_secs_f64(),
+            ended_early: durations.ended_early,
             requests,
-            decided_per_s: per_second(requests.decided, total),
-            latency_us: self.latency_summary(),
+            decided_per_s: per_second(requests.decided, durations.total),
+            latency_us: LatencySummary::from_histogram(&self.latency),
             errors: self.errors.clone(),
             generator: GeneratorReport {
                 kept_up: late.saturating_mul(1_000) <= requests.due,
@@ -240,7 +252,7 @@ impl LoadRecord {
             limits: self.judge.limit_reports(),
             untracked: self.judge.untracked_admissions(),
             retry_after,
-            timeline: self.timeline.timeline(duration),
+            timeline: self.timeline.timeline(durations.sending),
         }
     }
 
@@ -262,26 +274,6 @@ impl LoadRecord {
         {
             *sampled = request;
         }
-    }
-
-    fn latency_summary(&self) -> Option<LatencySummary> {
-        let at = |quantile| self.latency.value_at_quantile(quantile);
-        (!self.latency.is_empty()).then(|| LatencySummary {
-            p50: at(0.5),
-            p90: at(0.9),
-            p99: at(0.99),
-            p999: at(0.999),
-            max: self.latency.max(),
-            mean: self.latency.mean(),
-        })
-    }
-}
-
-/// The time during which a request was in flight.
-pub(crate) const fn span(sent_us: u64, received_us: u64) -> TimeSpan {
-    TimeSpan {
-        from: Micros::new(sent_us),
-        to: Micros::new(received_us),
     }
 }
 

@@ -7,13 +7,10 @@
 
 use std::rc::Rc;
 
-use tokio::time::timeout;
-
 use crate::clock::micros;
-use crate::http::HttpConnection;
+use crate::generator::ScheduledRequest;
 use crate::plan::RequestKind;
-use crate::record::{ScheduledRequest, span};
-use crate::replica::{LoadContext, ReplicaQueue, exchange, parse_response};
+use crate::replica::{LoadContext, ReplicaClient, ReplicaQueue};
 use crate::report::RetryReport;
 use crate::request::{CHECK, PEEK};
 
@@ -59,9 +56,10 @@ pub(crate) async fn probe_retry_times(
             };
             let mut probe = RetryProbe {
                 context,
-                queue,
-                connection: None,
-                buffer: Vec::new(),
+                client: ReplicaClient {
+                    queue: Rc::clone(queue),
+                    connection: None,
+                },
                 request: *request,
             };
             // A probe without a response proves nothing and is not counted.
@@ -78,9 +76,7 @@ pub(crate) async fn probe_retry_times(
 /// Tests the retry time of one request.
 struct RetryProbe<'s> {
     context: &'s LoadContext,
-    queue: &'s ReplicaQueue,
-    connection: Option<HttpConnection>,
-    buffer: Vec<u8>,
+    client: ReplicaClient,
     request: ScheduledRequest,
 }
 
@@ -141,35 +137,18 @@ impl RetryProbe<'_> {
             ..
         } = self.context;
         let params = self.request.params;
-        self.queue
-            .writer(plan)
-            .write(params, path, &mut self.buffer);
+        let result = self.client.decide(plan, clock, path, params).await;
+        let (span, decision) = result.ok()?;
 
-        let response = exchange(
-            &mut self.connection,
-            &self.queue.addresses,
-            &self.buffer,
-            clock,
-        );
-        let Ok(Ok((sent_us, response))) = timeout(plan.timeout, response).await else {
-            self.connection = None;
-            return None;
-        };
-
-        let received_us = clock.now_us_ceil();
-        let decision = parse_response(plan, &response)?;
         if decision.is_allowed && path == CHECK {
-            record.borrow_mut().judge.record_admission(
-                params,
-                span(sent_us, received_us),
-                &decision,
-            );
+            let judge = &mut record.borrow_mut().judge;
+            judge.record_admission(params, span, &decision);
         }
         Some(ProbeResult {
             is_allowed: decision.is_allowed,
             retry_after_ms: decision.retry_after_ms,
-            sent_us,
-            received_us,
+            sent_us: span.from.get(),
+            received_us: span.to.get(),
         })
     }
 }

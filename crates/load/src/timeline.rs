@@ -5,12 +5,11 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::clock::micros;
+use crate::latency::latency_histogram;
 use crate::report::LoadTimeline;
 
 /// Number of steps, whatever the duration of the load.
 const STEPS: u32 = 60;
-/// Longer latencies are recorded as one hour.
-const LATENCY_MAX_US: u64 = 3_600_000_000;
 
 /// Collects the data for a [`LoadTimeline`].
 #[derive(Debug)]
@@ -33,7 +32,7 @@ impl TimelineBuilder {
             allowed: 0,
             denied: 0,
             errors: 0,
-            latency: histogram(2),
+            latency: latency_histogram(2),
         };
         let step_us = (micros(duration) / u64::from(STEPS)).max(1);
 
@@ -67,9 +66,4 @@ impl TimelineBuilder {
                 .collect(),
         }
     }
-}
-
-/// A latency histogram in microseconds with this number of significant digits. Its size is fixed.
-pub(crate) fn histogram(digits: u8) -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_MAX_US, digits).expect("the bounds are valid")
 }

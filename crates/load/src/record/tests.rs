@@ -1,6 +1,9 @@
 //! What is counted, and from which time latencies are measured.
 
+use tollgate::Micros;
+
 use super::*;
+use crate::generator::RequestParams;
 use crate::judge::BoundSource;
 
 fn record() -> LoadRecord {
@@ -15,9 +18,15 @@ fn request(due_us: u64) -> ScheduledRequest {
     };
     ScheduledRequest {
         due_us,
-        queued_us: due_us,
         replica: 0,
         params,
+    }
+}
+
+fn span(sent_us: u64, received_us: u64) -> TimeSpan {
+    TimeSpan {
+        from: Micros::new(sent_us),
+        to: Micros::new(received_us),
     }
 }
 
@@ -55,16 +64,15 @@ fn timeouts_and_unsent_requests_count_as_latencies() {
     (0..98).for_each(|_| {
         record.record_decision(request(0), span(0, 100), &ResponseDecision::default());
     });
-    record.record_failure(request(0), 1_000_000, RequestFailure::Timeout, || {
-        "late".to_owned()
-    });
-    record.record_unsent(10);
+    let late = RequestError::Timeout(Duration::from_secs(1));
+    record.record_result(request(0), 1_000_000, &Err(late));
+    record.record_unsent(request(0), 10);
     let report = record.report(times(1), RetryReport::default());
     let latency = report.latency_us.unwrap();
     assert!(latency.p90 < 200 && latency.p99 >= 999_000, "{latency:?}");
     assert_eq!(
         (report.errors.timeout, report.errors.first.as_deref()),
-        (1, Some("late"))
+        (1, Some("no response within 1s"))
     );
 }
 
@@ -132,4 +140,30 @@ fn a_late_generator_is_reported() {
         (generator.kept_up, generator.behind, generator.behind_max_us),
         (false, 2, 20_000)
     );
+}
+
+#[test]
+fn a_trace_has_every_request() {
+    let mut record = LoadRecord {
+        trace: Some(Vec::new()),
+        ..record()
+    };
+    let allowed = ResponseDecision {
+        is_allowed: true,
+        source: DecisionSource::Lease,
+        ..ResponseDecision::default()
+    };
+    record.record_result(request(3), 9, &Ok((span(4, 7), allowed)));
+    record.record_unsent(request(5), 10);
+    let decision = TracedDecision {
+        sent_us: 4,
+        received_us: 7,
+        is_allowed: true,
+        source: DecisionSource::Lease,
+    };
+    let traced = [(3, Some(decision)), (5, None)].map(|(due_us, decision)| TracedRequest {
+        request: request(due_us),
+        decision,
+    });
+    assert_eq!(record.trace.unwrap(), traced);
 }
