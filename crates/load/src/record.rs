@@ -125,14 +125,14 @@ impl LoadRecord {
 
     /// Records a request that got no connection in time.
     pub(crate) fn record_unsent(&mut self, request: ScheduledRequest, at_us: u64) {
-        self.requests.unsent += 1;
+        self.record_abandoned(request);
         self.record_latency(at_us, micros(self.plan.timeout));
-        self.record_trace(request, None);
     }
 
-    /// Records requests that were due but are not sent because the load was stopped.
-    pub(crate) fn record_abandoned(&mut self, count: usize) {
-        self.requests.unsent += u64::try_from(count).unwrap_or(u64::MAX);
+    /// Records a request that was due but is not sent because the load was stopped.
+    pub(crate) fn record_abandoned(&mut self, request: ScheduledRequest) {
+        self.requests.unsent += 1;
+        self.record_trace(request, None);
     }
 
     /// Records that a request is sent, after waiting this long for a connection.

@@ -75,19 +75,17 @@ impl ReplicaQueue {
         self.changed.notify_waiters();
     }
 
-    /// Drops the queued requests and returns their number.
-    pub(crate) fn discard(&self) -> usize {
-        self.requests.borrow_mut().drain(..).count()
+    /// Takes the next request, if there is one.
+    pub(crate) fn pop(&self) -> Option<(ScheduledRequest, u64)> {
+        self.requests.borrow_mut().pop_front()
     }
 
     /// Waits for the next request. `None` when the queue is closed and empty.
     async fn next(&self) -> Option<(ScheduledRequest, u64)> {
         loop {
-            if let Some(request) = self.requests.borrow_mut().pop_front() {
-                return Some(request);
-            }
-            if self.is_closed.get() {
-                return None;
+            let request = self.pop();
+            if request.is_some() || self.is_closed.get() {
+                return request;
             }
             self.changed.notified().await;
         }

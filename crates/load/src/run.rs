@@ -169,8 +169,9 @@ impl Load {
     async fn await_responses(&mut self, ended_early: bool) {
         let LoadContext { plan, record, .. } = &*self.context;
         let discard = || {
-            let discarded = self.queues.iter().map(|queue| queue.discard());
-            record.borrow_mut().record_abandoned(discarded.sum());
+            let queues = self.queues.iter();
+            let queued = queues.flat_map(|queue| std::iter::from_fn(|| queue.pop()));
+            queued.for_each(|(request, _)| record.borrow_mut().record_abandoned(request));
         };
 
         self.queues.iter().for_each(|queue| queue.close());
