@@ -32,7 +32,6 @@ mod retry;
 mod run;
 mod schedule;
 mod template;
-mod timeline;
 mod timer;
 mod zipf;
 

@@ -1,5 +1,6 @@
 //! The plan of a load: everything that is fixed before it starts.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -27,6 +28,17 @@ pub struct Replica {
 impl std::fmt::Display for Replica {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "http://{}{}", self.authority, self.base)
+    }
+}
+
+impl From<SocketAddr> for Replica {
+    fn from(address: SocketAddr) -> Self {
+        Self {
+            host: address.ip().to_string(),
+            port: address.port(),
+            authority: address.to_string(),
+            base: String::new(),
+        }
     }
 }
 

@@ -15,14 +15,13 @@ use crate::generator::ScheduledRequest;
 use crate::judge::LimitJudge;
 use crate::latency::{LatencySummary, latency_histogram};
 use crate::plan::{LoadPlan, Replica};
-use crate::report::{
-    ErrorCounts, GeneratorReport, LoadReport, ReplicaReport, RequestCounts, RetryReport,
-};
+use crate::report::{GeneratorReport, LoadReport, LoadTimeline, ReplicaReport, RequestCounts};
 use crate::response::{DecisionSource, ResponseDecision};
-use crate::timeline::TimelineBuilder;
 
 /// Requests that are sent later than this are counted as late.
 const LATE_US: u64 = 10_000;
+/// Number of steps of the timeline, whatever the duration of the load.
+const STEPS: usize = 60;
 /// How many denials are sampled for testing retry times.
 const DENIALS_MAX: usize = 64;
 
@@ -61,29 +60,19 @@ pub struct LoadProgress {
     pub exceeded: Vec<String>,
 }
 
-/// The durations of a load.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LoadDurations {
-    /// Until the last request was due.
-    pub(crate) sending: Duration,
-    /// Until the last response arrived.
-    pub(crate) total: Duration,
-    pub(crate) ended_early: bool,
-}
-
 /// The counts and latencies of a load, and the judge of its limits.
 #[derive(Debug)]
 pub(crate) struct LoadRecord {
     plan: Rc<LoadPlan>,
     pub(crate) judge: LimitJudge,
-    pub(crate) requests: RequestCounts,
-    errors: ErrorCounts,
-    generator: GeneratorReport,
+    /// The counts so far. The rest is added at the end.
+    report: LoadReport,
     latency: Histogram<u64>,
     /// Latencies since the last progress snapshot.
     recent: Histogram<u64>,
-    timeline: TimelineBuilder,
-    replicas: Vec<ReplicaReport>,
+    /// Latencies in each step of the timeline.
+    steps: Vec<Histogram<u64>>,
+    step_us: u64,
     /// A random sample of the denied requests (reservoir sampling).
     denials: Vec<ScheduledRequest>,
     denials_seen: u64,
@@ -98,17 +87,25 @@ impl LoadRecord {
             url: replica.to_string(),
             ..ReplicaReport::default()
         };
+        let mut report = LoadReport::default();
+        report.replicas = plan.replicas.iter().map(replica).collect();
+        let step_us = (micros(plan.schedule.duration) / STEPS as u64).max(1);
+        report.timeline = LoadTimeline {
+            step_s: Duration::from_micros(step_us).as_secs_f64(),
+            allowed: vec![0; STEPS],
+            denied: vec![0; STEPS],
+            errors: vec![0; STEPS],
+            p99_us: Vec::new(),
+        };
 
         Self {
             plan: Rc::clone(plan),
             judge: LimitJudge::new(Rc::clone(plan)),
-            requests: RequestCounts::default(),
-            errors: ErrorCounts::default(),
-            generator: GeneratorReport::default(),
+            report,
             latency: latency_histogram(3),
             recent: latency_histogram(2),
-            timeline: TimelineBuilder::new(plan.schedule.duration),
-            replicas: plan.replicas.iter().map(replica).collect(),
+            steps: vec![latency_histogram(2); STEPS],
+            step_us,
             denials: Vec::new(),
             denials_seen: 0,
             random: fastrand::Rng::with_seed(plan.seed),
@@ -118,9 +115,10 @@ impl LoadRecord {
 
     /// Records that a request was queued, `behind_us` after it was due.
     pub(crate) fn record_due(&mut self, behind_us: u64) {
-        self.requests.due += 1;
-        self.generator.behind += u64::from(behind_us > LATE_US);
-        self.generator.behind_max_us = self.generator.behind_max_us.max(behind_us);
+        self.report.requests.due += 1;
+        let generator = &mut self.report.generator;
+        generator.behind += u64::from(behind_us > LATE_US);
+        generator.behind_max_us = generator.behind_max_us.max(behind_us);
     }
 
     /// Records a request that got no connection in time.
@@ -131,14 +129,14 @@ impl LoadRecord {
 
     /// Records a request that was due but is not sent because the load was stopped.
     pub(crate) fn record_abandoned(&mut self, request: ScheduledRequest) {
-        self.requests.unsent += 1;
+        self.report.requests.unsent += 1;
         self.record_trace(request, None);
     }
 
     /// Records that a request is sent, after waiting this long for a connection.
     pub(crate) fn record_sent(&mut self, waited_us: u64) {
-        self.requests.sent += 1;
-        self.generator.waited += u64::from(waited_us > LATE_US);
+        self.report.requests.sent += 1;
+        self.report.generator.waited += u64::from(waited_us > LATE_US);
     }
 
     /// Records the decision on a request and the time during which it was in flight, or why it got
@@ -162,24 +160,27 @@ impl LoadRecord {
         decision: &ResponseDecision,
     ) {
         let received_us = span.to.get();
-        self.requests.decided += 1;
-        self.requests.degraded += u64::from(decision.is_degraded);
         self.record_latency(received_us, received_us.saturating_sub(request.due_us));
+        let step = self.step_at(received_us);
+        let LoadReport {
+            requests, timeline, ..
+        } = &mut self.report;
+        requests.decided += 1;
+        requests.degraded += u64::from(decision.is_degraded);
 
-        let step = self.timeline.step_at(received_us);
         if decision.is_allowed {
-            step.allowed += 1;
-            self.requests.allowed += 1;
+            timeline.allowed[step] += 1;
+            requests.allowed += 1;
             self.judge.record_admission(request.params, span, decision);
         } else {
-            step.denied += 1;
-            self.requests.denied += 1;
+            timeline.denied[step] += 1;
+            requests.denied += 1;
             if decision.retry_after_ms.is_some() {
                 self.sample_denial(request);
             }
         }
 
-        let replica = &mut self.replicas[request.replica];
+        let replica = &mut self.report.replicas[request.replica];
         replica.decided += 1;
         replica.allowed += u64::from(decision.is_allowed);
         let traced = TracedDecision {
@@ -192,20 +193,21 @@ impl LoadRecord {
     }
 
     fn record_error(&mut self, request: ScheduledRequest, at_us: u64, error: &RequestError) {
-        self.requests.errors += 1;
-        let count = match error {
-            RequestError::Timeout(_) => &mut self.errors.timeout,
-            RequestError::Connection(_) => &mut self.errors.connection,
-            RequestError::Response(_) => &mut self.errors.response,
-        };
-        *count += 1;
-        self.errors.first.get_or_insert_with(|| error.to_string());
+        let step = self.step_at(at_us);
+        self.report.requests.errors += 1;
+        self.report.timeline.errors[step] += 1;
+        let errors = &mut self.report.errors;
+        match error {
+            RequestError::Timeout(_) => errors.timeout += 1,
+            RequestError::Connection(_) => errors.connection += 1,
+            RequestError::Response(_) => errors.response += 1,
+        }
+        errors.first.get_or_insert_with(|| error.to_string());
 
-        self.timeline.step_at(at_us).errors += 1;
         if matches!(error, RequestError::Timeout(_)) {
             self.record_latency(at_us, at_us.saturating_sub(request.due_us));
         }
-        self.replicas[request.replica].errors += 1;
+        self.report.replicas[request.replica].errors += 1;
         self.record_trace(request, None);
     }
 
@@ -226,43 +228,50 @@ impl LoadRecord {
 
         LoadProgress {
             elapsed: Duration::from_micros(now_us),
-            requests: self.requests,
+            requests: self.report.requests,
             p99_us,
             exceeded: self.judge.exceeded().map(str::to_owned).collect(),
         }
     }
 
-    /// The report at the end of the load.
-    pub(crate) fn report(&self, durations: LoadDurations, retry_after: RetryReport) -> LoadReport {
-        let requests = self.requests;
-        let late = self.generator.behind + self.generator.waited + requests.unsent;
+    /// The report of a load that sent requests for `sending` and got its last response after `total`.
+    pub(crate) fn report(&self, sending: Duration, total: Duration) -> LoadReport {
+        let mut report = self.report.clone();
+        report.duration_s = sending.as_secs_f64();
+        report.decided_per_s = per_second(report.requests.decided, total);
+        report.latency_us = LatencySummary::from_histogram(&self.latency);
+        report.limits = self.judge.limit_reports();
+        report.untracked = self.judge.untracked_admissions();
+        let GeneratorReport { behind, waited, .. } = report.generator;
+        let late = behind + waited + report.requests.unsent;
+        report.generator.kept_up = late.saturating_mul(1_000) <= report.requests.due;
 
-        LoadReport {
-            duration_s: durations.sending.as_secs_f64(),
-            ended_early: durations.ended_early,
-            requests,
-            decided_per_s: per_second(requests.decided, durations.total),
-            latency_us: LatencySummary::from_histogram(&self.latency),
-            errors: self.errors.clone(),
-            generator: GeneratorReport {
-                kept_up: late.saturating_mul(1_000) <= requests.due,
-                ..self.generator
-            },
-            replicas: self.replicas.clone(),
-            limits: self.judge.limit_reports(),
-            untracked: self.judge.untracked_admissions(),
-            retry_after,
-            timeline: self.timeline.timeline(durations.sending),
+        // A load that was stopped early did not reach all steps.
+        let reached = micros(sending).div_ceil(self.step_us);
+        let reached = usize::try_from(reached).map_or(STEPS, |steps| steps.clamp(1, STEPS));
+        let timeline = &mut report.timeline;
+        for counts in [
+            &mut timeline.allowed,
+            &mut timeline.denied,
+            &mut timeline.errors,
+        ] {
+            counts.truncate(reached);
         }
+        let steps = self.steps[..reached].iter();
+        timeline.p99_us = steps.map(|step| step.value_at_quantile(0.99)).collect();
+        report
+    }
+
+    /// The step of the timeline that contains a time. Times after the end belong to the last step.
+    fn step_at(&self, at_us: u64) -> usize {
+        usize::try_from(at_us / self.step_us).map_or(STEPS - 1, |step| step.min(STEPS - 1))
     }
 
     fn record_latency(&mut self, at_us: u64, latency_us: u64) {
-        self.latency.saturating_record(latency_us);
-        self.recent.saturating_record(latency_us);
-        self.timeline
-            .step_at(at_us)
-            .latency
-            .saturating_record(latency_us);
+        let step = self.step_at(at_us);
+        for latencies in [&mut self.latency, &mut self.recent, &mut self.steps[step]] {
+            latencies.saturating_record(latency_us);
+        }
     }
 
     fn sample_denial(&mut self, request: ScheduledRequest) {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::latency::LatencySummary;
 
 /// The results of a load.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct LoadReport {
     /// How long requests were sent, in seconds.
     pub duration_s: f64,

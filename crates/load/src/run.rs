@@ -15,7 +15,7 @@ use crate::error::{LoadError, RequestError};
 use crate::generator::ScheduledRequest;
 use crate::http::{HttpConnection, HttpResponse};
 use crate::plan::{LoadPlan, Replica, RequestKind};
-use crate::record::{LoadDurations, LoadProgress, LoadRecord, TracedRequest};
+use crate::record::{LoadProgress, LoadRecord, TracedRequest};
 use crate::replica::{LoadContext, ReplicaClient, ReplicaQueue};
 use crate::report::{LoadReport, RetryReport};
 use crate::request::PEEK;
@@ -125,11 +125,7 @@ impl Load {
         };
 
         with_ticks(self.await_responses(ended_early), &mut on_tick).await;
-        let durations = LoadDurations {
-            sending,
-            total: Duration::from_micros(clock.now_us()),
-            ended_early,
-        };
+        let total = Duration::from_micros(clock.now_us());
 
         let mut retry_after = RetryReport::default();
         if !ended_early && !plan.retry_budget.is_zero() {
@@ -139,7 +135,11 @@ impl Load {
                 () = &mut stop => {}
             }
         }
-        record.borrow().report(durations, retry_after)
+        LoadReport {
+            ended_early,
+            retry_after,
+            ..record.borrow().report(sending, total)
+        }
     }
 
     /// Queues each request when it is due, whatever became of the earlier ones.

@@ -27,6 +27,7 @@ mod table;
 use std::env;
 use std::io;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use self::cells::{Case, Mode, cells};
 use crate::output;
@@ -63,21 +64,17 @@ const REPLICAS_MAX: usize = 64;
 const LOAD_MAX: f64 = 100.0;
 
 fn replicas(text: &str) -> Result<usize, String> {
-    let count = text
-        .trim()
-        .parse()
-        .ok()
-        .filter(|count| (1..=REPLICAS_MAX).contains(count));
+    let count = parse(text, |count| (1..=REPLICAS_MAX).contains(count));
     count.ok_or_else(|| format!("must be a number from 1 to {REPLICAS_MAX}"))
 }
 
 fn multiple(text: &str) -> Result<f64, String> {
-    let load = text
-        .trim()
-        .parse()
-        .ok()
-        .filter(|load| *load > 0.0 && *load <= LOAD_MAX);
+    let load = parse(text, |load| *load > 0.0 && *load <= LOAD_MAX);
     load.ok_or_else(|| format!("must be a multiple of the limit above 0, at most {LOAD_MAX}"))
+}
+
+fn parse<T: FromStr>(text: &str, is_valid: impl Fn(&T) -> bool) -> Option<T> {
+    text.trim().parse().ok().filter(is_valid)
 }
 
 /// Runs all cells, prints the table and writes the numbers and the picture. Returns an error if a

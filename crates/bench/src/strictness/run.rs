@@ -3,7 +3,6 @@
 
 use std::error::Error;
 use std::io;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::mpsc::channel;
@@ -177,12 +176,6 @@ fn run(cell: &Cell, number: usize, store: &Store, fleet: &mut Fleet) -> io::Resu
 
 /// Checks of the cell's limit, with keys of its own.
 fn plan(cell: &Cell, user: &str, fleet: &Fleet) -> Result<LoadPlan, Box<dyn Error + Send + Sync>> {
-    let replica = |http: SocketAddr| Replica {
-        host: http.ip().to_string(),
-        port: http.port(),
-        authority: http.to_string(),
-        base: String::new(),
-    };
     let request = RequestKind::Check {
         attributes: vec![(
             "user".parse()?,
@@ -193,7 +186,7 @@ fn plan(cell: &Cell, user: &str, fleet: &Fleet) -> Result<LoadPlan, Box<dyn Erro
     let per_replica = (CONNECTIONS_MAX / cell.replicas).clamp(1, CONNECTIONS_PER_REPLICA_MAX);
     Ok(LoadPlan {
         connections: per_replica * cell.replicas,
-        ..LoadPlan::new(fleet.addresses().map(replica).collect(), request)
+        ..LoadPlan::new(fleet.addresses().map(Replica::from).collect(), request)
     })
 }
 

@@ -30,14 +30,7 @@ fn span(sent_us: u64, received_us: u64) -> TimeSpan {
     }
 }
 
-fn times(seconds: u64) -> LoadDurations {
-    let total = Duration::from_secs(seconds);
-    LoadDurations {
-        sending: total,
-        total,
-        ended_early: false,
-    }
-}
+const SECOND: Duration = Duration::from_secs(1);
 
 /// A server that stalls for a second delays every request that was due in that second, not just
 /// one.
@@ -49,10 +42,7 @@ fn latencies_count_from_when_requests_were_due() {
         // All answered when the stall is over.
         record.record_decision(request(due_us), span(999_000, 1_000_000), &denied);
     }
-    let latency = record
-        .report(times(1), RetryReport::default())
-        .latency_us
-        .unwrap();
+    let latency = record.report(SECOND, SECOND).latency_us.unwrap();
     assert!((490_000..=520_000).contains(&latency.p50), "{latency:?}");
     assert!((980_000..=1_001_000).contains(&latency.p99), "{latency:?}");
 }
@@ -67,7 +57,7 @@ fn timeouts_and_unsent_requests_count_as_latencies() {
     let late = RequestError::Timeout(Duration::from_secs(1));
     record.record_result(request(0), 1_000_000, &Err(late));
     record.record_unsent(request(0), 10);
-    let report = record.report(times(1), RetryReport::default());
+    let report = record.report(SECOND, SECOND);
     let latency = report.latency_us.unwrap();
     assert!(latency.p90 < 200 && latency.p99 >= 999_000, "{latency:?}");
     assert_eq!(
@@ -86,19 +76,13 @@ fn the_timeline_has_60_steps_for_any_duration() {
             &ResponseDecision::default(),
         );
     }
-    let timeline = record.report(times(1), RetryReport::default()).timeline;
+    let timeline = record.report(SECOND, SECOND).timeline;
     assert_eq!(
         (timeline.denied.len(), timeline.denied.iter().sum::<u64>()),
         (60, 6)
     );
     assert_eq!((timeline.denied[0], timeline.denied[59]), (2, 3));
-    let early = record.report(
-        LoadDurations {
-            sending: Duration::from_millis(100),
-            ..times(1)
-        },
-        RetryReport::default(),
-    );
+    let early = record.report(SECOND / 10, SECOND);
     assert_eq!(early.timeline.denied.len(), 7);
 }
 
@@ -127,15 +111,10 @@ fn denials_are_sampled_uniformly() {
 fn a_late_generator_is_reported() {
     let mut record = record();
     (0..1_000).for_each(|_| record.record_due(5));
-    assert!(
-        record
-            .report(times(1), RetryReport::default())
-            .generator
-            .kept_up
-    );
+    assert!(record.report(SECOND, SECOND).generator.kept_up);
     record.record_due(20_000);
     record.record_due(11_000);
-    let generator = record.report(times(1), RetryReport::default()).generator;
+    let generator = record.report(SECOND, SECOND).generator;
     assert_eq!(
         (generator.kept_up, generator.behind, generator.behind_max_us),
         (false, 2, 20_000)
