@@ -24,6 +24,17 @@ pub enum Bound {
         /// The length of the interval.
         window: Micros,
     },
+    /// At most `limit` units in each window that starts at a multiple of `window`. Only for logs
+    /// whose times are those of the limit's clock.
+    AlignedWindow {
+        /// The maximum number of units.
+        limit: u64,
+        /// The length of the windows.
+        window: Micros,
+        /// Whether the previous window counts too, by the share that still overlaps, as in a
+        /// sliding window.
+        is_sliding: bool,
+    },
 }
 
 impl Bound {
@@ -60,6 +71,26 @@ impl Bound {
         }
     }
 
+    /// The tightest bound for a log whose times are those of the limit's clock: windows that are
+    /// aligned to the clock are judged one by one.
+    pub fn for_quota_and_clock(quota: &Quota) -> Option<Self> {
+        let limit = quota.limit();
+        let (window, is_sliding) = match quota {
+            Quota::FixedWindow(quota) => match quota.start() {
+                WindowStart::Clock(unit) if unit != Calendar::Month => (unit.length_max(), false),
+                _ => return Self::for_quota(&Quota::FixedWindow(*quota)),
+            },
+            Quota::SlidingWindow(quota) => (quota.window(), true),
+            other => return Self::for_quota(other),
+        };
+
+        Some(Self::AlignedWindow {
+            limit,
+            window,
+            is_sliding,
+        })
+    }
+
     /// An additional bound, which is tighter for long intervals. Only fixed windows have one: an
     /// instant at their edge can use up two windows, but each further window takes its full length.
     pub fn long_run_for_quota(quota: &Quota) -> Option<Self> {
@@ -76,50 +107,37 @@ impl Bound {
 
     /// The same bound with additional units allowed in an instant.
     #[must_use]
-    pub const fn with_extra_units(self, units: u64) -> Self {
-        match self {
-            Self::Rate {
-                burst,
-                per,
-                period_micros,
-            } => Self::Rate {
-                burst: burst.saturating_add(units),
-                per,
-                period_micros,
-            },
-            Self::PerWindow { limit, window } => Self::PerWindow {
-                limit: limit.saturating_add(units),
-                window,
-            },
-        }
+    pub const fn with_extra_units(mut self, units: u64) -> Self {
+        let (Self::Rate { burst: limit, .. }
+        | Self::PerWindow { limit, .. }
+        | Self::AlignedWindow { limit, .. }) = &mut self;
+        *limit = limit.saturating_add(units);
+        self
     }
 
     /// The same bound for a log whose clock may be slower than the clock of the limit by this many
     /// parts per million. Otherwise, a key that stays at its limit for an hour would seem to exceed
     /// it.
     #[must_use]
-    pub const fn with_clock_drift(self, drift_ppm: u32) -> Self {
+    pub const fn with_clock_drift(mut self, drift_ppm: u32) -> Self {
         let (whole, part) = (1_000_000, drift_ppm as u64);
 
-        match self {
+        match &mut self {
             Self::Rate {
-                burst,
-                per,
-                period_micros,
-            } => Self::Rate {
-                burst,
-                per: per.saturating_mul(whole + part),
-                period_micros: period_micros.saturating_mul(whole),
-            },
-            Self::PerWindow { limit, window } => {
+                per, period_micros, ..
+            } => {
+                *per = per.saturating_mul(whole + part);
+                *period_micros = period_micros.saturating_mul(whole);
+            }
+            Self::PerWindow { window, .. } => {
                 // Rounded down by more than the exact product would be.
                 let cut = window.get() / whole * part + part;
-                Self::PerWindow {
-                    limit,
-                    window: Micros::new(window.get().saturating_sub(cut)),
-                }
+                *window = Micros::new(window.get().saturating_sub(cut));
             }
+            // Its log has the times of the limit's clock.
+            Self::AlignedWindow { .. } => {}
         }
+        self
     }
 }
 
@@ -151,6 +169,11 @@ impl Excess {
     /// Whether more was admitted than allowed.
     pub const fn is_over(self) -> bool {
         self.numerator > 0
+    }
+
+    /// Whether it is more than this number of units.
+    pub fn exceeds(self, units: u64) -> bool {
+        self.numerator > i128::from(units) * i128::from(self.denominator)
     }
 
     /// The numerator and the denominator, not in lowest terms.

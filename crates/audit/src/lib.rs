@@ -76,17 +76,10 @@ pub struct WorstInterval<K> {
 
 impl<K: fmt::Debug> fmt::Display for WorstInterval<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            key,
-            start,
-            end,
-            admitted,
-            excess,
-        } = self;
-
         write!(
             f,
-            "{key:?} was admitted {admitted} from {start:?} to {end:?}, {excess} over its limit"
+            "{:?} was admitted {} from {:?} to {:?}, {} over its limit",
+            self.key, self.admitted, self.start, self.end, self.excess
         )
     }
 }
@@ -156,18 +149,12 @@ impl<K: Eq + Hash + Clone> OverAdmission<K> {
 }
 
 fn worst_on<K: Clone>(key: &K, track: &AdmissionTrack) -> Option<WorstInterval<K>> {
-    let AuditInterval {
-        start,
-        end,
-        admitted,
-        excess,
-    } = track.worst()?;
-
+    let worst = track.worst()?;
     Some(WorstInterval {
         key: key.clone(),
-        start,
-        end,
-        admitted,
-        excess,
+        start: worst.start,
+        end: worst.end,
+        admitted: worst.admitted,
+        excess: worst.excess,
     })
 }

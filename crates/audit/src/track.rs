@@ -1,8 +1,9 @@
 //! Tracks the admissions of one key.
 //!
 //! Events may arrive in any order and their spans may overlap. An excess that is found is always
-//! certain. The result equals that of examining every interval if events start and end in the same
-//! order. If some overtake others, an excess may be missed, up to what was in flight at that time.
+//! certain. The result equals that of examining every interval if events arrive in the order in
+//! which they end, and none of them is overtaken by more events than the track remembers.
+//! Otherwise an excess may be missed.
 
 use std::collections::VecDeque;
 
@@ -43,35 +44,63 @@ pub struct AuditInterval {
 #[derive(Clone, Debug)]
 pub struct AdmissionTrack {
     bound: Bound,
-    recent: RecentAdmissions,
+    events_max: usize,
+    /// The latest events, in the order in which their spans start. For aligned windows, the
+    /// latest window and the one before it.
+    recent: VecDeque<Run>,
+    /// The sum of `recent`, for windows.
+    admitted: u128,
+    /// Of the events before these, those that contribute most to an interval that ends later.
+    older: Option<Run>,
+    /// The end of the last span.
+    end: Micros,
     worst: Option<AuditInterval>,
 }
 
-/// The state from which the worst interval ending with the next event is computed.
-#[derive(Clone, Debug)]
-enum RecentAdmissions {
-    /// The interval that contributes most to an interval that ends later.
-    Rate(Option<AdmittedRun>),
-    Window(WindowEvents),
+/// Units that were admitted at `start` or later.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    start: Micros,
+    admitted: u128,
+}
+
+impl Run {
+    fn and(self, other: Self) -> Self {
+        Self {
+            start: self.start.min(other.start),
+            admitted: self.admitted + other.admitted,
+        }
+    }
+
+    /// Its contribution to the excess of an interval that starts with it: what was admitted, minus
+    /// what the time since its start allows.
+    fn worth(self, (per, period_micros): (u64, u64)) -> i128 {
+        parts(self.admitted, period_micros).saturating_add(parts(self.start.get().into(), per))
+    }
 }
 
 impl AdmissionTrack {
-    /// An empty track. It remembers all events of a window, however many these are.
+    /// An empty track for events that start and end in the same order. It remembers all events of a
+    /// window, however many these are, and joins those of a rate at once.
     pub const fn new(bound: Bound) -> Self {
-        Self::with_events_max(bound, usize::MAX)
+        let events_max = match bound {
+            Bound::Rate { .. } => 0,
+            Bound::PerWindow { .. } | Bound::AlignedWindow { .. } => usize::MAX,
+        };
+        Self::with_events_max(bound, events_max)
     }
 
-    /// An empty track that remembers at most `events_max` events. If a window has more, neighbors
-    /// are merged into one that starts with the first of them. This may understate an excess, but
-    /// never overstates it.
+    /// An empty track that remembers at most `events_max` events one by one. For a rate, older ones
+    /// are joined to one interval. If a window has more, neighbors are merged into one that starts
+    /// with the first of them. Both may understate an excess, but never overstate it.
     pub const fn with_events_max(bound: Bound, events_max: usize) -> Self {
-        let recent = match bound {
-            Bound::Rate { .. } => RecentAdmissions::Rate(None),
-            Bound::PerWindow { .. } => RecentAdmissions::Window(WindowEvents::new(events_max)),
-        };
         Self {
             bound,
-            recent,
+            events_max,
+            recent: VecDeque::new(),
+            admitted: 0,
+            older: None,
+            end: Micros::ZERO,
             worst: None,
         }
     }
@@ -84,168 +113,160 @@ impl AdmissionTrack {
 
     /// Adds an admission at some time in `span`.
     pub fn admit(&mut self, span: TimeSpan, cost: u64) {
-        let interval = match (&mut self.recent, self.bound) {
-            (
-                RecentAdmissions::Rate(run),
-                Bound::Rate {
-                    burst,
-                    per,
-                    period_micros,
-                },
-            ) => {
-                let joined = AdmittedRun::joined(*run, span, cost, (per, period_micros));
-                let is_new = *run != Some(joined);
-                *run = Some(joined);
-                is_new.then(|| joined.interval(burst, (per, period_micros)))
-            }
-            (RecentAdmissions::Window(hits), Bound::PerWindow { limit, window }) => {
-                hits.add(span, cost, window);
-                hits.interval(limit)
-            }
-            _ => None,
+        self.end = self.end.max(span.to);
+        let event = Run {
+            start: span.from,
+            admitted: cost.into(),
+        };
+        let interval = match self.bound {
+            Bound::Rate {
+                burst,
+                per,
+                period_micros,
+            } => Some(self.admit_at_rate(event, burst, (per, period_micros))),
+            Bound::PerWindow { limit, window } => self.admit_in_window(event, limit, window),
+            Bound::AlignedWindow {
+                limit,
+                window,
+                is_sliding,
+            } => self.admit_in_aligned(event, span.to, limit, (window, is_sliding)),
         };
 
         let is_worse = |interval: &AuditInterval| {
             self.worst
                 .is_none_or(|worst| interval.excess.parts().0 > worst.excess.parts().0)
         };
-        if let Some(interval) = interval.filter(is_worse) {
-            self.worst = Some(interval);
-        }
-    }
-}
-
-/// An interval with the units admitted in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct AdmittedRun {
-    start: Micros,
-    end: Micros,
-    admitted: u128,
-}
-
-impl AdmittedRun {
-    /// The best of three intervals: the one so far extended by the next event, the event alone, or
-    /// the one so far without the event, if including it would cost more time than it adds.
-    fn joined(before: Option<Self>, span: TimeSpan, cost: u64, rate: (u64, u64)) -> Self {
-        let alone = Self {
-            start: span.from,
-            end: span.to,
-            admitted: u128::from(cost),
-        };
-        let Some(before) = before else { return alone };
-
-        let both = Self {
-            start: before.start.min(span.from),
-            end: before.end.max(span.to),
-            admitted: before.admitted + u128::from(cost),
-        };
-
-        let of_two = if alone.worth(rate) >= both.worth(rate) {
-            alone
-        } else {
-            both
-        };
-        if before.worth(rate) > of_two.worth(rate) {
-            before
-        } else {
-            of_two
-        }
+        self.worst = interval.filter(is_worse).or(self.worst);
     }
 
-    /// Its contribution to the excess of a later interval that includes it: what was admitted in
-    /// it, minus what the time since its start allows.
-    fn worth(self, (per, period_micros): (u64, u64)) -> i128 {
-        parts(self.admitted, period_micros).saturating_add(parts(u128::from(self.start.get()), per))
+    /// Inserts an event in the order of starts.
+    fn insert(&mut self, event: Run) {
+        let later = self.recent.iter().rev();
+        let later = later.take_while(|run| run.start > event.start).count();
+        self.recent.insert(self.recent.len() - later, event);
     }
 
-    fn interval(self, burst: u64, (per, period_micros): (u64, u64)) -> AuditInterval {
-        let Self {
-            start,
-            end,
-            admitted,
-        } = self;
-
-        let allowed = parts(u128::from(burst), period_micros)
-            .saturating_add(parts(u128::from(end.since(start).get()), per));
-        let excess = parts(admitted, period_micros).saturating_sub(allowed);
-
-        AuditInterval {
-            start,
-            end,
-            admitted,
-            excess: Excess::new(excess, period_micros),
-        }
-    }
-}
-
-/// The events in the window that ends with the latest one, ordered by the start of their spans.
-#[derive(Clone, Debug)]
-struct WindowEvents {
-    hits: VecDeque<(Micros, u64)>,
-    hits_max: usize,
-    end: Micros,
-    admitted: u128,
-}
-
-impl WindowEvents {
-    const fn new(hits_max: usize) -> Self {
-        let hits_max = if hits_max < 2 { 2 } else { hits_max };
-        Self {
-            hits: VecDeque::new(),
-            hits_max,
-            end: Micros::ZERO,
+    /// The worst interval that ends now starts with one of the recent events, or contains all of
+    /// them and the best of the older ones.
+    fn admit_at_rate(&mut self, event: Run, burst: u64, rate: (u64, u64)) -> AuditInterval {
+        self.insert(event);
+        let mut all = Run {
             admitted: 0,
-        }
-    }
-
-    fn add(&mut self, span: TimeSpan, cost: u64, window: Micros) {
-        self.end = self.end.max(span.to);
-
-        let later = self
-            .hits
-            .iter()
-            .rev()
-            .take_while(|(from, _)| *from > span.from)
-            .count();
-        self.hits.insert(self.hits.len() - later, (span.from, cost));
-        self.admitted += u128::from(cost);
-
-        let end = self.end;
-        while let Some((_, gone)) = self
-            .hits
-            .pop_front_if(|(from, _)| from.after(window) <= end)
-        {
-            self.admitted -= u128::from(gone);
-        }
-        if self.hits.len() > self.hits_max {
-            self.merge_pairs();
-        }
-    }
-
-    /// Merges pairs of events.
-    fn merge_pairs(&mut self) {
-        let hits = std::mem::take(&mut self.hits);
-        for (index, (from, cost)) in hits.into_iter().enumerate() {
-            match self.hits.back_mut() {
-                Some((_, sum)) if index % 2 == 1 => *sum = sum.saturating_add(cost),
-                _ => self.hits.push_back((from, cost)),
+            ..event
+        };
+        let mut worst = (i128::MIN, all);
+        for run in self.recent.iter().rev().chain(&self.older) {
+            all = all.and(*run);
+            let worth = all.worth(rate);
+            if worth > worst.0 {
+                worst = (worth, all);
             }
         }
+        let (_, worst) = worst;
+
+        // Continue the older interval, start a new one, or pass over an event that would lengthen
+        // the interval by more than it adds.
+        if self.recent.len() > self.events_max {
+            let first = self.recent.pop_front();
+            let both = self.older.zip(first).map(|(older, first)| older.and(first));
+            let choices = [self.older, both, first];
+            self.older = choices
+                .into_iter()
+                .flatten()
+                .max_by_key(|run| run.worth(rate));
+        }
+
+        let (per, period_micros) = rate;
+        let length = self.end.since(worst.start);
+        let allowed =
+            parts(burst.into(), period_micros).saturating_add(parts(length.get().into(), per));
+        let excess = parts(worst.admitted, period_micros).saturating_sub(allowed);
+        self.interval(worst, Excess::new(excess, period_micros))
     }
 
-    fn interval(&self, limit: u64) -> Option<AuditInterval> {
-        let (start, _) = self.hits.front()?;
-        let excess = parts(self.admitted, 1).saturating_sub(i128::from(limit));
-        Some(AuditInterval {
-            start: *start,
-            end: self.end,
+    /// The worst interval that ends now contains all events of the last `window`.
+    fn admit_in_window(&mut self, event: Run, limit: u64, window: Micros) -> Option<AuditInterval> {
+        self.insert(event);
+        self.admitted += event.admitted;
+        let end = self.end;
+        while let Some(past) = self
+            .recent
+            .pop_front_if(|run| run.start.after(window) <= end)
+        {
+            self.admitted -= past.admitted;
+        }
+
+        if self.recent.len() > self.events_max.max(2) {
+            let events = std::mem::take(&mut self.recent);
+            for (index, event) in events.into_iter().enumerate() {
+                match self.recent.back_mut() {
+                    Some(last) if index % 2 == 1 => *last = last.and(event),
+                    _ => self.recent.push_back(event),
+                }
+            }
+        }
+
+        let all = Run {
+            start: self.recent.front()?.start,
             admitted: self.admitted,
-            excess: Excess::new(excess, 1),
-        })
+        };
+        Some(self.interval(all, whole(all.admitted, limit)))
     }
+
+    /// An event counts only if it certainly happened in one window. In a sliding window, the share
+    /// of the previous one is at least what it is at the end of the event; it is rounded down.
+    fn admit_in_aligned(
+        &mut self,
+        event: Run,
+        to: Micros,
+        limit: u64,
+        (window, is_sliding): (Micros, bool),
+    ) -> Option<AuditInterval> {
+        let start_of = |at: Micros| at.get() - at.get() % window.get().max(1);
+        let start = Micros::new(start_of(to));
+        if start_of(event.start) < start.get() {
+            return None;
+        }
+
+        let event = Run { start, ..event };
+        match self.recent.iter_mut().find(|run| run.start == start) {
+            Some(run) => *run = run.and(event),
+            None => self.insert(event),
+        }
+        if self.recent.len() > 2 {
+            self.recent.pop_front();
+        }
+
+        let at = |start: Micros| self.recent.iter().find(|run| run.start == start).copied();
+        let current = at(start)?;
+        let previous = at(start.since(window)).filter(|_| is_sliding && start >= window);
+        let left = start.after(window).since(to).get();
+        let share = previous.map_or(0, |run| {
+            run.admitted * u128::from(left) / u128::from(window.get())
+        });
+        Some(self.interval(current, whole(current.admitted + share, limit)))
+    }
+
+    const fn interval(&self, run: Run, excess: Excess) -> AuditInterval {
+        AuditInterval {
+            start: run.start,
+            end: self.end,
+            admitted: run.admitted,
+            excess,
+        }
+    }
+}
+
+/// An excess in whole units.
+fn whole(admitted: u128, limit: u64) -> Excess {
+    Excess::new(parts(admitted, 1).saturating_sub(limit.into()), 1)
 }
 
 /// Units in parts of a unit, saturating.
 fn parts(units: u128, parts_per_unit: u64) -> i128 {
-    i128::try_from(units.saturating_mul(u128::from(parts_per_unit))).unwrap_or(i128::MAX)
+    // Two numbers of 64 bits are multiplied faster, and never overflow.
+    let units = u64::try_from(units).map_or(u128::MAX, |units| {
+        u128::from(units) * u128::from(parts_per_unit)
+    });
+    i128::try_from(units).unwrap_or(i128::MAX)
 }

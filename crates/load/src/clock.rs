@@ -6,11 +6,17 @@ use std::time::{Duration, Instant, SystemTime};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoadClock {
     start: Instant,
+    /// The wall clock time of the start, since the Unix epoch. Bursts at window edges need it,
+    /// because windows are aligned to the wall clock.
+    pub(crate) epoch: Duration,
 }
 
 impl LoadClock {
     pub(crate) fn start() -> Self {
-        Self { start: now() }
+        Self {
+            start: now(),
+            epoch: since_epoch(),
+        }
     }
 
     /// Elapsed microseconds, rounded down.
@@ -24,13 +30,11 @@ impl LoadClock {
     }
 }
 
-/// Wall clock time since the Unix epoch. Bursts at window edges need it, because windows are
-/// aligned to the wall clock.
 #[expect(
     clippy::disallowed_methods,
     reason = "windows are aligned to the wall clock"
 )]
-pub(crate) fn since_epoch() -> Duration {
+fn since_epoch() -> Duration {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default()

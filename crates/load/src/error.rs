@@ -1,4 +1,9 @@
-//! The reasons why a load has no report.
+//! The reasons why a load has no report, and why a request has no decision.
+
+use std::io;
+use std::time::Duration;
+
+use crate::http::HttpResponse;
 
 /// An error that prevents a load from starting, or leaves it without any decision to report.
 #[derive(Debug, thiserror::Error)]
@@ -30,4 +35,15 @@ pub enum LoadError {
         /// The first error.
         reason: String,
     },
+}
+
+/// Why a request got no decision.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    #[error("no response within {0:?}")]
+    Timeout(Duration),
+    #[error(transparent)]
+    Connection(io::Error),
+    #[error("status {} without a decision", .0.status().as_u16())]
+    Response(Box<HttpResponse>),
 }

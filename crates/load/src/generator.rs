@@ -35,13 +35,24 @@ impl CostRange {
 
 /// The parameters of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct RequestParams {
+pub struct RequestParams {
     /// Index of the key in the [`KeyDistribution`].
-    pub(crate) key: u32,
+    pub key: u32,
     /// Index of the source address.
-    pub(crate) address: u32,
+    pub address: u32,
     /// `None` if the request leaves the cost to the limits.
-    pub(crate) cost: Option<u64>,
+    pub cost: Option<u64>,
+}
+
+/// One request of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScheduledRequest {
+    /// When it is due, in microseconds since the load started.
+    pub due_us: u64,
+    /// Index of the replica it is sent to.
+    pub replica: usize,
+    /// What differs from request to request.
+    pub params: RequestParams,
 }
 
 /// Generates request parameters. The same seed generates the same sequence.

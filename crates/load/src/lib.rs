@@ -4,9 +4,11 @@
 //! not slow down the load. The requests come from many virtual clients ([`KeyDistribution`],
 //! [`ValueTemplate`]) and go to the replicas round robin over a bounded number of connections.
 //! Latencies are measured from the time a request was due. Admitted requests are compared with
-//! what the limits allow ([`BoundSource`]). The result is a [`LoadReport`].
+//! what the limits allow ([`BoundSource`]). The result is a [`LoadReport`]. An experiment that judges
+//! a load itself lists the requests of its own ([`ScheduledRequest`]) and gets back what became of
+//! each ([`run_traced`]).
 //!
-//! This crate contains the HTTP/1.1 client and the bookkeeping. What limits allow comes from
+//! This crate contains the clients and the bookkeeping. What limits allow comes from
 //! `tollgate-audit`, and which counter a request is charged to comes from `tollgate-rules`. The
 //! crate does not depend on command line parsing, terminals or the service itself.
 //!
@@ -19,6 +21,7 @@ mod generator;
 mod http;
 mod judge;
 mod keys;
+mod latency;
 mod plan;
 mod record;
 mod replica;
@@ -29,20 +32,21 @@ mod retry;
 mod run;
 mod schedule;
 mod template;
-mod timeline;
 mod timer;
 mod zipf;
 
 pub use error::LoadError;
-pub use generator::{CostRange, SourceAddresses};
+pub use generator::{CostRange, RequestParams, ScheduledRequest, SourceAddresses};
 pub use judge::{Allowance, BoundSource};
 pub use keys::{KeyDistribution, KeyDistributionError};
+pub use latency::{LatencySummary, latency_histogram};
 pub use plan::{LoadPlan, Replica, RequestKind};
-pub use record::LoadProgress;
+pub use record::{LoadProgress, TracedDecision, TracedRequest};
 pub use report::{
-    ErrorCounts, GeneratorReport, LatencySummary, LoadLimitReport, LoadReport, LoadTimeline,
-    LoadWorstInterval, ReplicaReport, RequestCounts, RetryReport,
+    ErrorCounts, GeneratorReport, LoadLimitReport, LoadReport, LoadTimeline, LoadWorstInterval,
+    ReplicaReport, RequestCounts, RetryReport,
 };
-pub use run::run;
+pub use response::DecisionSource;
+pub use run::{run, run_traced};
 pub use schedule::{Arrivals, LoadSchedule};
 pub use template::{TemplateError, ValueTemplate};

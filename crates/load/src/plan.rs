@@ -1,10 +1,12 @@
 //! The plan of a load: everything that is fixed before it starts.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use fastrand::Rng;
 use tollgate_rules::Attribute;
 
-use crate::generator::{CostRange, RequestGenerator, SourceAddresses};
+use crate::generator::{CostRange, RequestGenerator, ScheduledRequest, SourceAddresses};
 use crate::judge::{Allowance, BoundSource};
 use crate::keys::KeyDistribution;
 use crate::schedule::LoadSchedule;
@@ -26,6 +28,17 @@ pub struct Replica {
 impl std::fmt::Display for Replica {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "http://{}{}", self.authority, self.base)
+    }
+}
+
+impl From<SocketAddr> for Replica {
+    fn from(address: SocketAddr) -> Self {
+        Self {
+            host: address.ip().to_string(),
+            port: address.port(),
+            authority: address.to_string(),
+            base: String::new(),
+        }
     }
 }
 
@@ -77,61 +90,74 @@ pub struct LoadPlan {
     pub seed: u64,
 }
 
+/// Times and requests use separate random sequences, so that one does not depend on the other.
+const TIMES_SEED: u64 = 0x7469_6d65;
+
 impl LoadPlan {
+    /// One second of load with default settings: a thousand requests of one client, which are
+    /// judged by their responses.
+    pub fn new(replicas: Vec<Replica>, request: RequestKind) -> Self {
+        Self {
+            replicas,
+            request,
+            schedule: LoadSchedule::constant(1_000.0, Duration::from_secs(1)),
+            keys: KeyDistribution::single(),
+            addresses: SourceAddresses::PerKey,
+            cost: None,
+            connections: 64,
+            timeout: Duration::from_secs(5),
+            bounds: BoundSource::Responses,
+            allowances: Vec::new(),
+            retry_budget: Duration::ZERO,
+            seed: 0,
+        }
+    }
+
     pub(crate) fn generator(&self) -> RequestGenerator<'_> {
-        let random = fastrand::Rng::with_seed(self.seed);
         RequestGenerator {
             keys: &self.keys,
             addresses: self.addresses,
             cost: self.cost.as_ref(),
-            random,
+            random: Rng::with_seed(self.seed),
         }
     }
 
-    /// The maximum number of connections to one replica.
-    pub(crate) fn connections_per_replica(&self) -> usize {
-        self.connections.div_ceil(self.replicas.len().max(1)).max(1)
+    /// The requests of a load that starts at `epoch`, the time since the Unix epoch.
+    pub(crate) fn requests(&self, epoch: Duration) -> impl Iterator<Item = ScheduledRequest> {
+        let times = Rng::with_seed(self.seed ^ TIMES_SEED);
+        let mut generator = self.generator();
+        let numbered = self.schedule.times_us(times, epoch).enumerate();
+        numbered.map(move |(number, due_us)| ScheduledRequest {
+            due_us,
+            replica: number % self.replicas.len().max(1),
+            params: generator.next(),
+        })
     }
 }
 
 #[cfg(test)]
-impl LoadPlan {
-    /// A load of one second on two replicas by a million users.
-    pub(crate) fn for_tests(bounds: BoundSource) -> Self {
-        let (host, authority) = ("h".to_owned(), "h:1".to_owned());
-        let replica = Replica {
-            host,
-            port: 1,
-            authority,
-            base: String::new(),
-        };
-        let attributes = vec![(
-            "user".parse().unwrap(),
-            ValueTemplate::parse("{key}").unwrap(),
-        )];
-        let (duration, ramp) = (Duration::from_secs(1), Duration::ZERO);
-        Self {
-            replicas: vec![replica.clone(), replica],
-            request: RequestKind::Check {
-                attributes,
+mod tests {
+    use super::*;
+
+    impl LoadPlan {
+        /// A load of one second on two replicas by a million users.
+        pub(crate) fn for_tests(bounds: BoundSource) -> Self {
+            let replica = Replica {
+                host: "h".to_owned(),
+                port: 1,
+                authority: "h:1".to_owned(),
+                base: String::new(),
+            };
+            let user = ValueTemplate::parse("{key}").unwrap();
+            let request = RequestKind::Check {
+                attributes: vec![("user".parse().unwrap(), user)],
                 limits: Vec::new(),
-            },
-            schedule: LoadSchedule {
-                rate_per_s: 1.0,
-                duration,
-                ramp,
-                arrivals: crate::Arrivals::Constant,
-                burst_window: None,
-            },
-            keys: KeyDistribution::uniform(std::num::NonZeroU32::new(1_000_000).unwrap()),
-            addresses: SourceAddresses::PerKey,
-            cost: None,
-            connections: 1,
-            timeout: duration,
-            bounds,
-            allowances: Vec::new(),
-            retry_budget: duration,
-            seed: 0,
+            };
+            Self {
+                keys: KeyDistribution::uniform(std::num::NonZeroU32::new(1_000_000).unwrap()),
+                bounds,
+                ..Self::new(vec![replica.clone(), replica], request)
+            }
         }
     }
 }

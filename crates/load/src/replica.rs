@@ -1,22 +1,24 @@
 //! One replica: the queue of requests to it, and the connections that send them.
 
-use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::timeout;
+use tollgate::Micros;
+use tollgate_audit::TimeSpan;
 
 use crate::clock::{LoadClock, micros};
-use crate::http::{HttpConnection, HttpResponse};
-use crate::plan::{LoadPlan, Replica, RequestKind};
-use crate::record::{LoadRecord, RequestFailure, ScheduledRequest, span};
-use crate::request::{CHECK, RequestWriter};
-use crate::response::{ResponseDecision, parse_application_response, parse_check_response};
+use crate::error::RequestError;
+use crate::generator::{RequestParams, ScheduledRequest};
+use crate::http::{HttpConnection, HttpRequest, HttpResponse};
+use crate::plan::{LoadPlan, Replica};
+use crate::record::LoadRecord;
+use crate::request::{self, CHECK};
+use crate::response::ResponseDecision;
 use crate::timer::PreciseTimer;
 
 /// The maximum number of requests that wait for a connection, over all replicas.
@@ -27,7 +29,8 @@ const QUEUED_MAX: usize = 1 << 16;
 pub(crate) struct ReplicaQueue {
     pub(crate) replica: Replica,
     pub(crate) addresses: Vec<SocketAddr>,
-    requests: RefCell<VecDeque<ScheduledRequest>>,
+    /// The requests, and when each started to wait.
+    requests: RefCell<VecDeque<(ScheduledRequest, u64)>>,
     requests_max: usize,
     changed: Notify,
     is_closed: Cell<bool>,
@@ -40,19 +43,6 @@ pub(crate) struct LoadContext {
     pub(crate) clock: LoadClock,
     pub(crate) timer: PreciseTimer,
     pub(crate) record: RefCell<LoadRecord>,
-}
-
-impl LoadContext {
-    /// Starts the clock of a load.
-    pub(crate) fn start(plan: Rc<LoadPlan>) -> Self {
-        let record = RefCell::new(LoadRecord::new(&plan));
-        Self {
-            plan,
-            timer: PreciseTimer::new(),
-            clock: LoadClock::start(),
-            record,
-        }
-    }
 }
 
 impl ReplicaQueue {
@@ -68,176 +58,128 @@ impl ReplicaQueue {
         }
     }
 
-    /// A writer of requests to this replica.
-    pub(crate) const fn writer<'q>(&'q self, plan: &'q LoadPlan) -> RequestWriter<'q> {
-        RequestWriter {
-            plan,
-            replica: &self.replica,
-        }
-    }
-
     /// Adds a request. Returns false if the queue is full.
-    pub(crate) fn push(&self, request: ScheduledRequest) -> bool {
+    pub(crate) fn push(&self, request: ScheduledRequest, now_us: u64) -> bool {
         let mut requests = self.requests.borrow_mut();
-        if requests.len() >= self.requests_max {
-            return false;
+        let has_room = requests.len() < self.requests_max;
+        if has_room {
+            requests.push_back((request, now_us));
+            self.changed.notify_one();
         }
-
-        requests.push_back(request);
-        self.changed.notify_one();
-        true
+        has_room
     }
 
-    /// Ends the queue: workers stop once it is empty. With `discard`, queued requests are dropped
-    /// and counted as unsent.
-    pub(crate) fn close(&self, discard: bool, context: &LoadContext) {
+    /// Ends the queue: workers stop once it is empty.
+    pub(crate) fn close(&self) {
         self.is_closed.set(true);
         self.changed.notify_waiters();
-        if discard {
-            let count = self.requests.borrow_mut().drain(..).count();
-            context.record.borrow_mut().record_abandoned(count);
-        }
+    }
+
+    /// Takes the next request, if there is one.
+    pub(crate) fn pop(&self) -> Option<(ScheduledRequest, u64)> {
+        self.requests.borrow_mut().pop_front()
     }
 
     /// Waits for the next request. `None` when the queue is closed and empty.
-    async fn next(&self) -> Option<ScheduledRequest> {
+    async fn next(&self) -> Option<(ScheduledRequest, u64)> {
         loop {
-            if let Some(request) = self.requests.borrow_mut().pop_front() {
-                return Some(request);
-            }
-            if self.is_closed.get() {
-                return None;
+            let request = self.pop();
+            if request.is_some() || self.is_closed.get() {
+                return request;
             }
             self.changed.notified().await;
         }
     }
 }
 
-/// One connection to a replica, which sends queued requests until the queue ends.
+/// One client of a replica, which has at most one connection.
 #[derive(Debug)]
-pub(crate) struct ConnectionWorker {
-    pub(crate) context: Rc<LoadContext>,
+pub(crate) struct ReplicaClient {
     pub(crate) queue: Rc<ReplicaQueue>,
     pub(crate) connection: Option<HttpConnection>,
 }
 
-impl ConnectionWorker {
-    pub(crate) async fn run(mut self) {
-        let timeout_us = micros(self.context.plan.timeout);
-        let mut buffer = Vec::new();
+impl ReplicaClient {
+    /// Sends a request and waits for the response, on a new connection if the old one was closed.
+    /// Also returns the time during which the request was in flight.
+    pub(crate) async fn send(
+        &mut self,
+        plan: &LoadPlan,
+        clock: &LoadClock,
+        request: io::Result<HttpRequest>,
+    ) -> Result<(TimeSpan, HttpResponse), RequestError> {
+        // Without a response the connection is not used again.
+        let mut connection = self.connection.take();
+        let exchange = async {
+            let request = request?;
+            let is_usable = match &mut connection {
+                Some(open) => open.is_usable().await,
+                None => false,
+            };
+            let mut open = match connection.filter(|_| is_usable) {
+                Some(open) => open,
+                None => HttpConnection::open(&self.queue.addresses).await?,
+            };
 
-        while let Some(request) = self.queue.next().await {
-            let now_us = self.context.clock.now_us();
-            if now_us.saturating_sub(request.due_us) > timeout_us {
-                self.context.record.borrow_mut().record_unsent(now_us);
-                continue;
-            }
+            let from = Micros::new(clock.now_us());
+            let response = open.send(request).await?;
+            let to = Micros::new(clock.now_us_ceil());
+            io::Result::Ok((open, TimeSpan { from, to }, response))
+        };
 
-            let waited_us = now_us.saturating_sub(request.queued_us);
-            self.context.record.borrow_mut().record_sent(waited_us);
-            self.send(request, &mut buffer).await;
-        }
+        let result = timeout(plan.timeout, exchange).await;
+        let (open, span, response) = result
+            .map_err(|_| RequestError::Timeout(plan.timeout))?
+            .map_err(RequestError::Connection)?;
+        self.connection = Some(open);
+        Ok((span, response))
     }
 
-    async fn send(&mut self, request: ScheduledRequest, buffer: &mut Vec<u8>) {
+    /// Sends queued requests until the queue ends.
+    pub(crate) async fn run(mut self, context: Rc<LoadContext>) {
         let LoadContext {
             plan,
             clock,
             record,
             ..
-        } = &*self.context;
-        self.queue.writer(plan).write(request.params, CHECK, buffer);
+        } = &*context;
 
-        let response = timeout(
-            plan.timeout,
-            exchange(&mut self.connection, &self.queue.addresses, buffer, clock),
-        )
-        .await;
-        let (failure, reason) = match response {
-            Ok(Ok((sent_us, response))) => {
-                let received_us = clock.now_us_ceil();
-                let Some(decision) = parse_response(plan, &response) else {
-                    let reason = || format!("status {} without a decision", response.head.status);
-                    record.borrow_mut().record_failure(
-                        request,
-                        received_us,
-                        RequestFailure::Response,
-                        reason,
-                    );
-                    return;
-                };
-
-                record
-                    .borrow_mut()
-                    .record_decision(request, span(sent_us, received_us), &decision);
-                if let Some(permit_token) = decision.permit.map(Cow::into_owned) {
-                    self.release(&permit_token, buffer).await;
-                }
-                return;
+        while let Some((request, queued_us)) = self.queue.next().await {
+            let now_us = clock.now_us();
+            if now_us.saturating_sub(request.due_us) > micros(plan.timeout) {
+                record.borrow_mut().record_unsent(request, now_us);
+                continue;
             }
-            Ok(Err(error)) => (RequestFailure::Connection, error.to_string()),
-            Err(_) => (
-                RequestFailure::Timeout,
-                format!("no response within {:?}", plan.timeout),
-            ),
-        };
 
-        self.connection = None;
-        record
-            .borrow_mut()
-            .record_failure(request, clock.now_us(), failure, || reason);
-    }
+            let waited_us = now_us.saturating_sub(queued_us);
+            record.borrow_mut().record_sent(waited_us);
+            let result = self.decide(plan, clock, CHECK, request.params).await;
+            record
+                .borrow_mut()
+                .record_result(request, clock.now_us(), &result);
 
-    /// Releases a permit right after it was acquired: virtual clients do no work.
-    async fn release(&mut self, permit_token: &str, buffer: &mut Vec<u8>) {
-        let LoadContext { plan, clock, .. } = &*self.context;
-        self.queue.writer(plan).write_release(permit_token, buffer);
-        let response = exchange(&mut self.connection, &self.queue.addresses, buffer, clock);
-        if !matches!(timeout(plan.timeout, response).await, Ok(Ok(_))) {
-            self.connection = None;
+            // Virtual clients do no work, so they release a permit right away.
+            if let Ok((_, decision)) = result
+                && let Some(permit) = decision.permit
+            {
+                let release = request::encode_release(&self.queue.replica, &permit);
+                let _best_effort = self.send(plan, clock, release).await;
+            }
         }
     }
-}
 
-/// Sends a request and waits for the response, on a new connection if the old one was closed. Also
-/// returns the time just before the request was sent.
-pub(crate) async fn exchange<'c>(
-    connection: &'c mut Option<HttpConnection>,
-    addresses: &[SocketAddr],
-    request: &[u8],
-    clock: &LoadClock,
-) -> io::Result<(u64, HttpResponse<'c>)> {
-    if connection.as_ref().is_some_and(HttpConnection::is_closed) {
-        *connection = None;
-    }
-    let open = match connection {
-        Some(open) => open,
-        None => connection.insert(HttpConnection::open(addresses).await?),
-    };
-
-    let sent_us = clock.now_us();
-    Ok((sent_us, open.send(request).await?))
-}
-
-/// The decision in a response, or `None` if it has none.
-pub(crate) fn parse_response<'a>(
-    plan: &LoadPlan,
-    response: &HttpResponse<'a>,
-) -> Option<ResponseDecision<'a>> {
-    match plan.request {
-        RequestKind::Check { .. } => parse_check_response(response),
-        RequestKind::Get { .. } => parse_application_response(response),
-    }
-}
-
-/// Resolves the addresses of a host.
-pub(crate) async fn resolve(host: &str, port: u16, limit: Duration) -> io::Result<Vec<SocketAddr>> {
-    let addresses: Vec<SocketAddr> = timeout(limit, tokio::net::lookup_host((host, port)))
-        .await??
-        .collect();
-    if addresses.is_empty() {
-        Err(io::Error::other("the host name has no address"))
-    } else {
-        Ok(addresses)
+    /// Sends a request of the plan to this path, and returns the decision about it.
+    pub(crate) async fn decide(
+        &mut self,
+        plan: &LoadPlan,
+        clock: &LoadClock,
+        path: &str,
+        params: RequestParams,
+    ) -> Result<(TimeSpan, ResponseDecision), RequestError> {
+        let encoded = request::encode(plan, &self.queue.replica, path, params);
+        let (span, response) = self.send(plan, clock, encoded).await?;
+        let decision = ResponseDecision::parse(&plan.request, &response)
+            .ok_or_else(|| RequestError::Response(Box::new(response)))?;
+        Ok((span, decision))
     }
 }

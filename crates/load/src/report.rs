@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
+use crate::latency::LatencySummary;
+
 /// The results of a load.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct LoadReport {
     /// How long requests were sent, in seconds.
     pub duration_s: f64,
@@ -62,23 +64,6 @@ pub struct RequestCounts {
     pub errors: u64,
 }
 
-/// Latency percentiles in microseconds.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct LatencySummary {
-    /// Median.
-    pub p50: u64,
-    /// 90th percentile.
-    pub p90: u64,
-    /// 99th percentile.
-    pub p99: u64,
-    /// 99.9th percentile.
-    pub p999: u64,
-    /// Maximum.
-    pub max: u64,
-    /// Mean.
-    pub mean: f64,
-}
-
 /// Requests without a decision, by cause.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ErrorCounts {
@@ -108,7 +93,7 @@ pub struct GeneratorReport {
 }
 
 /// The results of one replica.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct ReplicaReport {
     /// URL of the replica.
     pub url: String,

@@ -1,9 +1,17 @@
-//! Encodes requests as HTTP/1.1 bytes.
+//! Encodes requests.
 
-use std::io::Write as _;
+use std::collections::BTreeMap;
+use std::io;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::Request;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde::Serialize;
 
 use crate::generator::RequestParams;
-use crate::keys::KeyDistribution;
+use crate::http::HttpRequest;
 use crate::plan::{LoadPlan, Replica, RequestKind};
 
 /// Path of a check.
@@ -12,141 +20,149 @@ pub(crate) const CHECK: &str = "/v1/check";
 pub(crate) const PEEK: &str = "/v1/peek";
 const RELEASE: &str = "/v1/release";
 
-/// Writes requests to one replica.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RequestWriter<'p> {
-    pub(crate) plan: &'p LoadPlan,
-    pub(crate) replica: &'p Replica,
+/// What a key may have but a request target must not. Non-ASCII characters are always escaped.
+const TARGET_ESCAPES: &AsciiSet = &CONTROLS.add(b' ').add(b'<').add(b'>').add(b'`');
+
+/// The body of a check, without members that have their default.
+#[derive(Serialize)]
+struct CheckRequest<'p> {
+    attributes: BTreeMap<&'p str, String>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    limits: &'p [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<u64>,
 }
 
-impl RequestWriter<'_> {
-    /// Replaces the buffer's contents by a request. `path` is ignored for applications other than
-    /// the service.
-    pub(crate) fn write(self, params: RequestParams, path: &str, to: &mut Vec<u8>) {
-        to.clear();
-        match &self.plan.request {
-            RequestKind::Check { .. } => self.write_post(path, &self.check_body(params), to),
-            RequestKind::Get { .. } => self.write_get(params, to),
+/// A request to a replica. `path` is ignored for applications other than the service.
+pub(crate) fn encode(
+    plan: &LoadPlan,
+    replica: &Replica,
+    path: &str,
+    params: RequestParams,
+) -> io::Result<HttpRequest> {
+    match &plan.request {
+        RequestKind::Check { attributes, limits } => {
+            let values = attributes
+                .iter()
+                .map(|(attribute, value)| (attribute.name(), value.fill(params, &plan.keys)));
+            let body = CheckRequest {
+                attributes: values.collect(),
+                limits,
+                cost: params.cost,
+            };
+            post(replica, path, &body)
         }
-    }
-
-    /// Replaces the buffer's contents by the release of a permit.
-    pub(crate) fn write_release(self, permit_token: &str, to: &mut Vec<u8>) {
-        to.clear();
-        let mut body = b"{\"permit\":".to_vec();
-        write_json_string(permit_token, &mut body);
-        body.push(b'}');
-        self.write_post(RELEASE, &body, to);
-    }
-
-    fn check_body(self, params: RequestParams) -> Vec<u8> {
-        let mut body = Vec::with_capacity(192);
-        let RequestKind::Check { attributes, limits } = &self.plan.request else {
-            return body;
-        };
-
-        let mut value = String::new();
-        body.extend_from_slice(b"{\"attributes\":{");
-        for (index, (attribute, template)) in attributes.iter().enumerate() {
-            if index > 0 {
-                body.push(b',');
+        RequestKind::Get { path, headers } => {
+            let path = path.fill(params, &plan.keys);
+            let path = utf8_percent_encode(&path, TARGET_ESCAPES);
+            let mut request = Request::get(format!("{}{path}", replica.base))
+                .header(HOST, &replica.authority)
+                .header(ACCEPT, "*/*");
+            for (name, value) in headers {
+                let value = value.fill(params, &plan.keys);
+                let value = HeaderValue::from_bytes(value.as_bytes()).map_err(io::Error::other)?;
+                request = request.header(name, value);
             }
-            write_json_string(attribute.name(), &mut body);
-            body.push(b':');
-            value.clear();
-            template.write(params, &self.plan.keys, &mut value);
-            write_json_string(&value, &mut body);
+            request.body(Full::default()).map_err(io::Error::other)
         }
-        body.push(b'}');
-
-        for (index, name) in limits.iter().enumerate() {
-            body.extend_from_slice(if index == 0 { b",\"limits\":[" } else { b"," });
-            write_json_string(name, &mut body);
-        }
-        if !limits.is_empty() {
-            body.push(b']');
-        }
-
-        if let Some(cost) = params.cost {
-            let _infallible = write!(body, ",\"cost\":{cost}");
-        }
-        body.push(b'}');
-        body
-    }
-
-    fn write_post(self, path: &str, body: &[u8], to: &mut Vec<u8>) {
-        let Replica {
-            authority, base, ..
-        } = self.replica;
-
-        let _infallible = write!(
-            to,
-            "POST {base}{path} HTTP/1.1\r\nHost: {authority}\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        );
-        to.extend_from_slice(body);
-    }
-
-    fn write_get(self, params: RequestParams, to: &mut Vec<u8>) {
-        let RequestKind::Get { path, headers } = &self.plan.request else {
-            return;
-        };
-        let LoadPlan { keys, .. } = self.plan;
-        let Replica {
-            authority, base, ..
-        } = self.replica;
-
-        let path = escape_target(&path.fill(params, keys));
-        let _infallible = write!(
-            to,
-            "GET {base}{path} HTTP/1.1\r\nHost: {authority}\r\nAccept: */*\r\n"
-        );
-        for (name, value) in headers {
-            let _infallible = write!(to, "{name}: {}\r\n", value.fill(params, keys));
-        }
-        to.extend_from_slice(b"\r\n");
     }
 }
 
-/// Percent-encodes spaces, control characters and non-ASCII bytes, which a key may have but a
-/// request target must not.
-fn escape_target(path: &str) -> String {
-    let escape = |byte: u8| {
-        if byte.is_ascii_graphic() {
-            char::from(byte).to_string()
-        } else {
-            format!("%{byte:02X}")
-        }
-    };
-    path.bytes().map(escape).collect()
+/// The release of a permit.
+pub(crate) fn encode_release(replica: &Replica, permit_token: &str) -> io::Result<HttpRequest> {
+    post(
+        replica,
+        RELEASE,
+        &BTreeMap::from([("permit", permit_token)]),
+    )
 }
 
-/// Appends a text as a JSON string. Neither the text nor the buffer can cause an error.
-fn write_json_string(text: &str, to: &mut Vec<u8>) {
-    drop(serde_json::to_writer(to, text));
+fn post(replica: &Replica, path: &str, body: &impl Serialize) -> io::Result<HttpRequest> {
+    let body = Bytes::from(serde_json::to_vec(body)?);
+    Request::post(format!("{}{path}", replica.base))
+        .header(HOST, &replica.authority)
+        .header(CONTENT_TYPE, "application/json")
+        .body(body.into())
+        .map_err(io::Error::other)
 }
 
 /// The name of a request's key in reports, such as `user=key-7`.
-pub(crate) fn label(
-    request: &RequestKind,
-    params: RequestParams,
-    keys: &KeyDistribution,
-) -> String {
+pub(crate) fn label(plan: &LoadPlan, params: RequestParams) -> String {
     let pair = |name: &str, value: String| format!("{name}={value}");
-    let parts: Vec<String> = match request {
+    let parts: Vec<String> = match &plan.request {
         RequestKind::Check { attributes, .. } => attributes
             .iter()
-            .map(|(attribute, value)| pair(attribute.name(), value.label(params, keys)))
+            .map(|(attribute, value)| pair(attribute.name(), value.label(params, &plan.keys)))
             .collect(),
         RequestKind::Get { path, headers } => {
-            let path = std::iter::once(path.label(params, keys));
+            let path = std::iter::once(path.label(params, &plan.keys));
             let headers = headers
                 .iter()
-                .map(|(name, value)| pair(name, value.label(params, keys)));
+                .map(|(name, value)| pair(name, value.label(params, &plan.keys)));
             path.chain(headers).collect()
         }
     };
 
     parts.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+    use crate::judge::BoundSource;
+    use crate::template::ValueTemplate;
+
+    const PARAMS: RequestParams = RequestParams {
+        key: 7,
+        address: 0,
+        cost: Some(3),
+    };
+
+    #[tokio::test]
+    async fn a_check_has_its_attributes_limits_and_cost() {
+        let mut plan = LoadPlan::for_tests(BoundSource::Responses);
+        let replica = plan.replicas.remove(0);
+        let body = async |plan: &LoadPlan, params| {
+            let request = encode(plan, &replica, CHECK, params).unwrap();
+            assert_eq!(
+                (request.method().as_str(), request.uri().path()),
+                ("POST", CHECK)
+            );
+            assert_eq!(request.headers()[HOST], "h:1");
+            let body = request.into_body().collect().await.unwrap().to_bytes();
+            String::from_utf8(body.to_vec()).unwrap()
+        };
+        let free = RequestParams {
+            cost: None,
+            ..PARAMS
+        };
+        assert_eq!(
+            body(&plan, free).await,
+            r#"{"attributes":{"user":"key-7"}}"#
+        );
+        if let RequestKind::Check { limits, .. } = &mut plan.request {
+            limits.push("a\"b".to_owned());
+        }
+        assert_eq!(
+            body(&plan, PARAMS).await,
+            r#"{"attributes":{"user":"key-7"},"limits":["a\"b"],"cost":3}"#
+        );
+    }
+
+    #[test]
+    fn a_path_is_escaped_and_headers_are_filled() {
+        let template = |text: &str| ValueTemplate::parse(text).unwrap();
+        let plan = LoadPlan {
+            request: RequestKind::Get {
+                path: template("/a b/é?q=<{key}>"),
+                headers: vec![("x-key".to_owned(), template("{key}é"))],
+            },
+            ..LoadPlan::for_tests(BoundSource::Responses)
+        };
+        let request = encode(&plan, &plan.replicas[0], CHECK, PARAMS).unwrap();
+        assert_eq!(request.uri(), "/a%20b/%C3%A9?q=%3Ckey-7%3E");
+        assert_eq!(request.headers()["x-key"].as_bytes(), "key-7é".as_bytes());
+    }
 }

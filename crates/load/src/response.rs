@@ -1,151 +1,133 @@
 //! Parses responses: allowed or denied, by which limits, and when to retry.
 
-use std::borrow::Cow;
-
-use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 
 use crate::http::HttpResponse;
+use crate::plan::RequestKind;
 
-/// The decision in a response of the service or of another application.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct ResponseDecision<'a> {
+/// The decision in a response of the service or of another application. Deserialized from the body
+/// of a response to `POST /v1/check`.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct ResponseDecision {
+    #[serde(rename = "allowed")]
     pub(crate) is_allowed: bool,
+    #[serde(rename = "degraded", default)]
     pub(crate) is_degraded: bool,
+    #[serde(default)]
+    pub(crate) source: DecisionSource,
     /// When the request would be allowed. `None` if not known, or never.
+    #[serde(skip)]
     pub(crate) retry_after_ms: Option<u64>,
     /// The enforced limits, as far as the response names them.
-    pub(crate) limits: Vec<LimitStatus<'a>>,
+    #[serde(default)]
+    pub(crate) limits: Vec<LimitStatus>,
     /// The permit to release, for concurrency limits.
-    pub(crate) permit: Option<Cow<'a, str>>,
+    pub(crate) permit: Option<String>,
+}
+
+/// What made a decision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecisionSource {
+    /// The store.
+    Store,
+    /// Units that the replica leased in advance, or reports to the store later.
+    Lease,
+    /// A denial that the replica remembers.
+    DenyCache,
+    /// A counter of the replica itself.
+    Local,
+    /// The failure policy, because the store was unavailable.
+    Fallback,
+    /// The response does not name it.
+    #[default]
+    #[serde(other)]
+    Unknown,
 }
 
 /// The status of one limit in a response.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LimitStatus<'a> {
-    pub(crate) name: Cow<'a, str>,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct LimitStatus {
+    pub(crate) name: String,
     pub(crate) limit: u64,
     /// Rounded up to whole seconds.
+    #[serde(skip)]
     pub(crate) window_s: Option<u64>,
     /// Time until the budget is full again, rounded up.
     pub(crate) reset_after_ms: Option<u64>,
+    pub(crate) retry_after_ms: Option<u64>,
+    #[serde(default)]
+    pub(crate) never: bool,
+    #[serde(default)]
+    pub(crate) shadow: bool,
     /// The failure policy decided in place of the store.
+    #[serde(rename = "fallback", default, deserialize_with = "is_present")]
     pub(crate) is_fallback: bool,
 }
 
-impl LimitStatus<'_> {
-    /// Represents the limits of a response that names none, so that an [`Allowance`] applies to it.
-    ///
-    /// [`Allowance`]: crate::Allowance
-    pub(crate) const fn unnamed(is_fallback: bool) -> Self {
-        Self {
-            name: Cow::Borrowed("limit"),
-            limit: 0,
-            window_s: None,
-            reset_after_ms: None,
-            is_fallback,
+fn is_present<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
+    Option::<IgnoredAny>::deserialize(value).map(|value| value.is_some())
+}
+
+impl ResponseDecision {
+    /// The decision in the response to a request of this kind. `None` if it has none.
+    pub(crate) fn parse(kind: &RequestKind, response: &HttpResponse) -> Option<Self> {
+        match kind {
+            RequestKind::Check { .. } => Self::from_check(response),
+            RequestKind::Get { .. } => Self::from_application(response),
         }
     }
-}
 
-/// The body of a response to `POST /v1/check`, as far as it matters here.
-#[derive(Debug, Deserialize)]
-struct CheckResponse<'a> {
-    allowed: bool,
-    #[serde(default)]
-    degraded: bool,
-    #[serde(borrow, default)]
-    limits: Vec<CheckResponseLimit<'a>>,
-    #[serde(borrow, default)]
-    permit: Option<Cow<'a, str>>,
-}
+    fn from_check(response: &HttpResponse) -> Option<Self> {
+        let mut decision: Self = serde_json::from_slice(response.body()).ok()?;
+        decision.limits.retain(|limit| !limit.shadow);
 
-#[derive(Debug, Deserialize)]
-struct CheckResponseLimit<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    limit: u64,
-    #[serde(default)]
-    reset_after_ms: Option<u64>,
-    #[serde(default)]
-    retry_after_ms: Option<u64>,
-    #[serde(default)]
-    never: bool,
-    #[serde(default)]
-    shadow: bool,
-    #[serde(borrow, default)]
-    fallback: Option<Cow<'a, str>>,
-}
+        let never = decision.limits.iter().any(|limit| limit.never);
+        let retry_times = decision.limits.iter().map(|limit| limit.retry_after_ms);
+        decision.retry_after_ms = retry_times.max().flatten().filter(|_| !never);
 
-/// Parses a response of the service. `None` if it is not a decision.
-pub(crate) fn parse_check_response<'a>(
-    response: &HttpResponse<'a>,
-) -> Option<ResponseDecision<'a>> {
-    let body: CheckResponse<'a> = serde_json::from_slice(response.body).ok()?;
-    let policies = response
-        .head
-        .policy
-        .as_deref()
-        .map(parse_policies)
-        .unwrap_or_default();
-
-    let enforced = || body.limits.iter().filter(|limit| !limit.shadow);
-    let never = enforced().any(|limit| limit.never);
-    let retry_after_ms = enforced()
-        .filter_map(|limit| limit.retry_after_ms)
-        .max()
-        .filter(|_| !never);
-    let limits = enforced().map(|limit| LimitStatus {
-        name: limit.name.clone(),
-        limit: limit.limit,
-        window_s: policies
-            .iter()
-            .find(|policy| policy.name == limit.name)
-            .and_then(|policy| policy.window_s),
-        reset_after_ms: limit.reset_after_ms,
-        is_fallback: limit.fallback.is_some(),
-    });
-    let limits = limits.collect();
-
-    Some(ResponseDecision {
-        is_allowed: body.allowed,
-        is_degraded: body.degraded,
-        retry_after_ms,
-        limits,
-        permit: body.permit,
-    })
-}
-
-/// Parses the status and headers of any application: 2xx and 3xx mean allowed, 429 means denied.
-/// `None` for other statuses.
-pub(crate) fn parse_application_response(
-    response: &HttpResponse<'_>,
-) -> Option<ResponseDecision<'static>> {
-    let head = &response.head;
-    let is_allowed = matches!(head.status, 200..=399);
-    if !is_allowed && head.status != 429 {
-        return None;
+        // Only the header has the windows.
+        let policies = policies(response);
+        for limit in &mut decision.limits {
+            let policy = policies.iter().find(|policy| policy.name == limit.name);
+            limit.window_s = policy.and_then(|policy| policy.window_s);
+        }
+        Some(decision)
     }
 
-    Some(ResponseDecision {
-        is_allowed,
-        is_degraded: head.is_fallback,
-        retry_after_ms: head
-            .retry_after_s
-            .filter(|_| !is_allowed)
-            .map(|secs| secs.saturating_mul(1_000)),
-        limits: head
-            .policy
-            .as_deref()
-            .map(parse_policies)
-            .unwrap_or_default(),
-        permit: None,
-    })
+    /// Any application: 2xx and 3xx mean allowed, 429 means denied.
+    fn from_application(response: &HttpResponse) -> Option<Self> {
+        let status = response.status();
+        let is_allowed = status.is_success() || status.is_redirection();
+        if !is_allowed && status != 429 {
+            return None;
+        }
+
+        let retry_after_s: Option<u64> = field(response, "retry-after").parse().ok();
+        Some(Self {
+            is_allowed,
+            is_degraded: field(response, "x-ratelimit-fallback").eq_ignore_ascii_case("true"),
+            retry_after_ms: retry_after_s
+                .filter(|_| !is_allowed)
+                .map(|secs| secs.saturating_mul(1_000)),
+            limits: policies(response),
+            ..Self::default()
+        })
+    }
+}
+
+/// The value of a header field; empty if it is absent or not text.
+fn field<'r>(response: &'r HttpResponse, name: &str) -> &'r str {
+    let value = response.headers().get(name);
+    value
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
 }
 
 /// Parses a `RateLimit-Policy` header such as `"burst";q=100;w=60, "daily";q=1000;w=86400`.
 /// Members without a name or a quota are skipped.
-fn parse_policies(field: &[u8]) -> Vec<LimitStatus<'static>> {
-    let text = std::str::from_utf8(field).unwrap_or_default();
+fn policies(response: &HttpResponse) -> Vec<LimitStatus> {
     let parse_member = |member: &str| {
         let (name, parameters) = member.trim().strip_prefix('"')?.split_once('"')?;
         let parameter = |wanted: &str| {
@@ -156,29 +138,26 @@ fn parse_policies(field: &[u8]) -> Vec<LimitStatus<'static>> {
         };
 
         Some(LimitStatus {
-            name: Cow::Owned(name.to_owned()),
+            name: name.to_owned(),
             limit: parameter("q")?,
             window_s: parameter("w"),
-            reset_after_ms: None,
-            is_fallback: false,
+            ..LimitStatus::default()
         })
     };
-    text.split(',').filter_map(parse_member).collect()
+    let members = field(response, "ratelimit-policy").split(',');
+    members.filter_map(parse_member).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::HttpResponseHead;
 
-    fn answer<'a>(status: u16, policy: &str, body: &'a str) -> HttpResponse<'a> {
-        let policy = Some(policy.as_bytes().to_vec()).filter(|policy| !policy.is_empty());
-        let mut head = HttpResponseHead::default();
-        (head.status, head.policy) = (status, policy);
-        HttpResponse {
-            head,
-            body: body.as_bytes(),
-        }
+    fn answer(status: u16, policy: &str, body: &str) -> HttpResponse {
+        hyper::Response::builder()
+            .status(status)
+            .header("ratelimit-policy", policy)
+            .body(body.to_owned().into())
+            .unwrap()
     }
 
     #[test]
@@ -188,7 +167,7 @@ mod tests {
             {"name":"b","limit":9,"remaining":1,"reset_after_ms":9,"retry_after_ms":null,"fallback":"allow"},
             {"name":"c","limit":1,"remaining":0,"reset_after_ms":9,"retry_after_ms":90,"shadow":true}]}"#;
         let answer = answer(429, r#""a";q=5;w=60, "b";q=9"#, body);
-        let decision = parse_check_response(&answer).unwrap();
+        let decision = ResponseDecision::from_check(&answer).unwrap();
         assert_eq!(
             (
                 decision.is_allowed,
@@ -202,13 +181,14 @@ mod tests {
             (Some(60), None)
         );
         assert!(decision.limits[1].is_fallback && !decision.limits[0].is_fallback);
+        assert_eq!(decision.source, DecisionSource::Store);
     }
 
     #[test]
     fn a_request_that_never_passes_has_no_retry_time() {
         let body = r#"{"allowed":false,"limits":[{"name":"a","limit":5,"never":true},{"name":"b","limit":5,"retry_after_ms":3}]}"#;
         assert_eq!(
-            parse_check_response(&answer(429, "", body))
+            ResponseDecision::from_check(&answer(429, "", body))
                 .unwrap()
                 .retry_after_ms,
             None
@@ -226,21 +206,29 @@ mod tests {
             r#"{"allowed":true,"limits":[{}]}"#,
             "<html>",
         ] {
-            assert_eq!(parse_check_response(&answer(200, "", body)), None, "{body}");
+            assert_eq!(
+                ResponseDecision::from_check(&answer(200, "", body)),
+                None,
+                "{body}"
+            );
         }
     }
 
     #[test]
     fn applications_decide_by_their_status() {
         assert!(
-            parse_application_response(&answer(302, "", ""))
+            ResponseDecision::from_application(&answer(302, "", ""))
                 .unwrap()
                 .is_allowed
         );
-        assert_eq!(parse_application_response(&answer(503, "", "")), None);
+        assert_eq!(
+            ResponseDecision::from_application(&answer(503, "", "")),
+            None
+        );
         let mut denied = answer(429, r#""x";w=2;q=7, nonsense, "y";w=1, z;q=1"#, "");
-        denied.head.retry_after_s = Some(3);
-        let decision = parse_application_response(&denied).unwrap();
+        let retry_after = hyper::header::HeaderValue::from_static("3");
+        denied.headers_mut().insert("retry-after", retry_after);
+        let decision = ResponseDecision::from_application(&denied).unwrap();
         assert_eq!(
             (
                 decision.is_allowed,
@@ -250,7 +238,10 @@ mod tests {
             (false, Some(3_000), 1)
         );
         assert_eq!(
-            (&*decision.limits[0].name, decision.limits[0].window_s),
+            (
+                decision.limits[0].name.as_str(),
+                decision.limits[0].window_s
+            ),
             ("x", Some(2))
         );
     }

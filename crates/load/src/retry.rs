@@ -7,30 +7,21 @@
 
 use std::rc::Rc;
 
-use tokio::time::timeout;
+use tollgate_audit::TimeSpan;
 
 use crate::clock::micros;
-use crate::http::HttpConnection;
+use crate::generator::ScheduledRequest;
 use crate::plan::RequestKind;
-use crate::record::{ScheduledRequest, span};
-use crate::replica::{LoadContext, ReplicaQueue, exchange, parse_response};
+use crate::replica::{LoadContext, ReplicaClient, ReplicaQueue};
 use crate::report::RetryReport;
 use crate::request::{CHECK, PEEK};
+use crate::response::ResponseDecision;
 
 /// How many requests to send for a key until one is denied.
 const ATTEMPTS_MAX: usize = 20;
 
 /// The maximum number of retry times to test.
 const TRIED_MAX: u64 = 32;
-
-/// The result of one request.
-#[derive(Clone, Copy, Debug)]
-struct ProbeResult {
-    is_allowed: bool,
-    retry_after_ms: Option<u64>,
-    sent_us: u64,
-    received_us: u64,
-}
 
 /// Tests the retry times of some of the denied requests, in turn, until the time budget is used up
 /// or no more denials can be provoked.
@@ -59,9 +50,10 @@ pub(crate) async fn probe_retry_times(
             };
             let mut probe = RetryProbe {
                 context,
-                queue,
-                connection: None,
-                buffer: Vec::new(),
+                client: ReplicaClient {
+                    queue: Rc::clone(queue),
+                    connection: None,
+                },
                 request: *request,
             };
             // A probe without a response proves nothing and is not counted.
@@ -78,9 +70,7 @@ pub(crate) async fn probe_retry_times(
 /// Tests the retry time of one request.
 struct RetryProbe<'s> {
     context: &'s LoadContext,
-    queue: &'s ReplicaQueue,
-    connection: Option<HttpConnection>,
-    buffer: Vec<u8>,
+    client: ReplicaClient,
     request: ScheduledRequest,
 }
 
@@ -88,9 +78,9 @@ impl RetryProbe<'_> {
     /// Provokes a denial, waits for its retry time, and counts whether that was right. `None` if a
     /// response is missing or there was no denial with a retry time.
     async fn run(&mut self, end_us: u64, report: &mut RetryReport) -> Option<()> {
-        let denial = self.provoke_denial().await?;
+        let (sent, denial) = self.provoke_denial().await?;
         let wait_us = denial.retry_after_ms?.saturating_mul(1_000);
-        let retry_us = denial.received_us.saturating_add(wait_us);
+        let retry_us = sent.to.get().saturating_add(wait_us);
         if retry_us > end_us {
             report.skipped += 1;
             return Some(());
@@ -100,17 +90,18 @@ impl RetryProbe<'_> {
         // service have no peek, so this is skipped for them.
         let mut is_too_long = false;
         if matches!(self.context.plan.request, RequestKind::Check { .. }) {
-            self.wait_until(denial.sent_us.saturating_add(wait_us / 10 * 9))
+            let sent_us = sent.from.get();
+            self.wait_until(sent_us.saturating_add(wait_us / 10 * 9))
                 .await;
-            let peek = self.send(PEEK).await?;
+            let (peeked, peek) = self.send(PEEK).await?;
             // The denial was decided after it was sent, and its time was rounded up to a
             // millisecond. Only if the peek passes before that, the time was certainly too long.
-            let certain_us = denial.sent_us.saturating_add(wait_us).saturating_sub(1_000);
-            is_too_long = peek.is_allowed && peek.received_us < certain_us;
+            let certain_us = sent_us.saturating_add(wait_us).saturating_sub(1_000);
+            is_too_long = peek.is_allowed && peeked.to.get() < certain_us;
         }
 
         self.wait_until(retry_us).await;
-        let retried = self.send(CHECK).await?;
+        let (_, retried) = self.send(CHECK).await?;
         report.tried += 1;
         report.on_time += u64::from(retried.is_allowed);
         report.early += u64::from(!retried.is_allowed);
@@ -123,17 +114,17 @@ impl RetryProbe<'_> {
     }
 
     /// Sends requests until one is denied. `None` if none is.
-    async fn provoke_denial(&mut self) -> Option<ProbeResult> {
+    async fn provoke_denial(&mut self) -> Option<(TimeSpan, ResponseDecision)> {
         for _ in 0..ATTEMPTS_MAX {
             let result = self.send(CHECK).await?;
-            if !result.is_allowed {
+            if !result.1.is_allowed {
                 return Some(result);
             }
         }
         None
     }
 
-    async fn send(&mut self, path: &str) -> Option<ProbeResult> {
+    async fn send(&mut self, path: &str) -> Option<(TimeSpan, ResponseDecision)> {
         let LoadContext {
             plan,
             clock,
@@ -141,35 +132,13 @@ impl RetryProbe<'_> {
             ..
         } = self.context;
         let params = self.request.params;
-        self.queue
-            .writer(plan)
-            .write(params, path, &mut self.buffer);
+        let result = self.client.decide(plan, clock, path, params).await;
+        let (span, decision) = result.ok()?;
 
-        let response = exchange(
-            &mut self.connection,
-            &self.queue.addresses,
-            &self.buffer,
-            clock,
-        );
-        let Ok(Ok((sent_us, response))) = timeout(plan.timeout, response).await else {
-            self.connection = None;
-            return None;
-        };
-
-        let received_us = clock.now_us_ceil();
-        let decision = parse_response(plan, &response)?;
         if decision.is_allowed && path == CHECK {
-            record.borrow_mut().judge.record_admission(
-                params,
-                span(sent_us, received_us),
-                &decision,
-            );
+            let judge = &mut record.borrow_mut().judge;
+            judge.record_admission(params, span, &decision);
         }
-        Some(ProbeResult {
-            is_allowed: decision.is_allowed,
-            retry_after_ms: decision.retry_after_ms,
-            sent_us,
-            received_us,
-        })
+        Some((span, decision))
     }
 }

@@ -40,6 +40,17 @@ pub struct LoadSchedule {
 const BURST_REACH_MAX_S: f64 = 0.1;
 
 impl LoadSchedule {
+    /// Evenly spaced requests at a constant rate.
+    pub const fn constant(rate_per_s: f64, duration: Duration) -> Self {
+        Self {
+            rate_per_s,
+            duration,
+            ramp: Duration::ZERO,
+            arrivals: Arrivals::Constant,
+            burst_window: None,
+        }
+    }
+
     /// The times at which requests are due, in order, for a load that starts at `epoch`, the time
     /// since the Unix epoch.
     pub(crate) fn times_us(self, mut random: Rng, epoch: Duration) -> impl Iterator<Item = u64> {
@@ -98,14 +109,7 @@ mod tests {
     use super::*;
 
     fn pace(rate_per_s: f64, seconds: u64) -> LoadSchedule {
-        let duration = Duration::from_secs(seconds);
-        LoadSchedule {
-            rate_per_s,
-            duration,
-            ramp: Duration::ZERO,
-            arrivals: Arrivals::Constant,
-            burst_window: None,
-        }
+        LoadSchedule::constant(rate_per_s, Duration::from_secs(seconds))
     }
 
     fn times(pace: LoadSchedule) -> Vec<u64> {

@@ -1,7 +1,5 @@
 //! Templates for values in requests, with the placeholders `{key}` and `{ip}` (source address).
 
-use std::fmt::Write as _;
-
 use crate::generator::{RequestParams, address};
 use crate::keys::KeyDistribution;
 
@@ -74,32 +72,21 @@ impl ValueTemplate {
         Ok(Self(parts))
     }
 
-    /// Appends the value for one request.
-    pub(crate) fn write(&self, params: RequestParams, keys: &KeyDistribution, to: &mut String) {
-        for part in &self.0 {
-            match part {
-                TemplatePart::Text(text) => to.push_str(text),
-                TemplatePart::Key => to.push_str(&keys.value(params.key)),
-                TemplatePart::Address => {
-                    let _infallible = write!(to, "{}", address(params.address));
-                }
-            }
-        }
-    }
-
     /// The value for one request.
     pub(crate) fn fill(&self, params: RequestParams, keys: &KeyDistribution) -> String {
-        let mut value = String::new();
-        self.write(params, keys, &mut value);
-        value
+        self.render(&keys.value(params.key), params.address)
     }
 
     /// The value for one request as shown in reports, without keys that come from a file.
     pub(crate) fn label(&self, params: RequestParams, keys: &KeyDistribution) -> String {
+        self.render(&keys.label(params.key), params.address)
+    }
+
+    fn render(&self, key: &str, address_index: u32) -> String {
         let part = |part: &TemplatePart| match part {
             TemplatePart::Text(text) => text.clone(),
-            TemplatePart::Key => keys.label(params.key),
-            TemplatePart::Address => address(params.address).to_string(),
+            TemplatePart::Key => key.to_owned(),
+            TemplatePart::Address => address(address_index).to_string(),
         };
         self.0.iter().map(part).collect()
     }

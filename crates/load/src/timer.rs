@@ -16,76 +16,55 @@ use crate::clock::LoadClock;
 
 /// A thread's sleep ends late by up to this, so the last part of a wait is polled.
 const POLL_US: u64 = 300;
-/// The same for the runtime's timers, used if the thread cannot be started.
-const POLL_WITHOUT_THREAD_US: u64 = 2_000;
 
 /// Waits until a given time, one wait at a time. Dropping it ends its thread.
 #[derive(Debug)]
 pub(crate) struct PreciseTimer {
-    sleeper: Option<SleeperThread>,
-}
-
-/// A thread that sleeps for each duration it receives and then notifies.
-#[derive(Debug)]
-struct SleeperThread {
-    durations: Sender<Duration>,
+    /// The durations for which the thread sleeps before it notifies.
+    sleeps: Sender<Duration>,
     wakeup: Arc<Notify>,
 }
 
 impl PreciseTimer {
     pub(crate) fn new() -> Self {
-        Self {
-            sleeper: SleeperThread::start().ok(),
-        }
-    }
-
-    /// Waits until `due_us` while other tasks run, and returns the current time.
-    pub(crate) async fn until(&self, clock: &LoadClock, due_us: u64) -> u64 {
-        let poll_us = if self.sleeper.is_some() {
-            POLL_US
-        } else {
-            POLL_WITHOUT_THREAD_US
-        };
-
-        loop {
-            let now_us = clock.now_us();
-            let left_us = due_us.saturating_sub(now_us);
-            if left_us == 0 {
-                return now_us;
-            } else if left_us <= poll_us {
-                tokio::task::yield_now().await;
-            } else {
-                self.sleep(Duration::from_micros(left_us - poll_us)).await;
-            }
-        }
-    }
-
-    /// Sleeps for about this long. May return early if an earlier wait was cancelled.
-    async fn sleep(&self, duration: Duration) {
-        match &self.sleeper {
-            Some(sleeper) if sleeper.durations.send(duration).is_ok() => {
-                sleeper.wakeup.notified().await;
-            }
-            _ => tokio::time::sleep(duration).await,
-        }
-    }
-}
-
-impl SleeperThread {
-    fn start() -> std::io::Result<Self> {
-        let (durations, receiver) = channel();
+        let (sleeps, receiver) = channel();
         let wakeup = Arc::new(Notify::new());
         let notify = Arc::clone(&wakeup);
 
-        thread::Builder::new()
+        // Without the thread, the runtime's timers have to do.
+        let _best_effort = thread::Builder::new()
             .name("load-timer".to_owned())
             .spawn(move || {
                 for duration in receiver {
                     thread::park_timeout(duration);
                     notify.notify_one();
                 }
-            })?;
-        Ok(Self { durations, wakeup })
+            });
+        Self { sleeps, wakeup }
+    }
+
+    /// Waits until `due_us` while other tasks run, and returns the current time.
+    pub(crate) async fn until(&self, clock: &LoadClock, due_us: u64) -> u64 {
+        loop {
+            let now_us = clock.now_us();
+            let left_us = due_us.saturating_sub(now_us);
+            if left_us == 0 {
+                return now_us;
+            } else if left_us <= POLL_US {
+                tokio::task::yield_now().await;
+            } else {
+                self.sleep(Duration::from_micros(left_us - POLL_US)).await;
+            }
+        }
+    }
+
+    /// Sleeps for about this long. May return early if an earlier wait was cancelled.
+    async fn sleep(&self, duration: Duration) {
+        if self.sleeps.send(duration).is_ok() {
+            self.wakeup.notified().await;
+        } else {
+            tokio::time::sleep(duration).await;
+        }
     }
 }
 
@@ -96,7 +75,11 @@ mod tests {
     #[tokio::test]
     async fn waits_never_end_early() {
         let clock = LoadClock::start();
-        for timer in [PreciseTimer::new(), PreciseTimer { sleeper: None }] {
+        let without_thread = PreciseTimer {
+            sleeps: channel().0,
+            ..PreciseTimer::new()
+        };
+        for timer in [PreciseTimer::new(), without_thread] {
             for wait_us in [0, 50, 299, 301, 1_000, 5_000] {
                 let due_us = clock.now_us() + wait_us;
                 let ended_us = timer.until(&clock, due_us).await;

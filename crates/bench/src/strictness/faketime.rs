@@ -12,18 +12,17 @@ const PROGRAM: &str = "TOLLGATE_FAKETIME";
 const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
 
 /// The clock errors of the replicas, in turn: an offset of the time of day, or a different speed.
-pub(super) const CLOCKS: [&str; 4] = ["+3600", "-3600", "+0 x1.02", "+0 x0.98"];
+const CLOCKS: [&str; 4] = ["+3600", "-3600", "+0 x1.02", "+0 x0.98"];
 
 /// The path of the library, or why it was not found.
 pub(super) fn library() -> Result<PathBuf, String> {
-    let variables = env::var_os(PROGRAM)
-        .filter(|path| !path.is_empty())
-        .map(PathBuf::from);
-    let beside = variables
-        .iter()
-        .filter_map(|program| program.parent()?.parent());
-    let roots = beside.flat_map(|root| [root.join("usr/lib"), root.join("lib")]);
-    let mut roots = roots.chain([PathBuf::from("/usr/lib")]);
+    let program = PathBuf::from(env::var_os(PROGRAM).unwrap_or_default());
+    let root = program.parent().and_then(Path::parent);
+    let roots = root.map(|root| [root.join("usr/lib"), root.join("lib")]);
+    let mut roots = roots
+        .into_iter()
+        .flatten()
+        .chain([PathBuf::from("/usr/lib")]);
     roots.find_map(|root| below(&root)).ok_or_else(|| {
         format!(
             "libfaketime not found: install the package faketime, \
@@ -39,8 +38,9 @@ fn below(lib: &Path) -> Option<PathBuf> {
     libraries.find(|library| library.is_file())
 }
 
-/// Makes a command use such a clock.
-pub(super) fn apply(command: &mut Command, library: &Path, clock: &str) {
+/// Makes the command of the replica with this index use one of the clocks.
+pub(super) fn apply(command: &mut Command, library: &Path, index: usize) {
+    let clock = CLOCKS[index % CLOCKS.len()];
     command.env("LD_PRELOAD", library).env("FAKETIME", clock);
 }
 
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn a_clock_is_set_by_variables() {
         let mut command = Command::new("date");
-        apply(&mut command, Path::new("/x/libfaketimeMT.so.1"), CLOCKS[0]);
+        apply(&mut command, Path::new("/x/libfaketimeMT.so.1"), 4);
         let variables: Vec<_> = command
             .get_envs()
             .filter_map(|(_, value)| value?.to_str())

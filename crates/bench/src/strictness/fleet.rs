@@ -8,57 +8,51 @@ use std::process::Command;
 
 use testkit::reverse_proxy;
 
-use super::faketime;
-use super::limits::{self, PER_SECOND_1000};
-use super::plan::Mode;
+use super::cells::{Cell, Mode};
 use super::store::Store;
+use super::{faketime, limits};
 use crate::process::{Directory, Process};
 
-const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
-
 pub(super) struct Fleet {
-    pub(super) mode: Mode,
-    replicas: Vec<Replica>,
-}
-
-struct Replica {
-    process: Process,
-    http: SocketAddr,
-}
-
-/// How replicas are started.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FleetOptions<'a> {
-    pub(super) tollgate: &'a Path,
-    pub(super) mode: Mode,
-    pub(super) replicas: usize,
-    /// The libfaketime library, if the replicas have wrong clocks.
-    pub(super) faketime: Option<&'a Path>,
+    mode: Mode,
+    replicas: Vec<(Process, SocketAddr)>,
 }
 
 impl Fleet {
-    /// Starts the replicas in parallel and waits until each of them makes decisions with the store.
-    pub(super) fn start(start: FleetOptions<'_>, store: &Store) -> io::Result<Self> {
-        let config = limits::config(
-            start.mode.word(),
-            start.replicas,
-            store.kind(),
-            &store.urls(),
-        );
-        let spawned = (0..start.replicas).map(|index| spawn(start, index, &config));
-        let mut processes: Vec<Process> = spawned.collect::<io::Result<_>>()?;
-        let addresses = processes
-            .iter_mut()
-            .map(|process| process.announced("http "));
-        let addresses: Vec<SocketAddr> = addresses.collect::<io::Result<_>>()?;
-        let replicas = processes
-            .into_iter()
-            .zip(addresses)
-            .map(|(process, http)| Replica { process, http });
-        let mut fleet = Self {
-            mode: start.mode,
-            replicas: replicas.collect(),
+    /// Starts the replicas of a cell in parallel and waits until each of them makes decisions with
+    /// the store. With the libfaketime library they have wrong clocks.
+    pub(super) fn start(
+        tollgate: &Path,
+        cell: &Cell,
+        store: &Store,
+        faketime: Option<&Path>,
+    ) -> io::Result<Self> {
+        let config = limits::config(cell, store);
+        let spawn = |index: usize| {
+            let directory = Directory::create()?;
+            let path = directory.write("tollgate.yaml", &config)?;
+            let mut command = Command::new(tollgate);
+            command.arg("serve").arg("--config").arg(path);
+            for port in ["--http", "--grpc", "--admin"] {
+                command.args([port, "127.0.0.1:0"]);
+            }
+            // Logging is not part of the measurement, and the environment may have enabled it.
+            command.env_remove("RUST_LOG");
+            if let Some(library) = faketime {
+                faketime::apply(&mut command, library, index);
+            }
+            Process::spawn(command, directory)
         };
+        let processes: Vec<Process> = (0..cell.replicas).map(spawn).collect::<io::Result<_>>()?;
+
+        let mut fleet = Self {
+            mode: cell.mode,
+            replicas: Vec::new(),
+        };
+        for mut process in processes {
+            let http = process.announced("http ")?;
+            fleet.replicas.push((process, http));
+        }
         fleet.wait_until_ready()?;
         Ok(fleet)
     }
@@ -66,78 +60,51 @@ impl Fleet {
     /// Waits until the store is available to every replica; until then decisions come from the
     /// failure policy.
     pub(super) fn wait_until_ready(&mut self) -> io::Result<()> {
-        let check_request = format!(
-            r#"{{"attributes":{{"user":"nobody"}},"limits":["{}"]}}"#,
-            PER_SECOND_1000.name
-        );
-        self.replicas
-            .iter_mut()
-            .try_for_each(|Replica { process, http }| {
-                process.wait_for(|_| {
-                    let answer = reverse_proxy::send(
-                        *http,
-                        "POST",
-                        "/v1/peek",
-                        &JSON,
-                        check_request.as_bytes(),
-                    );
-                    (answer.status == 200 && !answer.text().contains("fallback")).then_some(())
-                })
+        self.replicas.iter_mut().try_for_each(|(process, http)| {
+            process.wait_for(|_| {
+                let response = check(*http, "/v1/peek", "probe", "1000-per-s", 1);
+                (response.status == 200 && !response.text().contains("fallback")).then_some(())
             })
+        })
     }
 
     /// The time of day of each replica, from the `Date` headers of its responses.
     pub(super) fn dates(&self) -> Vec<String> {
-        let ask = |replica: &Replica| {
-            let answer = reverse_proxy::get(replica.http, "/healthz", &[]);
-            answer.header("date").unwrap_or_default().to_owned()
-        };
-        self.replicas.iter().map(ask).collect()
+        let dates = self.addresses().map(|http| {
+            let response = reverse_proxy::get(http, "/healthz", &[]);
+            response.header("date").unwrap_or_default().to_owned()
+        });
+        dates.collect()
     }
 
-    pub(super) fn size(&self) -> usize {
-        self.replicas.len()
+    pub(super) fn is_for(&self, cell: &Cell) -> bool {
+        self.mode == cell.mode && self.replicas.len() == cell.replicas
     }
 
-    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
-        self.replicas.iter().map(|replica| replica.http).collect()
+    pub(super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.replicas.iter().map(|(_, http)| *http)
     }
 
     pub(super) fn pids(&self) -> impl Iterator<Item = u32> {
-        self.replicas.iter().map(|replica| replica.process.pid())
+        self.replicas.iter().map(|(process, _)| process.pid())
     }
 
-    /// Kills a replica (SIGKILL); whatever it held in memory is lost.
+    /// Kills a replica (SIGKILL) and removes it from the fleet. Whatever it held in memory is lost.
     pub(super) fn kill(&mut self, replica: usize) {
-        if let Some(replica) = self.replicas.get_mut(replica) {
-            replica.process.kill();
-        }
-    }
-
-    /// Removes a killed replica from the fleet.
-    pub(super) fn forget(&mut self, replica: usize) {
-        if replica < self.replicas.len() {
-            self.replicas.remove(replica);
-        }
+        self.replicas.remove(replica).0.kill();
     }
 }
 
-fn spawn(start: FleetOptions<'_>, index: usize, config: &str) -> io::Result<Process> {
-    let directory = Directory::create()?;
-    let config = directory.write("tollgate.yaml", config)?;
-    let mut command = Command::new(start.tollgate);
-    command.arg("serve").arg("--config").arg(config);
-    for port in ["--http", "--grpc", "--admin"] {
-        command.args([port, "127.0.0.1:0"]);
-    }
-    // Logging is not part of the measurement, and the environment may have enabled it.
-    command.env_remove("RUST_LOG");
-    if let Some(library) = start.faketime {
-        faketime::apply(
-            &mut command,
-            library,
-            faketime::CLOCKS[index % faketime::CLOCKS.len()],
-        );
-    }
-    Process::spawn(command, directory)
+/// Sends one request to a replica, on a connection of its own.
+pub(super) fn check(
+    replica: SocketAddr,
+    path: &str,
+    user: &str,
+    limit: &str,
+    cost: u64,
+) -> reverse_proxy::Response {
+    let body =
+        format!(r#"{{"attributes":{{"user":"{user}"}},"limits":["{limit}"],"cost":{cost}}}"#);
+    let json = [("content-type", "application/json")];
+    reverse_proxy::send(replica, "POST", path, &json, body.as_bytes())
 }

@@ -8,167 +8,135 @@
 
 use std::io;
 
-use tollgate::{Limiter, ManualClock, MemoryStore, Micros};
+use tollgate::{Limit, Limiter, ManualClock, MemoryStore, Micros};
+use tollgate_load::TracedRequest;
 
-use super::limits::Limit;
-use super::record::Record;
+use super::limits;
 
-/// The result of the ideal limiter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The result of the ideal limiter, and how much was admitted compared with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct IdealResult {
-    replay_time: ReplayTime,
-    /// Units admitted.
-    units: u64,
-    /// When it first denied a request that could be admitted at another time.
-    full_us: Option<u64>,
-    /// Units admitted from `full_us` on.
-    units_full: u64,
+    /// Units admitted by the ideal limiter.
+    pub(super) units: u64,
+    /// Units admitted, relative to that.
+    pub(super) utilisation: Option<f64>,
+    /// The same from the time at which the ideal limiter first denied a request that could be
+    /// admitted at another time. This excludes the burst, which is easy to admit.
+    pub(super) utilisation_full: Option<f64>,
 }
 
-/// Which time of a request is replayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReplayTime {
-    Due,
-    Sent,
-}
-
-impl ReplayTime {
-    const fn of_record(self, record: &Record) -> u64 {
-        match self {
-            Self::Due => record.scheduled_us,
-            Self::Sent => record.sent_us,
-        }
-    }
-}
-
-/// Replays the same requests with the ideal limiter, on a store clock that shows `store_us` at the
-/// start.
-pub(super) fn replay(limit: &Limit, records: &[Record], store_us: u64) -> io::Result<IdealResult> {
-    let due = replay_at(ReplayTime::Due, limit, records, store_us)?;
-    let sent = replay_at(ReplayTime::Sent, limit, records, store_us)?;
+/// Replays a trace with the ideal limiter, on a store clock that shows `epoch_us` at the start.
+pub(super) fn replay(
+    limit: &str,
+    trace: &[TracedRequest],
+    epoch_us: u64,
+) -> io::Result<IdealResult> {
+    let due = replay_at(|traced| traced.request.due_us, limit, trace, epoch_us)?;
+    let sent_us = |traced: &TracedRequest| match traced.decision {
+        Some(decision) => decision.sent_us,
+        None => traced.request.due_us,
+    };
+    let sent = replay_at(sent_us, limit, trace, epoch_us)?;
     Ok(if sent.units > due.units { sent } else { due })
 }
 
 fn replay_at(
-    replay_time: ReplayTime,
-    limit: &Limit,
-    records: &[Record],
-    store_us: u64,
+    time_us: fn(&TracedRequest) -> u64,
+    limit: &str,
+    trace: &[TracedRequest],
+    epoch_us: u64,
 ) -> io::Result<IdealResult> {
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock.clone()).build();
-    let limiter = Limiter::new(store, [limit.embedded()]).expect("valid limits");
-    let mut ideal = IdealResult {
-        replay_time,
-        units: 0,
-        full_us: None,
-        units_full: 0,
-    };
-    let mut in_order: Vec<&Record> = records.iter().collect();
-    in_order.sort_by_key(|record| replay_time.of_record(record));
-    for record in in_order {
-        let at_us = replay_time.of_record(record);
-        clock.set(Micros::new(store_us + at_us));
-        let ask = limiter
-            .check(limit.name, u64::from(record.key))
-            .cost(u64::from(record.cost));
-        let decision = ask.try_now().map_err(io::Error::other)?;
-        if decision.is_allowed() {
-            ideal.units += u64::from(record.cost);
-            ideal.units_full += if ideal.full_us.is_some() {
-                u64::from(record.cost)
-            } else {
-                0
-            };
-        } else if !decision.is_never() {
-            ideal.full_us.get_or_insert(at_us);
+    let rule = Limit::new(limit, limits::quota(limit));
+    let limiter = Limiter::new(store, [rule]).map_err(io::Error::other)?;
+    let mut in_order: Vec<&TracedRequest> = trace.iter().collect();
+    in_order.sort_by_key(|traced| time_us(traced));
+
+    // Units of the trace and of the ideal limiter: all, and those since it was used up.
+    let (mut all, mut since_full, mut is_full) = ([0; 2], [0; 2], false);
+    for traced in in_order {
+        let params = traced.request.params;
+        let cost = params.cost.unwrap_or(1);
+        clock.set(Micros::new(epoch_us + time_us(traced)));
+        let check = limiter.check(limit, u64::from(params.key)).cost(cost);
+        let decision = check.try_now().map_err(io::Error::other)?;
+
+        is_full |= !decision.is_allowed() && !decision.is_never();
+        let was_allowed = traced.decision.is_some_and(|decision| decision.is_allowed);
+        for (index, is_allowed) in [was_allowed, decision.is_allowed()].into_iter().enumerate() {
+            all[index] += cost * u64::from(is_allowed);
+            since_full[index] += cost * u64::from(is_allowed && is_full);
         }
     }
-    Ok(ideal)
-}
-
-impl IdealResult {
-    /// Units admitted, relative to the ideal.
-    pub(super) fn utilisation(&self, records: &[Record]) -> Option<f64> {
-        ratio(units(records.iter()), self.units)
-    }
-
-    /// Units admitted from the time at which the ideal limiter was used up, relative to the ideal.
-    /// This excludes the burst, which is easy to admit.
-    pub(super) fn utilisation_full(&self, records: &[Record]) -> Option<f64> {
-        let full_us = self.full_us?;
-        let since = records
-            .iter()
-            .filter(|record| self.replay_time.of_record(record) >= full_us);
-        ratio(units(since), self.units_full)
-    }
-
-    pub(super) const fn units(&self) -> u64 {
-        self.units
-    }
-}
-
-fn units<'r>(records: impl Iterator<Item = &'r Record>) -> u64 {
-    records
-        .filter(|record| record.admitted)
-        .map(|record| u64::from(record.cost))
-        .sum()
+    Ok(IdealResult {
+        units: all[1],
+        utilisation: ratio(all),
+        utilisation_full: ratio(since_full),
+    })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown to a few digits")]
-fn ratio(had: u64, ideal: u64) -> Option<f64> {
+fn ratio([had, ideal]: [u64; 2]) -> Option<f64> {
     (ideal > 0).then(|| had as f64 / ideal as f64)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::limits::{FIXED, PER_SECOND_10};
-    use super::super::record::DecisionSource;
+    use tollgate_load::{DecisionSource, RequestParams, ScheduledRequest, TracedDecision};
+
     use super::*;
 
-    /// Requests of which the first of every `of` is admitted, each sent `late_us` late.
-    fn records(count: u64, every_us: u64, of: u64, late_us: u64) -> Vec<Record> {
-        let record = |index: u64| Record {
-            scheduled_us: index * every_us,
-            sent_us: index * (every_us + late_us),
-            received_us: index * (every_us + late_us),
-            key: 0,
-            cost: 1,
-            admitted: index.is_multiple_of(of),
-            source: DecisionSource::Store,
+    /// Requests of which the first of every `of` is admitted, each sent `late_us` later than the
+    /// one before.
+    fn trace(count: u64, every_us: u64, of: u64, late_us: u64) -> Vec<TracedRequest> {
+        let traced = |index: u64| TracedRequest {
+            request: ScheduledRequest {
+                due_us: index * every_us,
+                replica: 0,
+                params: RequestParams {
+                    key: 0,
+                    address: 0,
+                    cost: Some(1),
+                },
+            },
+            decision: Some(TracedDecision {
+                sent_us: index * (every_us + late_us),
+                received_us: index * (every_us + late_us),
+                is_allowed: index.is_multiple_of(of),
+                source: DecisionSource::Store,
+            }),
         };
-        (0..count).map(record).collect()
+        (0..count).map(traced).collect()
     }
 
     #[test]
     fn a_bucket_gives_its_burst_and_its_rate() {
         // Twenty requests a second for two seconds, on a bucket of ten units that refills ten a
         // second.
-        let half = records(40, 50_000, 2, 0);
-        let ideal = replay(&PER_SECOND_10, &half, 7).unwrap();
-        assert_eq!((ideal.units, ideal.full_us), (29, Some(950_000)));
-        assert!((ideal.utilisation(&half).unwrap() - 20.0 / 29.0).abs() < 1e-9);
-        // From then on every second request is admitted, as with the ideal limiter.
-        assert!((ideal.utilisation_full(&half).unwrap() - 1.0).abs() < 0.11);
+        let ideal = replay("10-per-s", &trace(40, 50_000, 2, 0), 7).unwrap();
+        assert_eq!(ideal.units, 29);
+        assert!((ideal.utilisation.unwrap() - 20.0 / 29.0).abs() < 1e-9);
+        // Once it is used up, every second request is admitted, as with the ideal limiter.
+        assert!((ideal.utilisation_full.unwrap() - 1.0).abs() < 0.11);
     }
 
     #[test]
     fn a_late_load_does_not_improve_the_result() {
-        let late = records(40, 50_000, 1, 50_000);
-        let ideal = replay(&PER_SECOND_10, &late, 7).unwrap();
-        assert_eq!((ideal.replay_time, ideal.units), (ReplayTime::Sent, 40));
+        let late = replay("10-per-s", &trace(40, 50_000, 1, 50_000), 7).unwrap();
+        assert_eq!((late.units, late.utilisation), (40, Some(1.0)));
     }
 
     #[test]
     fn windows_begin_where_the_stores_clock_says() {
-        let burst = records(600, 1, 1, 0);
-        assert_eq!(replay(&FIXED, &burst, 5_000_000).unwrap().units, 500);
-        assert_eq!(replay(&FIXED, &burst, 5_999_900).unwrap().units, 600);
+        let burst = trace(600, 1, 1, 0);
+        assert_eq!(replay("fixed-500", &burst, 5_000_000).unwrap().units, 500);
+        assert_eq!(replay("fixed-500", &burst, 5_999_900).unwrap().units, 600);
     }
 
     #[test]
     fn a_limit_that_was_never_used_up_has_no_second_figure() {
-        let ideal = replay(&PER_SECOND_10, &records(5, 50_000, 1, 0), 0).unwrap();
-        assert_eq!((ideal.units, ideal.utilisation_full(&[])), (5, None));
+        let ideal = replay("10-per-s", &trace(5, 50_000, 1, 0), 0).unwrap();
+        assert_eq!((ideal.units, ideal.utilisation_full), (5, None));
     }
 }

@@ -1,43 +1,35 @@
 //! The strictness experiment: what replicas admit together. Processes of the real server share a
 //! real store, under an open-loop load that does not wait for responses.
 //!
-//! - `cells`, `plan`: the cells of the experiment, and the bound of each by formula.
+//! - `cells`: the cells of the experiment, and the bound of each by formula.
 //! - `limits`, `schedule`: the limits that are configured, and when each request is due.
 //! - `store`, `fleet`, `faketime`: the processes that are started.
-//! - `client`, `load`, `record`: how requests are sent, and the result of each.
-//! - `excess`, `windows`: by how much a limit was exceeded, proven from those records.
-//! - `ideal`, `retry`, `row`: the other figures of a cell.
-//! - `run`, `report`, `table`, `picture`: all cells, and how they are shown.
+//! - `ideal`, `retry`, `row`: the figures of a cell.
+//! - `run`, `table`, `picture`: all cells, and how they are shown.
 //!
+//! `tollgate-load` sends the requests, and `tollgate-audit` judges by how much a limit was exceeded.
 //! Nothing here depends on how a mode is implemented: replicas get the same requests as from any
 //! client.
 
 mod cells;
-mod client;
-mod excess;
 mod faketime;
 mod fleet;
 mod ideal;
 mod limits;
-mod load;
 mod picture;
-mod plan;
-mod record;
-mod report;
 mod retry;
 mod row;
 mod run;
 mod schedule;
 mod store;
 mod table;
-mod windows;
 
 use std::env;
 use std::io;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use self::cells::{CellSelection, cells};
-use self::plan::{Case, Mode};
+use self::cells::{Case, Mode, cells};
 use crate::output;
 use crate::progress::Progress;
 use crate::text::counted;
@@ -72,38 +64,29 @@ const REPLICAS_MAX: usize = 64;
 const LOAD_MAX: f64 = 100.0;
 
 fn replicas(text: &str) -> Result<usize, String> {
-    let count = text
-        .trim()
-        .parse()
-        .ok()
-        .filter(|count| (1..=REPLICAS_MAX).contains(count));
+    let count = parse(text, |count| (1..=REPLICAS_MAX).contains(count));
     count.ok_or_else(|| format!("must be a number from 1 to {REPLICAS_MAX}"))
 }
 
 fn multiple(text: &str) -> Result<f64, String> {
-    let load = text
-        .trim()
-        .parse()
-        .ok()
-        .filter(|load| *load > 0.0 && *load <= LOAD_MAX);
+    let load = parse(text, |load| *load > 0.0 && *load <= LOAD_MAX);
     load.ok_or_else(|| format!("must be a multiple of the limit above 0, at most {LOAD_MAX}"))
+}
+
+fn parse<T: FromStr>(text: &str, is_valid: impl Fn(&T) -> bool) -> Option<T> {
+    text.trim().parse().ok().filter(is_valid)
 }
 
 /// Runs all cells, prints the table and writes the numbers and the picture. Returns an error if a
 /// bound was exceeded or a cell could not be measured.
 pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     let tollgate = tollgate(arguments)?;
-    let cells = cells(&CellSelection {
-        quick: arguments.quick,
-        cases: arguments.case.clone(),
-        modes: arguments.mode.clone(),
-        replicas: arguments.replicas.clone(),
-        loads: arguments.load.clone(),
-    });
+    let cells = cells(arguments);
     let mut progress = Progress::new(cells.len());
-    let report = run::measure(&cells, &tollgate, &mut progress)?;
+    let report = run::measure(&cells, &tollgate, &mut progress);
     output::save(&arguments.out, &report, &picture::draw(&report))?;
     output::print(&report)?;
+
     match (report.exceeded().count(), report.broken.len()) {
         (0, 0) => Ok(()),
         (0, broken) => Err(io::Error::other(format!(

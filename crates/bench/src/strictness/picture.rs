@@ -1,11 +1,12 @@
 //! The report as a picture, with the figures that matter when choosing a mode.
 
-use super::plan::{Case, Mode, Topology};
-use super::report::Report;
+use std::collections::BTreeSet;
+
+use super::cells::{Case, EVERY_MODE, Mode, Topology};
 use super::row::Row;
+use super::table::Report;
 use crate::panels::{Group, Panel, Picture, Scale};
 
-const MODES: [Mode; 4] = [Mode::Strict, Mode::Leased, Mode::Eventual, Mode::Local];
 /// The bound of `eventual` is shown between the modes that keep a bound and the one that has none.
 const SERIES: [&str; 5] = [
     "strict",
@@ -16,35 +17,32 @@ const SERIES: [&str; 5] = [
 ];
 
 pub(super) fn draw(report: &Report) -> Picture {
-    let grid = CaseRows {
-        report,
-        case: Case::Grid,
+    let [grid, cold] = [Case::Grid, Case::Cold].map(|case| CaseRows::new(report, case));
+    let loads = |rows: &CaseRows<'_>| rows.0.iter().map(|row| row.cell.load).collect::<Vec<_>>();
+    let cold_load = loads(&cold).into_iter().fold(f64::INFINITY, f64::min);
+    let highest = loads(&grid).into_iter().fold(0.0, f64::max);
+    let double = if loads(&grid).contains(&2.0) {
+        2.0
+    } else {
+        highest
     };
-    let cold = CaseRows {
-        report,
-        case: Case::Cold,
-    };
-    let highest = grid.loads().into_iter().fold(0.0, f64::max);
-    let double = grid
-        .loads()
-        .into_iter()
-        .find(|load| (*load - 2.0).abs() < 1e-9)
-        .unwrap_or(highest);
+
     let over = |row: &Row| Some(row.over());
-    let used = |row: &Row| row.utilisation.filter(|_| row.mode != Mode::Local);
-    let calls = |row: &Row| row.calls_per_request.filter(|_| row.mode != Mode::Local);
+    let is_shared = |row: &Row| row.cell.mode != Mode::Local;
+    let used = |row: &Row| row.utilisation.filter(|_| is_shared(row));
+    let calls = |row: &Row| row.calls_per_request.filter(|_| is_shared(row));
     let panel = |title: String, scale, digits, groups| Panel {
         title,
         scale,
         digits,
         groups,
     };
-    let panels = vec![
+    let mut panels = vec![
         panel(
             "Units over a limit of 1,000, a cold key used by all replicas at once".to_owned(),
             Scale::Logarithmic(1.0),
             0,
-            cold.groups(cold.loads().first().copied(), over, true),
+            cold.groups(cold_load, over, true),
         ),
         panel(
             format!(
@@ -53,21 +51,22 @@ pub(super) fn draw(report: &Report) -> Picture {
             ),
             Scale::Logarithmic(1.0),
             0,
-            grid.groups(Some(highest), over, true),
+            grid.groups(highest, over, true),
         ),
         panel(
             format!("Utilisation relative to an ideal limiter, at {double} times the load"),
             Scale::Linear(1.0),
             3,
-            grid.groups(Some(double), used, false),
+            grid.groups(double, used, false),
         ),
         panel(
             format!("Store calls per request, at {highest} times the load"),
             Scale::Logarithmic(0.001),
             4,
-            grid.groups(Some(highest), calls, false),
+            grid.groups(highest, calls, false),
         ),
     ];
+    panels.retain(|panel| !panel.groups.is_empty());
     Picture {
         title: "Replicas that share a limit: what they admit together".to_owned(),
         subtitle: format!(
@@ -76,64 +75,45 @@ pub(super) fn draw(report: &Report) -> Picture {
             report.machine.cpu, report.machine.cores
         ),
         series: SERIES.map(str::to_owned).to_vec(),
-        panels: panels
-            .into_iter()
-            .filter(|panel| !panel.groups.is_empty())
-            .collect(),
+        panels,
     }
 }
 
 /// The rows of a case on one server.
-struct CaseRows<'a> {
-    report: &'a Report,
-    case: Case,
-}
+struct CaseRows<'a>(Vec<&'a Row>);
 
-impl CaseRows<'_> {
-    fn rows(&self) -> impl Iterator<Item = &Row> {
-        self.report
-            .rows
-            .iter()
-            .filter(|row| row.case == self.case && row.topology == Topology::Single)
-    }
-
-    fn loads(&self) -> Vec<f64> {
-        let mut loads: Vec<f64> = self.rows().map(|row| row.load).collect();
-        loads.sort_by(f64::total_cmp);
-        loads.dedup();
-        loads
+impl<'a> CaseRows<'a> {
+    fn new(report: &'a Report, case: Case) -> Self {
+        let is_of_case =
+            |row: &&Row| row.cell.case == case && row.cell.topology == Topology::Single;
+        Self(report.rows.iter().filter(is_of_case).collect())
     }
 
     /// One group of bars for each number of replicas.
+    #[expect(clippy::cast_precision_loss, reason = "a bound of some hundred units")]
     fn groups(
         &self,
-        load: Option<f64>,
+        load: f64,
         value: impl Fn(&Row) -> Option<f64>,
         with_bound: bool,
     ) -> Vec<Group> {
-        let rows = || self.rows().filter(|row| Some(row.load) == load);
-        let mut replicas: Vec<usize> = rows().map(|row| row.replicas).collect();
-        replicas.sort_unstable();
-        replicas.dedup();
+        let rows = || self.0.iter().filter(|row| row.cell.load == load);
         let group = |replicas: usize| {
-            let row = |mode| rows().find(|row| row.mode == mode && row.replicas == replicas);
-            let [strict, leased, eventual, local] = MODES.map(|mode| row(mode).and_then(&value));
-            let bound = row(Mode::Eventual)
-                .and_then(|row| row.excess_bound)
-                .filter(|_| with_bound);
+            let row =
+                |mode| rows().find(|row| row.cell.mode == mode && row.cell.replicas == replicas);
+            let [strict, leased, eventual, local] =
+                EVERY_MODE.map(|mode| row(mode).and_then(|row| value(row)));
+            let bound = row(Mode::Eventual).filter(|_| with_bound);
             let bound = bound
-                .and_then(|bound| u32::try_from(bound).ok())
-                .map(f64::from);
-            let label = if replicas == 1 {
-                "1 replica".to_owned()
-            } else {
-                format!("{replicas} replicas")
-            };
+                .and_then(|row| row.excess_bound)
+                .map(|bound| bound as f64);
+            let plural = if replicas == 1 { "" } else { "s" };
             Group {
-                label,
+                label: format!("{replicas} replica{plural}"),
                 values: vec![strict, leased, eventual, bound, local],
             }
         };
+        let replicas: BTreeSet<usize> = rows().map(|row| row.cell.replicas).collect();
         replicas.into_iter().map(group).collect()
     }
 }

@@ -3,14 +3,14 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tokio::runtime::Runtime;
 
-use super::client::{CheckRequest, Connection};
-use super::limits::Limit;
-use super::load::pause_until;
+use super::cells::Cell;
+use super::fleet::check;
+use super::limits;
 use crate::timing;
 
 /// The most requests to a replica until it denies one.
@@ -28,7 +28,7 @@ pub(super) struct RetryResult {
 #[derive(Debug, Deserialize)]
 struct RetryResponse {
     allowed: bool,
-    limits: Vec<RetryLimit>,
+    limits: [RetryLimit; 1],
 }
 
 #[derive(Debug, Deserialize)]
@@ -37,79 +37,89 @@ struct RetryLimit {
     retry_after_ms: Option<u64>,
 }
 
-/// Tries every replica in turn, without other load.
+/// Tries every replica in turn, without other load. On each, sends requests until one is denied,
+/// waits for the reported retry time and sends it again.
 pub(super) fn try_retry_times(
-    runtime: &Runtime,
-    replicas: &[SocketAddr],
-    check_request: &CheckRequest,
-    limit: &Limit,
+    replicas: impl Iterator<Item = SocketAddr>,
+    cell: &Cell,
+    user: &str,
 ) -> io::Result<RetryResult> {
+    // A cost large enough that it is not refilled faster than requests can be sent.
+    let cost = (limits::per_s(&limits::quota(cell.limit)) / 100).max(1);
     let mut result = RetryResult::default();
     for replica in replicas {
-        let connection = runtime.block_on(Connection::open(*replica))?;
-        let mut probe = RetryProbe {
-            runtime,
-            connection,
-            check_request,
-            request: String::new(),
+        let send = |cost| -> io::Result<RetryResponse> {
+            let response = check(replica, "/v1/check", user, cell.limit, cost);
+            serde_json::from_slice(&response.body).map_err(io::Error::other)
         };
-        // A cost large enough that it is not refilled faster than requests can be sent.
-        let cost = u32::try_from(limit.per_s() / 1_000)
-            .unwrap_or(u32::MAX)
-            .max(1);
-        if let Some(kept) = probe.is_kept(cost)? {
+        if let Some(wait) = retry_time(cost, send)?.filter(|wait| *wait <= WAIT_MAX) {
+            pause(wait);
             result.of += 1;
-            result.kept += usize::from(kept);
+            result.kept += usize::from(send(cost)?.allowed);
         }
     }
     Ok(result)
 }
 
-struct RetryProbe<'a> {
-    runtime: &'a Runtime,
-    connection: Connection,
-    check_request: &'a CheckRequest,
-    request: String,
+/// Takes what remains with one request, where that is known, and the rest bit by bit. Returns the
+/// retry time of the first denial of `cost` units.
+fn retry_time(
+    cost: u64,
+    send: impl Fn(u64) -> io::Result<RetryResponse>,
+) -> io::Result<Option<Duration>> {
+    let mut next = cost;
+    for _ in 0..REQUESTS_MAX {
+        let RetryResponse {
+            allowed,
+            limits: [limit],
+        } = send(next)?;
+        if !allowed && next == cost {
+            return Ok(limit.retry_after_ms.map(Duration::from_millis));
+        }
+        next = if allowed {
+            limit.remaining.max(cost)
+        } else {
+            cost
+        };
+    }
+    Ok(None)
 }
 
-impl RetryProbe<'_> {
-    /// Sends requests until one is denied, waits for the reported retry time and sends it again.
-    /// Returns `None` if none is denied, or if the retry time is too long.
-    fn is_kept(&mut self, cost: u32) -> io::Result<Option<bool>> {
-        let Some(retry_after) = self.refusal(cost)? else {
-            return Ok(None);
-        };
-        if retry_after > WAIT_MAX {
-            return Ok(None);
-        }
-        pause_until(timing::now() + retry_after);
-        self.ask(cost).map(|response| Some(response.allowed))
+/// Waits on this thread.
+pub(super) fn pause(length: Duration) {
+    let end = timing::now() + length;
+    let left = || end.saturating_duration_since(timing::now());
+    while !left().is_zero() {
+        thread::park_timeout(left());
     }
+}
 
-    /// Takes what remains with one request, where that is known, and the rest bit by bit.
-    fn refusal(&mut self, cost: u32) -> io::Result<Option<Duration>> {
-        let mut next = cost;
-        for _ in 0..REQUESTS_MAX {
-            let response = self.ask(next)?;
-            let limit = response.limits.first();
-            if !response.allowed && next == cost {
-                let retry_after_ms = limit.and_then(|limit| limit.retry_after_ms);
-                return Ok(retry_after_ms.map(Duration::from_millis));
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn the_first_denial_of_the_cost_has_the_retry_time() {
+        // 30 units, of which the first response knows 7.
+        let left = Cell::new(30_u64);
+        let sent = |cost| {
+            let allowed = cost <= left.get();
+            if allowed {
+                left.set(left.get() - cost);
             }
-            let left = limit.map_or(0, |limit| limit.remaining);
-            let left = if response.allowed {
-                u32::try_from(left).unwrap_or(cost)
-            } else {
-                cost
-            };
-            next = left.max(cost);
-        }
-        Ok(None)
-    }
-
-    fn ask(&mut self, cost: u32) -> io::Result<RetryResponse> {
-        self.check_request.write(&mut self.request, 0, cost);
-        let answer = self.runtime.block_on(self.connection.ask(&self.request))?;
-        serde_json::from_slice(answer.body).map_err(io::Error::other)
+            let remaining = left.get().min(7);
+            let retry_after_ms = Some(cost);
+            Ok(RetryResponse {
+                allowed,
+                limits: [RetryLimit {
+                    remaining,
+                    retry_after_ms,
+                }],
+            })
+        };
+        let found = retry_time(2, sent).unwrap();
+        assert_eq!((found, left.get()), (Some(Duration::from_millis(2)), 0));
     }
 }

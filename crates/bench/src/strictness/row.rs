@@ -1,28 +1,30 @@
-//! The figures of one cell, computed from the records of its requests, with its bound and whether
-//! it was kept.
+//! The figures of one cell, computed from the trace of its requests, with its bound and whether it
+//! was kept.
 
 use std::collections::HashMap;
 
 use serde::Serialize;
+use tollgate::Micros;
+use tollgate_audit::{AdmissionTrack, Bound, Excess, TimeSpan};
+use tollgate_load::{
+    DecisionSource, LatencySummary, ScheduledRequest, TracedDecision, TracedRequest,
+    latency_histogram,
+};
 
-use super::excess::{Admission, Excess};
+use super::cells::{Cell, Mode, Targets};
 use super::ideal::IdealResult;
-use super::plan::{Case, Cell, Mode, Targets, Topology};
-use super::record::{DecisionSource, Record};
+use super::limits;
 use super::retry::RetryResult;
-use super::windows::ClockOffset;
-use crate::percentiles::nearest_rank;
+
+/// How many requests may overtake another one without hiding an excess. With all connections in
+/// use, 127 are in flight at the same time.
+const OVERTAKEN_MAX: usize = 1_024;
 
 /// The figures of one cell.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
-    pub(super) case: Case,
-    pub(super) mode: Mode,
-    pub(super) replicas: usize,
-    pub(super) topology: Topology,
-    pub(super) limit: &'static str,
-    pub(super) load: f64,
-    pub(super) length_ms: u64,
+    #[serde(flatten)]
+    pub(super) cell: Cell,
     pub(super) offered: usize,
     pub(super) admitted: usize,
     pub(super) denied: usize,
@@ -56,69 +58,88 @@ pub(super) struct Row {
     /// The share of responses that a replica gave without a store call.
     pub(super) local_share: Option<f64>,
     pub(super) retry_after: RetryResult,
-    pub(super) targets: Targets,
 }
 
 /// The measurements of a cell.
-pub(super) struct CellMeasurement<'a> {
-    pub(super) records: &'a [Record],
+pub(super) struct CellMeasurement {
+    pub(super) trace: Vec<TracedRequest>,
     pub(super) ideal: IdealResult,
-    pub(super) offset: ClockOffset,
+    /// The store's time at the start of the trace, and how uncertain it is.
+    pub(super) epoch_us: u64,
+    pub(super) clock_error_us: u64,
     pub(super) script_calls: u64,
     pub(super) retry_after: RetryResult,
 }
 
+/// A request that got a decision.
+type DecidedRequest = (ScheduledRequest, TracedDecision);
+
 impl Row {
-    pub(super) fn new(cell: &Cell, measurement: &CellMeasurement<'_>) -> Self {
-        let records = measurement.records;
-        let count = |is: fn(&Record) -> bool| records.iter().filter(|record| is(record)).count();
-        let (admitted, denied) = (count(|record| record.admitted), count(Record::is_denied));
-        let excess = worst(cell, records, measurement.offset).unwrap_or(Excess::whole(0));
-        let bound = cell.bound();
-        let impossible =
-            |record: &&Record| record.admitted && u64::from(record.cost) > cell.limit.capacity();
-        let impossible = records.iter().filter(impossible).count();
-        let latency = sorted(records, Record::latency_us);
-        let answered = records.len() - count(|record| record.source == DecisionSource::Missing);
+    pub(super) fn new(cell: &Cell, measurement: &CellMeasurement) -> Self {
+        let CellMeasurement {
+            trace,
+            ideal,
+            script_calls,
+            ..
+        } = measurement;
+        let decided = trace
+            .iter()
+            .filter_map(|traced| Some((traced.request, traced.decision?)));
+        let mut decided: Vec<DecidedRequest> = decided.collect();
+        decided.sort_by_key(|(_, decision)| decision.received_us);
+        let count = |is: fn(&TracedDecision) -> bool| {
+            let decisions = decided.iter().map(|(_, decision)| decision);
+            decisions.filter(|decision| is(decision)).count()
+        };
+        let denied =
+            count(|one| !one.is_allowed && !matches!(one.source, DecisionSource::Fallback));
+        let local = count(|one| {
+            use DecisionSource::{DenyCache, Lease, Local};
+            matches!(one.source, Lease | DenyCache | Local)
+        });
+        let mut admitted = decided.clone();
+        admitted.retain(|(_, decision)| decision.is_allowed);
+
+        let capacity = limits::quota(cell.limit).limit();
+        let impossible = admitted
+            .iter()
+            .filter(|(request, _)| cost(request) > capacity);
+        let impossible = impossible.count();
+        let excess = worst(cell, &admitted, measurement);
+        let excess_bound = cell.bound();
+        let exceeds = |bound| impossible > 0 || excess.is_some_and(|excess| excess.exceeds(bound));
+
+        let latency = percentiles(&decided, |request, decision| {
+            decision.received_us.saturating_sub(request.due_us)
+        });
+        let late = percentiles(&decided, |request, decision| {
+            decision.sent_us.saturating_sub(request.due_us)
+        });
         Self {
-            case: cell.case,
-            mode: cell.mode,
-            replicas: cell.replicas,
-            topology: cell.topology,
-            limit: cell.limit.name,
-            load: cell.load,
-            length_ms: cell.length_ms,
-            offered: records.len(),
-            admitted,
+            cell: *cell,
+            offered: trace.len(),
+            admitted: admitted.len(),
             denied,
-            degraded: count(|record| record.source == DecisionSource::Fallback),
-            errors: count(|record| record.source == DecisionSource::Missing),
-            admitted_units: records
-                .iter()
-                .filter(|record| record.admitted)
-                .map(|record| u64::from(record.cost))
-                .sum(),
-            ideal_units: measurement.ideal.units(),
-            excess: excess.units(),
-            excess_bound: bound,
-            is_exceeded: bound.is_some_and(|bound| excess.exceeds(bound) || impossible > 0),
+            degraded: count(|one| one.source == DecisionSource::Fallback),
+            errors: trace.len() - decided.len(),
+            admitted_units: admitted.iter().map(|(request, _)| cost(request)).sum(),
+            ideal_units: ideal.units,
+            excess: excess.map_or(0.0, Excess::units),
+            excess_bound,
+            is_exceeded: excess_bound.is_some_and(exceeds),
             impossible,
-            utilisation: measurement.ideal.utilisation(records),
-            utilisation_full: measurement.ideal.utilisation_full(records),
-            script_calls: measurement.script_calls,
-            calls_per_request: per(measurement.script_calls, records.len()),
-            calls_per_admitted: per(measurement.script_calls, admitted),
-            calls_per_denied: per(measurement.script_calls, denied),
-            sent_late_p99_us: nearest_rank(&sorted(records, Record::late_us), 990),
-            p50_us: nearest_rank(&latency, 500),
-            p99_us: nearest_rank(&latency, 990),
-            p999_us: nearest_rank(&latency, 999),
-            local_share: per(
-                u64::try_from(count(|record| record.source.is_local())).unwrap_or(0),
-                answered,
-            ),
+            utilisation: ideal.utilisation,
+            utilisation_full: ideal.utilisation_full,
+            script_calls: *script_calls,
+            calls_per_request: per(*script_calls, trace.len()),
+            calls_per_admitted: per(*script_calls, admitted.len()),
+            calls_per_denied: per(*script_calls, denied),
+            sent_late_p99_us: late.map(|late| late.p99),
+            p50_us: latency.map(|latency| latency.p50),
+            p99_us: latency.map(|latency| latency.p99),
+            p999_us: latency.map(|latency| latency.p999),
+            local_share: per(local as u64, decided.len()),
             retry_after: measurement.retry_after,
-            targets: cell.targets,
         }
     }
 
@@ -134,31 +155,28 @@ impl Row {
             utilisation_min,
             calls_per_admitted_max,
             calls_per_denied_max,
-        } = self.targets;
+        } = self.cell.targets;
         let mut missed = Vec::new();
-        let lowest = self
-            .utilisation
-            .zip(self.utilisation_full.or(self.utilisation))
-            .map(|(all, full)| all.min(full));
-        if let (Some(min), Some(found)) = (utilisation_min, lowest)
-            && found < min
-        {
-            missed.push(format!("utilisation {found:.3}, target {min}"));
-        }
-        let calls = [
-            ("admitted", calls_per_admitted_max, self.calls_per_admitted),
-            ("denied", calls_per_denied_max, self.calls_per_denied),
-        ];
-        for (what, max, found) in calls {
-            if let (Some(max), Some(found)) = (max, found)
-                && found > max
+        if self.cell.mode == Mode::Leased {
+            let full = self.utilisation_full.or(self.utilisation);
+            let lowest = self.utilisation.zip(full).map(|(all, full)| all.min(full));
+            if let (Some(min), Some(found)) = (utilisation_min, lowest)
+                && found < min
             {
-                missed.push(format!("{found:.3} calls per {what}, target {max}"));
+                missed.push(format!("utilisation {found:.3}, target {min}"));
+            }
+            for (what, max, found) in [
+                ("admitted", calls_per_admitted_max, self.calls_per_admitted),
+                ("denied", calls_per_denied_max, self.calls_per_denied),
+            ] {
+                if let (Some(max), Some(found)) = (max, found)
+                    && found > max
+                {
+                    missed.push(format!("{found:.3} calls per {what}, target {max}"));
+                }
             }
         }
-        if self.mode != Mode::Leased {
-            missed.clear();
-        }
+
         let RetryResult { kept, of } = self.retry_after;
         if kept < of {
             missed.push(format!("{} of {of} retries were denied", of - kept));
@@ -167,92 +185,139 @@ impl Row {
     }
 }
 
-/// The worst excess over all keys.
-fn worst(cell: &Cell, records: &[Record], offset: ClockOffset) -> Option<Excess> {
-    let mut keys = HashMap::<u32, Vec<Admission>>::new();
-    for record in records.iter().filter(|record| record.admitted) {
-        let Record {
-            sent_us,
-            received_us,
-            cost,
-            ..
-        } = *record;
-        keys.entry(record.key).or_default().push(Admission {
-            sent_us,
-            received_us,
-            cost: u64::from(cost),
-        });
-    }
-    let excesses = keys
-        .values()
-        .filter_map(|admissions| cell.limit.excess(admissions, offset));
-    excesses.reduce(Excess::max)
+fn cost(request: &ScheduledRequest) -> u64 {
+    request.params.cost.unwrap_or(1)
 }
 
-/// The durations of answered requests, sorted.
-fn sorted(records: &[Record], length_us: fn(&Record) -> u64) -> Vec<u64> {
-    let answered = records
+/// The worst excess over all keys. Windows are those of the store's clock, and a request counts in
+/// one only if no error of the clocks puts it outside.
+fn worst(
+    cell: &Cell,
+    admitted: &[DecidedRequest],
+    measurement: &CellMeasurement,
+) -> Option<Excess> {
+    let bound = Bound::for_quota_and_clock(&limits::quota(cell.limit))?;
+    let error_us = match bound {
+        Bound::AlignedWindow { .. } => measurement.clock_error_us,
+        _ => 0,
+    };
+    let at = |us: u64| Micros::new(measurement.epoch_us + us);
+
+    let mut keys = HashMap::new();
+    for (request, decision) in admitted {
+        let track = keys
+            .entry(request.params.key)
+            .or_insert_with(|| AdmissionTrack::with_events_max(bound, OVERTAKEN_MAX));
+        let span = TimeSpan {
+            from: at(decision.sent_us).since(Micros::new(error_us)),
+            to: at(decision.received_us + error_us),
+        };
+        track.admit(span, cost(request));
+    }
+    let worst = keys.values().filter_map(AdmissionTrack::worst);
+    worst
+        .map(|interval| interval.excess)
+        .max_by_key(|excess| excess.parts().0)
+}
+
+/// The percentiles of a duration in microseconds.
+fn percentiles(
+    decided: &[DecidedRequest],
+    length_us: impl Fn(&ScheduledRequest, &TracedDecision) -> u64,
+) -> Option<LatencySummary> {
+    let mut lengths = latency_histogram(3);
+    decided
         .iter()
-        .filter(|record| record.source != DecisionSource::Missing);
-    let mut lengths: Vec<u64> = answered.map(length_us).collect();
-    lengths.sort_unstable();
-    lengths
+        .for_each(|(request, decision)| lengths.saturating_record(length_us(request, decision)));
+    LatencySummary::from_histogram(&lengths)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown to a few digits")]
-fn per(calls: u64, requests: usize) -> Option<f64> {
-    (requests > 0).then(|| calls as f64 / requests as f64)
+fn per(count: u64, requests: usize) -> Option<f64> {
+    (requests > 0).then(|| count as f64 / requests as f64)
 }
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::ideal;
-    use super::super::limits::{self, SECOND_US};
-    use super::super::schedule::{self, ScheduledRequest};
+    use super::super::cells::{Case, tests};
+    use super::super::limits::SECOND_US;
+    use super::super::{ideal, schedule};
     use super::*;
-
-    pub(in super::super) fn cell(mode: Mode, replicas: usize) -> Cell {
-        Cell {
-            case: Case::Cold,
-            mode,
-            replicas,
-            topology: Topology::Single,
-            limit: limits::ONCE,
-            load: 3.0,
-            length_ms: 1_000,
-            targets: Targets::default(),
-        }
-    }
 
     /// A row of a cold key, of which the first `admitted` of 3,000 requests were admitted.
     pub(in super::super) fn row(mode: Mode, replicas: usize, admitted: usize) -> Row {
-        let cell = cell(mode, replicas);
-        let requests = schedule::requests(&cell, SECOND_US);
-        let record = |(index, scheduled): (usize, &ScheduledRequest)| Record {
-            scheduled_us: scheduled.at_us,
-            sent_us: 10,
-            received_us: 500,
-            key: 0,
-            cost: scheduled.cost,
-            admitted: index < admitted,
-            source: if index.is_multiple_of(2) {
-                DecisionSource::Store
-            } else {
-                DecisionSource::Lease
+        let cell = tests::cell(Case::Cold, mode, replicas, "1000-once");
+        let sources = [DecisionSource::Store, DecisionSource::Lease];
+        let requests = schedule::requests(&cell, SECOND_US).into_iter().enumerate();
+        let traced = requests.map(|(index, request)| TracedRequest {
+            request: ScheduledRequest {
+                due_us: 0,
+                ..request
             },
-        };
-        let records: Vec<Record> = requests.iter().enumerate().map(record).collect();
+            decision: Some(TracedDecision {
+                sent_us: 10,
+                received_us: 500,
+                is_allowed: index < admitted,
+                source: sources[index % 2],
+            }),
+        });
+        let trace: Vec<TracedRequest> = traced.collect();
         let measurement = CellMeasurement {
-            records: &records,
-            ideal: ideal::replay(&cell.limit, &records, SECOND_US).unwrap(),
-            offset: ClockOffset {
-                least_us: 0,
-                most_us: 0,
-            },
+            ideal: ideal::replay(cell.limit, &trace, SECOND_US).unwrap(),
+            trace,
+            epoch_us: SECOND_US,
+            clock_error_us: 0,
             script_calls: 30,
             retry_after: RetryResult { kept: 1, of: 2 },
         };
         Row::new(&cell, &measurement)
+    }
+
+    /// The excess of a limit by admissions of one unit at these times, in milliseconds.
+    fn excess(limit: &'static str, clock_error_us: u64, times_ms: &[(u64, u64)]) -> f64 {
+        let cell = tests::cell(Case::Edge, Mode::Strict, 1, limit);
+        let request = schedule::requests(&cell, 0)[0];
+        let traced = times_ms.iter().map(|(from_ms, to_ms)| TracedRequest {
+            request,
+            decision: Some(TracedDecision {
+                sent_us: from_ms * 1_000,
+                received_us: to_ms * 1_000,
+                is_allowed: true,
+                source: DecisionSource::Store,
+            }),
+        });
+        let measurement = CellMeasurement {
+            trace: traced.collect(),
+            ideal: ideal::IdealResult::default(),
+            epoch_us: 5 * SECOND_US,
+            clock_error_us,
+            script_calls: 0,
+            retry_after: RetryResult::default(),
+        };
+        Row::new(&cell, &measurement).excess
+    }
+
+    #[test]
+    fn windows_are_judged_by_the_clock_of_the_store() {
+        let mut times = vec![(999, 999); 500];
+        times.extend(vec![(1_000, 1_000); 501]);
+        assert!((excess("fixed-500", 0, &times) - 1.0).abs() < 1e-9);
+        // Where the edge is not known to the millisecond, admissions close to it prove nothing.
+        assert!(excess("fixed-500", 2_000, &times).abs() < 1e-9);
+        // The previous window still counts in full.
+        assert!((excess("sliding-500", 0, &times) - 501.0).abs() < 1e-9);
+        let mut later = vec![(0, 1); 500];
+        later.extend(vec![(1_500, 1_500); 250]);
+        assert!(excess("sliding-500", 0, &later).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_admission_at_an_uncertain_time_proves_nothing() {
+        let full = vec![(0, 1); 10];
+        let with = |one: (u64, u64)| excess("10-per-s", 0, &[&full[..], &[one]].concat());
+        assert!(with((0, 1)) > 0.9);
+        // It was in flight for so long that it may have been admitted after a refill.
+        assert!(with((0, 150)) <= 0.0);
     }
 
     #[test]
@@ -295,11 +360,11 @@ pub(super) mod tests {
             calls_per_denied_max: Some(0.001),
             ..Targets::default()
         };
-        let row = Row {
-            targets,
+        let mut row = Row {
             retry_after: RetryResult::default(),
             ..row(Mode::Leased, 2, 900)
         };
+        row.cell.targets = targets;
         assert_eq!(
             row.missed(),
             [
@@ -307,13 +372,7 @@ pub(super) mod tests {
                 "0.014 calls per denied, target 0.001"
             ]
         );
-        assert!(
-            Row {
-                mode: Mode::Strict,
-                ..row
-            }
-            .missed()
-            .is_empty()
-        );
+        row.cell.mode = Mode::Strict;
+        assert!(row.missed().is_empty());
     }
 }

@@ -1,55 +1,50 @@
 //! Runs the cells one after the other, and reuses the store and the replicas where cells can share
 //! them.
 
+use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::mpsc::channel;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use tokio::runtime::{self, Runtime};
+use tokio::runtime;
+use tollgate_load::{LoadPlan, Replica, RequestKind, ValueTemplate};
 
-use super::client::CheckRequest;
-use super::fleet::{Fleet, FleetOptions};
-use super::plan::{Case, Cell};
-use super::report::Report;
-use super::retry::{self, RetryResult};
+use super::cells::{Case, Cell};
+use super::fleet::Fleet;
+use super::retry::{self, pause};
 use super::row::{CellMeasurement, Row};
-use super::schedule;
+use super::schedule::{self, HOT_KEY, KILLED, LEAD_US};
 use super::store::Store;
-use super::windows::ClockOffset;
-use super::{faketime, ideal, load, table};
+use super::table::{self, Report};
+use super::{faketime, ideal};
 use crate::machine::Machine;
 use crate::others::Usage;
 use crate::progress::Progress;
 use crate::timing;
 
-/// How long connections rest before the load begins, so that all of them are being served.
-const BREATH: Duration = Duration::from_millis(20);
+/// The most connections to all replicas together, and to one replica.
+const CONNECTIONS_MAX: usize = 128;
+const CONNECTIONS_PER_REPLICA_MAX: usize = 32;
 /// How often scripts are flushed.
 const FLUSH_EVERY_US: u64 = 300_000;
+/// The wall clock and the monotonic clock are read one after the other.
+const CLOCK_ERROR_US: u64 = 1_000;
 
 /// Everything that outlives a cell.
 struct Testbed<'a> {
     tollgate: &'a Path,
-    runtime: Runtime,
     store: Option<Store>,
     fleet: Option<Fleet>,
     faketime: Result<PathBuf, String>,
 }
 
 /// Measures all cells.
-pub(super) fn measure(
-    cells: &[Cell],
-    tollgate: &Path,
-    progress: &mut Progress,
-) -> io::Result<Report> {
-    let runtime = runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
-    let mut bench = Testbed {
+pub(super) fn measure(cells: &[Cell], tollgate: &Path, progress: &mut Progress) -> Report {
+    let mut testbed = Testbed {
         tollgate,
-        runtime,
         store: None,
         fleet: None,
         faketime: faketime::library(),
@@ -61,189 +56,155 @@ pub(super) fn measure(
         broken: Vec::new(),
         rows: Vec::new(),
     };
+
     for (number, cell) in cells.iter().enumerate() {
-        let name = format!(
-            "{}, {}, {} replicas",
-            cell.name(),
-            cell.mode.word(),
-            cell.replicas
-        );
-        progress.now(&name);
-        match bench.measure(cell, number) {
-            Ok(CellOutcome::Row(row, others)) => {
+        progress.now(&cell.to_string());
+        let (list, line) = match testbed.measure(cell, number) {
+            Ok(Ok((row, others))) => {
                 progress.step(&table::line(&row));
-                report.rows.push(*row);
                 report.others = report.others.max(others);
+                report.rows.push(row);
+                continue;
             }
-            Ok(CellOutcome::Skipped(reason)) => {
-                report.skipped.push(format!("{name}: skipped: {reason}"));
-                report
-                    .skipped
-                    .last()
-                    .iter()
-                    .for_each(|skipped| progress.step(skipped));
-            }
+            Ok(Err(reason)) => (&mut report.skipped, format!("{cell}: skipped: {reason}")),
             Err(error) => {
                 // The next cell starts new replicas; the failure is listed below the table.
-                bench.fleet = None;
-                report.broken.push(format!("{name}: FAILED: {error}"));
-                report
-                    .broken
-                    .last()
-                    .iter()
-                    .for_each(|broken| progress.step(broken));
+                testbed.fleet = None;
+                (&mut report.broken, format!("{cell}: FAILED: {error}"))
             }
-        }
+        };
+        progress.step(&line);
+        list.push(line);
     }
-    Ok(report)
-}
-
-/// The outcome of a cell.
-enum CellOutcome {
-    /// Its figures, and the share of the machine that other programs used.
-    Row(Box<Row>, f64),
-    /// Why it could not run on this machine.
-    Skipped(String),
+    report
 }
 
 impl Testbed<'_> {
-    fn measure(&mut self, cell: &Cell, number: usize) -> io::Result<CellOutcome> {
-        let pids = self.prepare(cell)?;
+    /// The figures of a cell and the share of the machine that other programs used, or why the cell
+    /// cannot run on this machine.
+    fn measure(&mut self, cell: &Cell, number: usize) -> io::Result<Result<(Row, f64), String>> {
+        self.prepare(cell)?;
         if let (Case::Skew, Err(reason)) = (cell.case, &self.faketime) {
-            return Ok(CellOutcome::Skipped(reason.clone()));
+            return Ok(Err(reason.clone()));
         }
+        let (Some(store), Some(fleet)) = (&self.store, &mut self.fleet) else {
+            return Err(io::Error::other(
+                "the store and the replicas are not prepared",
+            ));
+        };
+
+        let pids: Vec<u32> = fleet.pids().chain(store.pids()).collect();
         let before = Usage::read(&pids);
-        let row = self.run(cell, number)?;
+        let row = run(cell, number, store, fleet)?;
         // A process that was killed has no CPU times any more; the share then counts as zero.
         let others = Usage::read(&pids)
             .zip(before)
             .map_or(0.0, |(after, before)| after.others_since(before));
-        Ok(CellOutcome::Row(Box::new(row), others))
+
+        if cell.case.is_destructive() {
+            self.fleet = None;
+        }
+        Ok(Ok((row, others)))
     }
 
-    /// Starts the store and the replicas that a cell needs, unless they are running, and returns
-    /// their process ids.
-    fn prepare(&mut self, cell: &Cell) -> io::Result<Vec<u32>> {
-        let is_same = |fleet: &Fleet| fleet.mode == cell.mode && fleet.size() == cell.replicas;
-        if self
-            .store
-            .as_ref()
-            .is_none_or(|store| store.topology() != cell.topology)
-        {
+    /// Starts the store and the replicas that a cell needs, unless they are running.
+    fn prepare(&mut self, cell: &Cell) -> io::Result<()> {
+        let is_same = |store: &Store| store.is(cell.topology);
+        if !self.store.as_ref().is_some_and(is_same) {
             // Replicas are stopped before their store.
             (self.fleet, self.store) = (None, None);
         }
         let store = self
             .store
             .get_or_insert_with(|| Store::start(cell.topology));
-        if cell.case.is_destructive() || !self.fleet.as_ref().is_some_and(is_same) {
+
+        let is_for_cell = |fleet: &Fleet| fleet.is_for(cell);
+        if cell.case.is_destructive() || !self.fleet.as_ref().is_some_and(is_for_cell) {
             self.fleet = None;
-            let faketime = self
-                .faketime
-                .as_deref()
-                .ok()
-                .filter(|_| cell.case == Case::Skew);
-            let start = FleetOptions {
-                tollgate: self.tollgate,
-                mode: cell.mode,
-                replicas: cell.replicas,
-                faketime,
-            };
-            let fleet = Fleet::start(start, store)?;
+            let faketime = self.faketime.as_deref().ok();
+            let faketime = faketime.filter(|_| cell.case == Case::Skew);
+            let fleet = Fleet::start(self.tollgate, cell, store, faketime)?;
             if faketime.is_some() && !faketime::has_effect(&fleet.dates()) {
                 self.faketime = Err("libfaketime has no effect on the server".to_owned());
             }
             self.fleet = Some(fleet);
         }
-        Ok(self
-            .fleet
-            .iter()
-            .flat_map(Fleet::pids)
-            .chain(store.pids())
-            .collect())
-    }
-
-    /// Runs one cell: the load, the interference during it, and the retries after it.
-    fn run(&mut self, cell: &Cell, number: usize) -> io::Result<Row> {
-        let (Some(store), Some(fleet)) = (&self.store, &mut self.fleet) else {
-            return Err(io::Error::other(
-                "a cell runs on a store and replicas that were prepared for it",
-            ));
-        };
-        let check_request = CheckRequest {
-            limit: cell.limit.name,
-            cell: format!("cell-{number}"),
-        };
-        let ready = load::connect(&self.runtime, &fleet.addresses())?;
-        let origin = timing::now();
-        let offset = clock(store, origin)?;
-        let lead_us = u64::try_from((origin.elapsed() + BREATH).as_micros()).unwrap_or(u64::MAX);
-        let start = origin + Duration::from_micros(lead_us);
-        let store_us = offset.since(lead_us).store_us(0);
-        let requests = schedule::requests(cell, store_us);
-
-        let calls_before = store.script_calls();
-        let records = thread::scope(|scope| {
-            scope.spawn(|| interfere(cell, store, fleet, start));
-            ready.fire(&check_request, &requests, start)
-        });
-        let script_calls = store.script_calls().saturating_sub(calls_before);
-        let offset = offset.and(clock(store, origin)?).since(lead_us);
-        let retry_after = self.retry_after(cell, &check_request)?;
-        if cell.case.is_destructive() {
-            self.fleet = None;
-        }
-        let ideal = ideal::replay(&cell.limit, &records, store_us)?;
-        Ok(Row::new(
-            cell,
-            &CellMeasurement {
-                records: &records,
-                ideal,
-                offset,
-                script_calls,
-                retry_after,
-            },
-        ))
-    }
-
-    /// Tries the retry times of all remaining replicas.
-    fn retry_after(
-        &mut self,
-        cell: &Cell,
-        check_request: &CheckRequest,
-    ) -> io::Result<RetryResult> {
-        let Some(fleet) = &mut self.fleet else {
-            return Ok(RetryResult::default());
-        };
-        if cell.case == Case::Killed {
-            fleet.forget(schedule::KILLED);
-        }
-        fleet.wait_until_ready()?;
-        retry::try_retry_times(
-            &self.runtime,
-            &fleet.addresses(),
-            check_request,
-            &cell.limit,
-        )
+        Ok(())
     }
 }
 
+/// Runs one cell: the load, the interference during it, and the retries after it.
+fn run(cell: &Cell, number: usize, store: &Store, fleet: &mut Fleet) -> io::Result<Row> {
+    let user = format!("cell-{number}-");
+    let plan = plan(cell, &user, fleet).map_err(io::Error::other)?;
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+
+    let (started, start) = channel();
+    let (mut epoch_us, mut calls_before) = (0, 0);
+    let clock_before = clock_offset_us();
+    let load = tollgate_load::run_traced(plan, |epoch| {
+        calls_before = store.script_calls();
+        epoch_us = micros(epoch);
+        // Fails only if there is no interference left to start.
+        let _ended = started.send(());
+        schedule::requests(cell, epoch_us)
+    });
+    let trace = thread::scope(|scope| {
+        let fleet = &mut *fleet;
+        scope.spawn(move || start.recv().map(|()| interfere(cell, store, fleet)));
+        runtime.block_on(load).map_err(io::Error::other)
+    })?;
+
+    let script_calls = store.script_calls().saturating_sub(calls_before);
+    let clock_error_us = CLOCK_ERROR_US + clock_before.abs_diff(clock_offset_us());
+    fleet.wait_until_ready()?;
+    let user = format!("{user}key-{HOT_KEY}");
+    Ok(Row::new(
+        cell,
+        &CellMeasurement {
+            ideal: ideal::replay(cell.limit, &trace, epoch_us)?,
+            trace,
+            epoch_us,
+            clock_error_us,
+            script_calls,
+            retry_after: retry::try_retry_times(fleet.addresses(), cell, &user)?,
+        },
+    ))
+}
+
+/// Checks of the cell's limit, with keys of its own.
+fn plan(cell: &Cell, user: &str, fleet: &Fleet) -> Result<LoadPlan, Box<dyn Error + Send + Sync>> {
+    let request = RequestKind::Check {
+        attributes: vec![(
+            "user".parse()?,
+            ValueTemplate::parse(&format!("{user}{{key}}"))?,
+        )],
+        limits: vec![cell.limit.to_owned()],
+    };
+    let per_replica = (CONNECTIONS_MAX / cell.replicas).clamp(1, CONNECTIONS_PER_REPLICA_MAX);
+    Ok(LoadPlan {
+        connections: per_replica * cell.replicas,
+        ..LoadPlan::new(fleet.addresses().map(Replica::from).collect(), request)
+    })
+}
+
 /// Interferes with the replicas or the store during the load.
-fn interfere(cell: &Cell, store: &Store, fleet: &mut Fleet, start: Instant) {
-    let at = |us| load::pause_until(start + Duration::from_micros(us));
+fn interfere(cell: &Cell, store: &Store, fleet: &mut Fleet) {
+    let middle = Duration::from_micros(LEAD_US + schedule::middle_us(cell));
     match cell.case {
         Case::Killed => {
-            at(schedule::middle_us(cell));
-            fleet.kill(schedule::KILLED);
+            pause(middle);
+            fleet.kill(KILLED);
         }
         Case::Restart => {
-            at(schedule::middle_us(cell));
+            pause(middle);
             store.restart();
         }
         Case::Flush => {
-            let times = cell.length_ms * 1_000 / FLUSH_EVERY_US;
-            for time in 1..=times {
-                at(time * FLUSH_EVERY_US);
+            for _ in 0..cell.length_ms * 1_000 / FLUSH_EVERY_US {
+                pause(Duration::from_micros(FLUSH_EVERY_US));
                 store.flush_scripts();
             }
         }
@@ -251,16 +212,22 @@ fn interfere(cell: &Cell, store: &Store, fleet: &mut Fleet, start: Instant) {
     }
 }
 
-fn clock(store: &Store, origin: Instant) -> io::Result<ClockOffset> {
-    store
-        .offset(origin)
-        .ok_or_else(|| io::Error::other("the store did not report its time"))
+/// By how much the wall clock, which is also that of the store, is ahead of a clock that is never
+/// set. It changes if the wall clock is set or adjusted.
+fn clock_offset_us() -> u64 {
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    let since_origin = ORIGIN.get_or_init(timing::now).elapsed();
+    let wall = timing::wall_clock().duration_since(SystemTime::UNIX_EPOCH);
+    micros(wall.unwrap_or_default().saturating_sub(since_origin))
+}
+
+fn micros(length: Duration) -> u64 {
+    u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Mode;
-    use super::super::row::tests::cell;
+    use super::super::cells::{Mode, tests};
     use super::*;
 
     /// The server binary, if it was built together with the tests, as `cargo xtask test` does.
@@ -278,10 +245,10 @@ mod tests {
         };
         let tiny = |mode| Cell {
             load: 1.2,
-            ..cell(mode, 2)
+            ..tests::cell(Case::Cold, mode, 2, "1000-once")
         };
         let cells = [tiny(Mode::Strict), tiny(Mode::Local)];
-        let report = measure(&cells, &tollgate, &mut Progress::new(2)).unwrap();
+        let report = measure(&cells, &tollgate, &mut Progress::new(2));
         let [strict, local] = &report.rows[..] else {
             panic!("not two rows: {report:?}")
         };

@@ -1,24 +1,26 @@
 //! The schedule: when each request is due, and at which replica. It does not depend on responses,
 //! because the load does not wait for them.
 
-use super::limits::SECOND_US;
-use super::plan::{Case, Cell};
-use crate::random::Random;
+use std::num::NonZeroU32;
 
-/// A request of the schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ScheduledRequest {
-    pub(super) at_us: u64,
-    pub(super) replica: usize,
-    pub(super) key: u32,
-    pub(super) cost: u32,
-}
+use fastrand::Rng;
+use tollgate_load::{KeyDistribution, RequestParams, ScheduledRequest};
+
+use super::cells::{Case, Cell};
+use super::limits::{self, SECOND_US};
+
+/// How long after the start the first request may be due, so that everything is ready for it.
+pub(super) const LEAD_US: u64 = 20_000;
+/// The key of all requests, in cases with one key.
+pub(super) const HOT_KEY: u32 = 1;
+/// The index of the replica that is killed.
+pub(super) const KILLED: usize = 0;
 
 /// How long all requests go to the same replica.
 const TURN_US: u64 = 200_000;
 /// How far before and after a window edge requests are due.
 const NEAR_EDGE_US: u64 = 100_000;
-const KEYS: u32 = 1_000;
+const KEYS: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");
 /// How often a request asks for the whole capacity, and how long after it one asks for more.
 const LARGE_EVERY_US: u64 = 500_000;
 const LARGER_AFTER_US: u64 = 250_000;
@@ -28,151 +30,119 @@ const LARGER_AFTER_US: u64 = 250_000;
 const QUIET_BEFORE_US: u64 = 200_000;
 const QUIET_AFTER_US: u64 = 20_000;
 
-/// The requests of a cell in order of time. The store's clock determines where window edges are.
-pub(super) fn requests(cell: &Cell, store_us: u64) -> Vec<ScheduledRequest> {
-    let mut random = Random::new(0x5EED);
-    let mut requests = match cell.case {
-        Case::Cold => at_once(cell),
-        Case::Edge => around_edges(cell, store_us, &mut random),
-        _ => evenly(cell, &mut random),
-    };
+/// The requests of a cell in order of time. The wall clock time of the start determines where window
+/// edges are.
+pub(super) fn requests(cell: &Cell, epoch_us: u64) -> Vec<ScheduledRequest> {
+    let mut random = Rng::with_seed(0x5EED);
+    let mut requests = Vec::new();
+    for (start_us, length_us, count) in bursts(cell, epoch_us + LEAD_US) {
+        requests.extend((0..count).map(|index| {
+            // At a random time within its own slot.
+            let slot = index * 1_000 + random.u64(..1_000);
+            scheduled(
+                cell,
+                start_us + slot * length_us / (count * 1_000),
+                index,
+                1,
+            )
+        }));
+    }
+
     match cell.case {
         Case::Rotating => requests
             .iter_mut()
-            .for_each(|scheduled| scheduled.replica = turn(scheduled.at_us, cell.replicas)),
+            .for_each(|request| request.replica = index(request.due_us / TURN_US, cell)),
         Case::Killed => spare(&mut requests, cell),
-        Case::Zipf => spread_over_keys(&mut requests, &mut random),
+        Case::Zipf => {
+            let keys = KeyDistribution::zipf(KEYS, 1.0).expect("the exponent is valid");
+            requests
+                .iter_mut()
+                .for_each(|request| request.params.key = HOT_KEY + keys.sample(&mut random));
+        }
         Case::Costs => {
-            requests.retain(|scheduled| {
-                (QUIET_AFTER_US..LARGE_EVERY_US - QUIET_BEFORE_US)
-                    .contains(&(scheduled.at_us % LARGE_EVERY_US))
-            });
+            let small = QUIET_AFTER_US..LARGE_EVERY_US - QUIET_BEFORE_US;
+            requests.retain(|request| small.contains(&(request.due_us % LARGE_EVERY_US)));
             requests.extend(large(cell));
         }
         _ => {}
     }
-    requests.sort_by_key(|scheduled| scheduled.at_us);
+
+    requests.sort_by_key(|request| request.due_us);
+    requests
+        .iter_mut()
+        .for_each(|request| request.due_us += LEAD_US);
     requests
 }
 
-/// The index of the replica that is killed.
-pub(super) const KILLED: usize = 0;
-
-/// When replicas or the store are interfered with.
+/// When replicas or the store are interfered with, after the lead.
 pub(super) fn middle_us(cell: &Cell) -> u64 {
     cell.length_ms * 1_000 / 2
 }
 
-fn scheduled(at_us: u64, index: u64, cell: &Cell) -> ScheduledRequest {
-    let replicas = u64::try_from(cell.replicas).unwrap_or(1).max(1);
-    let replica = usize::try_from(index % replicas).unwrap_or(0);
-    ScheduledRequest {
-        at_us,
-        replica,
-        key: 0,
-        cost: 1,
-    }
-}
-
-/// Each request at a random time within its own slot, to one replica after the other.
-fn evenly(cell: &Cell, random: &mut Random) -> Vec<ScheduledRequest> {
+/// When requests begin, over how long they are spread, and how many they are. Without refill all are
+/// due at once. At every window edge as many are due before it as after it, within a short time.
+fn bursts(cell: &Cell, epoch_us: u64) -> Vec<(u64, u64, u64)> {
     let length_us = cell.length_ms * 1_000;
-    let count = scaled(cell.limit.per_s() * cell.length_ms, cell.load / 1_000.0);
-    spread(count, 0, length_us, random)
-        .map(|(index, at_us)| scheduled(at_us, index, cell))
-        .collect()
-}
-
-fn at_once(cell: &Cell) -> Vec<ScheduledRequest> {
-    (0..scaled(cell.limit.capacity(), cell.load))
-        .map(|index| scheduled(0, index, cell))
-        .collect()
-}
-
-/// As many requests before every edge as after it, within a short time.
-fn around_edges(cell: &Cell, store_us: u64, random: &mut Random) -> Vec<ScheduledRequest> {
-    let count = scaled(cell.limit.capacity(), cell.load);
-    let into_window = store_us % SECOND_US;
-    // The first edge that is not too close.
-    let first_us = if into_window + NEAR_EDGE_US < SECOND_US {
-        SECOND_US - into_window
-    } else {
-        2 * SECOND_US - into_window
-    };
-    let mut requests = Vec::new();
-    for edge in 0..(cell.length_ms * 1_000 / SECOND_US).max(1) {
-        let start_us = first_us + edge * SECOND_US - NEAR_EDGE_US;
-        let around = spread(2 * count, start_us, 2 * NEAR_EDGE_US, random);
-        requests.extend(around.map(|(index, at_us)| scheduled(at_us, index, cell)));
+    let quota = limits::quota(cell.limit);
+    match cell.case {
+        Case::Cold => vec![(0, 0, scaled(quota.limit(), cell.load))],
+        Case::Edge => {
+            // The first edge that is not too close.
+            let mut edge_us = SECOND_US - epoch_us % SECOND_US;
+            if edge_us <= NEAR_EDGE_US {
+                edge_us += SECOND_US;
+            }
+            let edges = (length_us / SECOND_US).max(1);
+            let count = 2 * scaled(quota.limit(), cell.load);
+            let start_us = |edge: u64| edge_us + edge * SECOND_US - NEAR_EDGE_US;
+            (0..edges)
+                .map(|edge| (start_us(edge), 2 * NEAR_EDGE_US, count))
+                .collect()
+        }
+        _ => {
+            let units = limits::per_s(&quota) * cell.length_ms;
+            vec![(0, length_us, scaled(units, cell.load / 1_000.0))]
+        }
     }
-    requests
 }
 
-fn turn(at_us: u64, replicas: usize) -> usize {
-    usize::try_from(at_us / TURN_US).unwrap_or(0) % replicas.max(1)
+fn scheduled(cell: &Cell, due_us: u64, number: u64, cost: u64) -> ScheduledRequest {
+    ScheduledRequest {
+        due_us,
+        replica: index(number, cell),
+        params: RequestParams {
+            key: HOT_KEY,
+            address: 0,
+            cost: Some(cost),
+        },
+    }
+}
+
+/// One replica after the other.
+fn index(number: u64, cell: &Cell) -> usize {
+    usize::try_from(number).unwrap_or(0) % cell.replicas
 }
 
 /// After a replica is dead, its requests go to the others, as with a load balancer.
 fn spare(requests: &mut [ScheduledRequest], cell: &Cell) {
-    let survivors = cell.replicas.saturating_sub(1);
-    let is_lost = |scheduled: &&mut ScheduledRequest| {
-        scheduled.at_us >= middle_us(cell) && scheduled.replica == KILLED
+    let survivors = cell.replicas.saturating_sub(1).max(1);
+    let is_lost = |request: &&mut ScheduledRequest| {
+        request.due_us >= middle_us(cell) && request.replica == KILLED
     };
-    if survivors > 0 {
-        let lost = requests.iter_mut().filter(is_lost);
-        lost.enumerate()
-            .for_each(|(index, scheduled)| scheduled.replica = 1 + index % survivors);
-    }
-}
-
-/// A Zipf distribution: the second key half as often as the first, the third a third as often, and
-/// so on.
-fn spread_over_keys(requests: &mut [ScheduledRequest], random: &mut Random) {
-    let mut sum = 0.0;
-    let sums: Vec<f64> = (1..=KEYS)
-        .map(|rank| {
-            sum += 1.0 / f64::from(rank);
-            sum
-        })
-        .collect();
-    for scheduled in requests {
-        let point = random.fraction() * sum;
-        let rank = sums.partition_point(|sum| *sum <= point);
-        scheduled.key = u32::try_from(rank).unwrap_or(0).min(KEYS - 1);
-    }
+    let lost = requests.iter_mut().filter(is_lost).enumerate();
+    lost.for_each(|(index, request)| request.replica = (1 + index % survivors) % cell.replicas);
 }
 
 /// Requests for the whole capacity, and for one unit more.
-fn large(cell: &Cell) -> Vec<ScheduledRequest> {
-    let capacity = u32::try_from(cell.limit.capacity()).unwrap_or(u32::MAX - 1);
+fn large(cell: &Cell) -> impl Iterator<Item = ScheduledRequest> {
+    let capacity = limits::quota(cell.limit).limit();
     let times = cell.length_ms * 1_000 / LARGE_EVERY_US;
-    let pair = |time: u64| {
-        let all = ScheduledRequest {
-            cost: capacity,
-            ..scheduled(time * LARGE_EVERY_US, 2 * time, cell)
-        };
-        let more = ScheduledRequest {
-            cost: capacity + 1,
-            ..scheduled(time * LARGE_EVERY_US + LARGER_AFTER_US, 2 * time + 1, cell)
-        };
-        [all, more]
-    };
-    (0..times).flat_map(pair).collect()
-}
-
-fn spread(
-    count: u64,
-    start_us: u64,
-    length_us: u64,
-    random: &mut Random,
-) -> impl Iterator<Item = (u64, u64)> {
-    let fraction = move || u64::from(random.below(1_000));
-    let mut fraction = fraction;
-    (0..count).map(move |index| {
-        (
-            index,
-            start_us + (index * 1_000 + fraction()) * length_us / (count * 1_000),
-        )
+    (0..times).flat_map(move |time| {
+        let at_us = time * LARGE_EVERY_US;
+        [
+            scheduled(cell, at_us, 2 * time, capacity),
+            scheduled(cell, at_us + LARGER_AFTER_US, 2 * time + 1, capacity + 1),
+        ]
     })
 }
 
@@ -188,118 +158,105 @@ fn scaled(units: u64, factor: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::limits::{self, Limit};
-    use super::super::plan::{Mode, Targets, Topology};
+    use super::super::cells::{Mode, tests};
     use super::*;
 
-    fn cell(case: Case, limit: Limit, load: f64) -> Cell {
+    fn cell(case: Case, limit: &'static str, load: f64) -> Cell {
         Cell {
-            case,
-            mode: Mode::Strict,
-            replicas: 4,
-            topology: Topology::Single,
-            limit,
             load,
             length_ms: 2_000,
-            targets: Targets::default(),
+            ..tests::cell(case, Mode::Strict, 4, limit)
         }
+    }
+
+    fn count(requests: &[ScheduledRequest], is: impl Fn(&ScheduledRequest) -> bool) -> usize {
+        requests.iter().filter(|request| is(request)).count()
     }
 
     #[test]
     fn the_load_is_exact_and_evenly_distributed() {
-        let requests = requests(&cell(Case::Grid, limits::PER_SECOND_1000, 2.5), 0);
+        let requests = requests(&cell(Case::Grid, "1000-per-s", 2.5), 0);
         assert_eq!(requests.len(), 5_000);
-        assert!(requests.is_sorted_by_key(|scheduled| scheduled.at_us));
-        assert!(
-            requests
-                .last()
-                .is_some_and(|scheduled| (1_999_000..2_000_000).contains(&scheduled.at_us))
-        );
+        assert!(requests.is_sorted_by_key(|request| request.due_us));
+        let last_us = requests[4_999].due_us - LEAD_US;
+        assert!((1_999_000..2_000_000).contains(&last_us), "{last_us}");
         for replica in 0..4 {
             assert_eq!(
-                requests
-                    .iter()
-                    .filter(|scheduled| scheduled.replica == replica)
-                    .count(),
+                count(&requests, |request| request.replica == replica),
                 1_250
             );
         }
     }
 
     #[test]
+    fn a_cold_key_is_used_at_once() {
+        let requests = requests(&cell(Case::Cold, "1000-once", 3.0), 0);
+        assert_eq!(count(&requests, |request| request.due_us == LEAD_US), 3_000);
+    }
+
+    #[test]
     fn one_replica_is_hot_at_a_time() {
-        let requests = requests(&cell(Case::Rotating, limits::PER_SECOND_1000, 1.0), 0);
-        let hot: Vec<usize> = requests.iter().map(|scheduled| scheduled.replica).collect();
+        let requests = requests(&cell(Case::Rotating, "1000-per-s", 1.0), 0);
+        let hot: Vec<usize> = requests.iter().map(|request| request.replica).collect();
         assert_eq!((hot[0], hot[250], hot[850]), (0, 1, 0));
         assert!(hot[..190].iter().all(|replica| *replica == 0));
     }
 
     #[test]
-    fn edges_are_those_of_the_store() {
-        for store_us in [7_000_000, 7_450_000, 7_950_000] {
-            let requests = requests(&cell(Case::Edge, limits::FIXED, 1.2), store_us);
+    fn edges_are_those_of_the_wall_clock() {
+        for epoch_us in [7_000_000, 7_450_000, 7_890_000, 7_950_000] {
+            let requests = requests(&cell(Case::Edge, "fixed-500", 1.2), epoch_us);
             assert_eq!(requests.len(), 2 * 2 * 600);
-            let from_edge = |scheduled: &ScheduledRequest| {
-                let into = (store_us + scheduled.at_us) % SECOND_US;
-                into.min(SECOND_US - into)
+            let into = |request: &ScheduledRequest| (epoch_us + request.due_us) % SECOND_US;
+            let is_near = |request: &ScheduledRequest| {
+                into(request).min(SECOND_US - into(request)) <= NEAR_EDGE_US
             };
-            assert!(
-                requests
-                    .iter()
-                    .all(|scheduled| from_edge(scheduled) <= NEAR_EDGE_US),
-                "{store_us}"
-            );
-            let before = requests
-                .iter()
-                .filter(|scheduled| (store_us + scheduled.at_us) % SECOND_US > SECOND_US / 2);
-            assert_eq!(before.count(), 2 * 600);
+            assert!(requests.iter().all(is_near), "{epoch_us}");
+            let before = count(&requests, |request| into(request) > SECOND_US / 2);
+            assert_eq!(before, 2 * 600);
         }
     }
 
     #[test]
     fn no_request_goes_to_a_dead_replica() {
-        let cell = cell(Case::Killed, limits::PER_SECOND_1000, 1.0);
+        let cell = cell(Case::Killed, "1000-per-s", 1.0);
         let requests = requests(&cell, 0);
-        let (before, after): (Vec<&ScheduledRequest>, Vec<&ScheduledRequest>) = requests
-            .iter()
-            .partition(|scheduled| scheduled.at_us < middle_us(&cell));
-        assert!(before.iter().any(|scheduled| scheduled.replica == KILLED));
-        assert!(after.iter().all(|scheduled| scheduled.replica != KILLED));
-        assert_eq!(before.len(), after.len());
+        let is_before = |request: &ScheduledRequest| request.due_us - LEAD_US < middle_us(&cell);
+        let is_killed = |request: &ScheduledRequest| request.replica == KILLED;
+        assert_eq!(count(&requests, is_before), 1_000);
+        assert!(
+            count(&requests, |request| is_before(request)
+                && is_killed(request))
+                > 0
+        );
+        assert_eq!(
+            count(&requests, |request| !is_before(request)
+                && is_killed(request)),
+            0
+        );
     }
 
     #[test]
     fn few_keys_get_most_requests() {
-        let requests = requests(&cell(Case::Zipf, limits::PER_KEY, 200.0), 0);
-        let of = |key| {
-            requests
-                .iter()
-                .filter(|scheduled| scheduled.key == key)
-                .count()
-        };
+        let requests = requests(&cell(Case::Zipf, "20-per-s", 200.0), 0);
+        let of = |key| count(&requests, |request| request.params.key == HOT_KEY + key);
         assert_eq!(requests.len(), 8_000);
+        let counts = [of(0), of(1), of(20)];
         assert!(
-            of(0) > 800 && of(0) > of(1) && of(1) > of(20),
-            "{} {} {}",
-            of(0),
-            of(1),
-            of(20)
+            counts[0] > 800 && counts.is_sorted_by(|a, b| a > b),
+            "{counts:?}"
         );
     }
 
     #[test]
     fn some_requests_cost_the_capacity_and_some_more() {
-        let requests = requests(&cell(Case::Costs, limits::WEIGHED, 0.5), 0);
-        let of = |cost| {
-            requests
-                .iter()
-                .filter(|scheduled| scheduled.cost == cost)
-                .count()
-        };
+        let requests = requests(&cell(Case::Costs, "weighed", 0.5), 0);
+        let of = |cost| count(&requests, |request| request.params.cost == Some(cost));
         assert_eq!((of(1_000), of(1_001)), (4, 4));
-        let quiet = requests
-            .iter()
-            .filter(|scheduled| scheduled.cost == 1 && scheduled.at_us % LARGE_EVERY_US > 300_000);
-        assert_eq!((of(1) / 100, quiet.count()), (11, 0));
+        let quiet = count(&requests, |request| {
+            let into_us = (request.due_us - LEAD_US) % LARGE_EVERY_US;
+            request.params.cost == Some(1) && into_us > 300_000
+        });
+        assert_eq!((of(1) / 100, quiet), (11, 0));
     }
 }

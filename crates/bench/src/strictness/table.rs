@@ -1,11 +1,13 @@
-//! The report as a text table.
+//! The result of the experiment, shown as a text table and saved as numbers and a picture.
 
 use std::fmt;
 
+use serde::Serialize;
+
 use super::NOTES;
-use super::plan::{Case, Mode, Topology};
-use super::report::Report;
+use super::cells::{Case, Mode};
 use super::row::Row;
+use crate::machine::Machine;
 use crate::text::{counted, grouped, write_lines};
 
 /// If other programs used a larger share of the machine than this, latencies and utilisation are
@@ -15,25 +17,55 @@ const BUSY: f64 = 0.05;
 /// A load that is sent later than this is lower than nominal.
 const LATE_US: u64 = 100_000;
 
-const HEADS: [&str; 18] = [
-    "case",
-    "mode",
-    "N",
-    "load",
-    "offered",
-    "admitted",
-    "denied",
-    "fallback",
-    "errors",
-    "over",
-    "bound",
-    "used",
-    "calls/request",
-    "/admitted",
-    "/denied",
-    "p50  p99  p99.9 ms",
-    "local",
-    "retry ok",
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) machine: Machine,
+    /// The largest share of the machine that other programs used during any cell.
+    pub(super) others: f64,
+    /// The cells that were not measured, and why.
+    pub(super) skipped: Vec<String>,
+    /// The cells whose measurement failed, and why.
+    pub(super) broken: Vec<String>,
+    pub(super) rows: Vec<Row>,
+}
+
+/// The columns of the table: each head, and how a row fills it.
+const COLUMNS: [(&str, fn(&Row) -> String); 18] = [
+    ("case", |row| row.cell.name()),
+    ("mode", |row| match row.cell.mode {
+        Mode::Local => "local (wrong)".to_owned(),
+        mode => mode.to_string(),
+    }),
+    ("N", |row| row.cell.replicas.to_string()),
+    ("load", |row| format!("{}x", row.cell.load)),
+    ("offered", |row| grouped(row.offered)),
+    ("admitted", |row| grouped(row.admitted)),
+    ("denied", |row| grouped(row.denied)),
+    ("fallback", |row| grouped(row.degraded)),
+    ("errors", |row| grouped(row.errors)),
+    ("over", |row| {
+        let mark = if row.is_exceeded { "EXCEEDED " } else { "" };
+        format!("{mark}{:.1}", row.over())
+    }),
+    ("bound", |row| {
+        shown(row.excess_bound, |bound| bound.to_string())
+    }),
+    ("used", |row| number(row.utilisation, 3)),
+    ("calls/request", |row| number(row.calls_per_request, 4)),
+    ("/admitted", |row| number(row.calls_per_admitted, 4)),
+    ("/denied", |row| number(row.calls_per_denied, 4)),
+    ("p50  p99  p99.9 ms", |row| {
+        [row.p50_us, row.p99_us, row.p999_us]
+            .map(|us| shown(us, ms))
+            .join("  ")
+    }),
+    ("local", |row| {
+        shown(row.local_share, |share| format!("{:.0} %", share * 100.0))
+    }),
+    ("retry ok", |row| {
+        let retry = Some(row.retry_after).filter(|retry| retry.of > 0);
+        shown(retry, |retry| format!("{} of {}", retry.kept, retry.of))
+    }),
 ];
 
 impl fmt::Display for Report {
@@ -47,9 +79,14 @@ impl fmt::Display for Report {
                  Do not quote latencies or utilisation."
             )?;
         }
+
         writeln!(out)?;
-        let mut lines = vec![HEADS.map(str::to_owned).to_vec()];
-        lines.extend(self.rows.iter().map(cells));
+        let heads = COLUMNS.map(|(head, _)| head.to_owned()).to_vec();
+        let cells = |row| COLUMNS.map(|(_, cell)| cell(row)).to_vec();
+        let lines: Vec<_> = [heads]
+            .into_iter()
+            .chain(self.rows.iter().map(cells))
+            .collect();
         write_lines(out, &lines)?;
         writeln!(out)?;
         self.judgement(out)?;
@@ -59,57 +96,49 @@ impl fmt::Display for Report {
 }
 
 impl Report {
+    /// The cells in which more was admitted than the bound allows.
+    pub(super) fn exceeded(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.is_exceeded)
+    }
+
     fn judgement(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for row in self.exceeded() {
             writeln!(out, "EXCEEDED: {}", line(row))?;
         }
         for row in &self.rows {
             for missed in row.missed() {
-                writeln!(
-                    out,
-                    "missed: {}, {}, {} replicas: {missed}",
-                    name(row),
-                    row.mode.word(),
-                    row.replicas
-                )?;
+                writeln!(out, "missed: {}: {missed}", row.cell)?;
             }
         }
         self.lateness(out)?;
-        self.skipped
-            .iter()
-            .chain(&self.broken)
-            .try_for_each(|skipped| writeln!(out, "{skipped}"))?;
-        let judged = self
-            .rows
-            .iter()
-            .filter(|row| row.excess_bound.is_some())
-            .count();
-        let exceeded = self.exceeded().count();
+        for line in self.skipped.iter().chain(&self.broken) {
+            writeln!(out, "{line}")?;
+        }
+        let judged = self.rows.iter().filter(|row| row.excess_bound.is_some());
+        let (judged, exceeded) = (judged.count(), self.exceeded().count());
         writeln!(
             out,
             "{} of {judged} cells stayed within their bound.",
             judged - exceeded
         )
     }
-}
 
-impl Report {
     /// Reports cells whose load was late. In the cold case all requests are due at the same time,
     /// so some are always late.
     fn lateness(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows = self.rows.iter().filter(|row| row.case != Case::Cold);
-        let late =
-            rows.filter_map(|row| Some((row.sent_late_p99_us.filter(|us| *us > LATE_US)?, row)));
-        let late: Vec<(u64, &Row)> = late.collect();
-        let Some((us, row)) = late.iter().max_by_key(|(us, _)| *us) else {
+        let is_late = |row: &&Row| {
+            row.cell.case != Case::Cold && row.sent_late_p99_us.is_some_and(|us| us > LATE_US)
+        };
+        let late: Vec<&Row> = self.rows.iter().filter(is_late).collect();
+        let Some(latest) = late.iter().max_by_key(|row| row.sent_late_p99_us) else {
             return Ok(());
         };
-        let (ms, name, mode, replicas) = (ms(*us), name(row), row.mode.word(), row.replicas);
         writeln!(
             out,
-            "In {} the machine could not keep up with the load: {ms} ms late in {name}, \
-             {mode}, {replicas} replicas.",
-            counted(late.len(), "cell")
+            "In {} the machine could not keep up with the load: {} ms late in {}.",
+            counted(late.len(), "cell"),
+            shown(latest.sent_late_p99_us, ms),
+            latest.cell
         )
     }
 }
@@ -117,76 +146,38 @@ impl Report {
 /// One line for a cell, printed as soon as it is measured.
 pub(super) fn line(row: &Row) -> String {
     let Row {
+        cell,
         offered,
         admitted,
         denied,
         ..
     } = row;
     let verdict = match row.excess_bound {
-        Some(bound) if row.is_exceeded => format!("over by {:.1}, EXCEEDS {bound}", row.over()),
-        Some(bound) => format!("over by {:.1} of {bound}", row.over()),
-        None => format!("over by {:.1}, wrong on purpose", row.over()),
+        Some(bound) if row.is_exceeded => format!(", EXCEEDS {bound}"),
+        Some(bound) => format!(" of {bound}"),
+        None => ", wrong on purpose".to_owned(),
     };
-    let used = number(row.utilisation, 3);
-    let p99_ms = row.p99_us.map_or_else(dash, ms);
     format!(
         "{:<28} {:<8} N={:<2} {:>4}x  {offered:>6} offered {admitted:>6} admitted \
-         {denied:>6} denied  {verdict}  used {used}  p99 {p99_ms} ms",
-        name(row),
-        row.mode.word(),
-        row.replicas,
-        row.load,
+         {denied:>6} denied  over by {:.1}{verdict}  used {}  p99 {} ms",
+        cell.name(),
+        cell.mode,
+        cell.replicas,
+        cell.load,
+        row.over(),
+        number(row.utilisation, 3),
+        shown(row.p99_us, ms),
     )
 }
 
-fn name(row: &Row) -> String {
-    let place = if row.topology == Topology::Cluster {
-        ", cluster"
-    } else {
-        ""
-    };
-    format!("{} {}{place}", row.case.name(), row.limit)
-}
-
-fn cells(row: &Row) -> Vec<String> {
-    let mark = if row.is_exceeded { "EXCEEDED " } else { "" };
-    let latency = [row.p50_us, row.p99_us, row.p999_us].map(|us| us.map_or_else(dash, ms));
-    let retry = row.retry_after;
-    vec![
-        name(row),
-        if row.mode == Mode::Local {
-            "local (wrong)".to_owned()
-        } else {
-            row.mode.word().to_owned()
-        },
-        row.replicas.to_string(),
-        format!("{}x", row.load),
-        grouped(row.offered),
-        grouped(row.admitted),
-        grouped(row.denied),
-        grouped(row.degraded),
-        grouped(row.errors),
-        format!("{mark}{:.1}", row.over()),
-        row.excess_bound
-            .map_or_else(dash, |bound| bound.to_string()),
-        number(row.utilisation, 3),
-        number(row.calls_per_request, 4),
-        number(row.calls_per_admitted, 4),
-        number(row.calls_per_denied, 4),
-        latency.join("  "),
-        row.local_share
-            .map_or_else(dash, |share| format!("{:.0} %", share * 100.0)),
-        if retry.of == 0 {
-            dash()
-        } else {
-            format!("{} of {}", retry.kept, retry.of)
-        },
-    ]
+/// A dash for a value that is missing.
+fn shown<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), show)
 }
 
 /// Formats large values with fewer decimal places.
 fn number(value: Option<f64>, digits: usize) -> String {
-    value.map_or_else(dash, |value| {
+    shown(value, |value| {
         format!("{value:.*}", if value < 10.0 { digits } else { 0 })
     })
 }
@@ -197,10 +188,6 @@ fn number(value: Option<f64>, digits: usize) -> String {
 )]
 fn ms(us: u64) -> String {
     format!("{:.1}", us as f64 / 1e3)
-}
-
-fn dash() -> String {
-    "-".to_owned()
 }
 
 #[cfg(test)]
@@ -252,20 +239,16 @@ EXCEEDED: cold 1000-once";
 
     #[test]
     fn a_late_load_is_reported() {
-        let late = Row {
-            case: Case::Grid,
-            sent_late_p99_us: Some(250_000),
-            ..row(Mode::Leased, 16, 1_000)
-        };
-        let in_time = Row {
-            case: Case::Grid,
-            sent_late_p99_us: Some(900),
-            ..row(Mode::Leased, 16, 1_000)
+        let sent_late = |us| {
+            let mut row = row(Mode::Leased, 16, 1_000);
+            row.cell.case = Case::Grid;
+            row.sent_late_p99_us = Some(us);
+            report(vec![row]).to_string()
         };
         let message = "In 1 cell the machine could not keep up with the load: \
                        250.0 ms late in grid 1000-once, leased, 16 replicas.";
-        assert!(report(vec![late]).to_string().contains(message));
-        assert!(!report(vec![in_time]).to_string().contains("keep up"));
+        assert!(sent_late(250_000).contains(message));
+        assert!(!sent_late(900).contains("keep up"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod track;
 mod verdict;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use tollgate_audit::TimeSpan;
@@ -26,7 +27,7 @@ use crate::response::{LimitStatus, ResponseDecision};
 
 pub(crate) use bounds::JudgeError;
 pub use bounds::{Allowance, BoundSource};
-use resolve::{AdmissionResolver, BoundOrigin, CounterUpdate};
+use resolve::{CounterUpdate, resolve, select_limits};
 use track::CounterTrack;
 
 /// The maximum number of tracked counters. They take at most 100 MB, if all of them are sliding
@@ -38,15 +39,15 @@ const LIMITS_MAX: usize = 64;
 /// Tracks what limits admit.
 #[derive(Debug)]
 pub(crate) struct LimitJudge {
-    resolver: AdmissionResolver,
+    plan: Rc<LoadPlan>,
     limits: Vec<LimitRecord>,
-    counters: HashMap<Box<[u8]>, CounterTrack>,
+    counters: HashMap<Vec<u8>, CounterTrack>,
     /// Admissions of counters beyond [`COUNTERS_MAX`].
     untracked: u64,
 }
 
 /// What is known about one limit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct LimitRecord {
     name: String,
     /// Number of admitted requests.
@@ -54,7 +55,7 @@ struct LimitRecord {
     /// Of `admitted`: by a failure policy. These are not judged.
     by_policy: u64,
     /// What the limit allows, as text, and where that is known from.
-    bounds: Option<(String, BoundOrigin)>,
+    bounds: Option<(String, &'static str)>,
     /// Why some admissions were not judged.
     error: Option<JudgeError>,
     is_exceeded: bool,
@@ -63,7 +64,7 @@ struct LimitRecord {
 impl LimitJudge {
     pub(crate) fn new(plan: Rc<LoadPlan>) -> Self {
         Self {
-            resolver: AdmissionResolver { plan },
+            plan,
             limits: Vec::new(),
             counters: HashMap::new(),
             untracked: 0,
@@ -75,14 +76,18 @@ impl LimitJudge {
         &mut self,
         params: RequestParams,
         span: TimeSpan,
-        decision: &ResponseDecision<'_>,
+        decision: &ResponseDecision,
     ) {
-        let resolver = self.resolver.clone();
-        let selection = resolver.select_limits(params);
+        let plan = Rc::clone(&self.plan);
+        let selection = select_limits(&plan, params);
 
         // A response that names no limits can still be judged by an allowance.
-        let unnamed = LimitStatus::unnamed(decision.is_degraded);
-        let has_names = !decision.limits.is_empty() || resolver.plan.allowances.is_empty();
+        let unnamed = LimitStatus {
+            name: "limit".to_owned(),
+            is_fallback: decision.is_degraded,
+            ..LimitStatus::default()
+        };
+        let has_names = !decision.limits.is_empty() || plan.allowances.is_empty();
         let limits = if has_names {
             &decision.limits[..]
         } else {
@@ -99,9 +104,12 @@ impl LimitJudge {
                 record.by_policy += 1;
                 continue;
             }
-            match resolver.resolve(index, limit, params, selection.as_deref()) {
-                Ok(update) => self.update_counter(index, limit, params, span, update),
-                Err(error) => record.error = record.error.take().or(Some(error)),
+
+            let update = resolve(&plan, index, limit, params, selection.as_deref());
+            let updated =
+                update.and_then(|update| self.update_counter(index, limit, params, span, update));
+            if let Err(error) = updated {
+                self.limits[index].error.get_or_insert(error);
             }
         }
     }
@@ -123,58 +131,48 @@ impl LimitJudge {
 
         self.limits.push(LimitRecord {
             name: name.to_owned(),
-            admitted: 0,
-            by_policy: 0,
-            bounds: None,
-            error: None,
-            is_exceeded: false,
+            ..LimitRecord::default()
         });
         Some(self.limits.len() - 1)
     }
 
+    /// Adds an admission to its counter. With another quota another bound would apply, so that is
+    /// an error.
     fn update_counter(
         &mut self,
         index: usize,
-        status: &LimitStatus<'_>,
+        status: &LimitStatus,
         params: RequestParams,
         span: TimeSpan,
         update: CounterUpdate,
-    ) {
-        let CounterUpdate {
-            counter_id,
-            cost,
-            bounds,
-            origin,
-        } = update;
-        if cost == 0 {
-            return;
+    ) -> Result<(), JudgeError> {
+        if update.cost == 0 {
+            return Ok(());
         }
 
         let limit = &mut self.limits[index];
-        if limit.bounds.is_none() {
-            limit.bounds = Some((bounds.to_string(), origin));
-        }
+        let bounds = &update.bounds;
+        limit
+            .bounds
+            .get_or_insert_with(|| (bounds.to_string(), update.origin));
 
-        let has_room = self.counters.len() < COUNTERS_MAX;
-        let counter = match self.counters.get_mut(&counter_id[..]) {
-            Some(counter) => counter,
-            None if has_room => {
-                let new = CounterTrack::new(index, params, status.limit, bounds);
-                self.counters
-                    .entry(counter_id.into_boxed_slice())
-                    .or_insert(new)
-            }
-            None => {
-                self.untracked += 1;
-                return;
-            }
-        };
+        let counters = self.counters.len();
+        let counter =
+            match self.counters.entry(update.counter_id) {
+                Entry::Occupied(counter) => counter.into_mut(),
+                Entry::Vacant(vacant) if counters < COUNTERS_MAX => vacant.insert(
+                    CounterTrack::new(index, params, status.limit, &update.bounds),
+                ),
+                Entry::Vacant(_) => {
+                    self.untracked += 1;
+                    return Ok(());
+                }
+            };
 
-        // With another quota, another bound would apply.
-        if !counter.has_limit(status.limit) {
-            limit.error = limit.error.take().or(Some(JudgeError::QuotaChanged));
-            return;
+        if counter.reported_limit != status.limit {
+            return Err(JudgeError::QuotaChanged);
         }
-        limit.is_exceeded |= counter.admit(span, status.reset_after_ms, cost);
+        limit.is_exceeded |= counter.admit(span, status.reset_after_ms, update.cost);
+        Ok(())
     }
 }

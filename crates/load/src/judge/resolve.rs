@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::rc::Rc;
 
 use tollgate::{Consistency, Demand, EncodedKey, Micros, Quota};
 use tollgate_audit::Bound;
@@ -30,110 +29,88 @@ pub(super) struct CounterUpdate {
     pub(super) counter_id: Vec<u8>,
     pub(super) cost: u64,
     pub(super) bounds: LimitBounds,
-    pub(super) origin: BoundOrigin,
+    /// Where the bounds are known from: the value of `judged_by` in reports.
+    pub(super) origin: &'static str,
 }
 
-/// Where the bounds of a limit are known from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BoundOrigin {
-    AllowOption,
-    Responses,
-    Config,
+/// The limits that the configuration selects for a request. `None` without a configuration, or if it
+/// does not accept the request.
+pub(super) fn select_limits(plan: &LoadPlan, params: RequestParams) -> Option<Selection<'_>> {
+    let (BoundSource::Config(config), RequestKind::Check { attributes, limits }) =
+        (&plan.bounds, &plan.request)
+    else {
+        return None;
+    };
+
+    let values = attributes
+        .iter()
+        .map(|(attribute, template)| (attribute, template.fill(params, &plan.keys)));
+    let values = FilledAttributes(values.collect());
+    let selection = if limits.is_empty() {
+        config
+            .selector
+            .select(&values, params.cost, MissingKeyPolicy::Error)
+    } else {
+        config.selector.select_named(limits, &values, params.cost)
+    };
+    selection.ok()
 }
 
-/// Resolves admissions to counter updates.
-#[derive(Clone, Debug)]
-pub(super) struct AdmissionResolver {
-    pub(super) plan: Rc<LoadPlan>,
-}
-
-impl AdmissionResolver {
-    /// The limits that the configuration selects for a request. `None` without a configuration, or
-    /// if it does not accept the request.
-    pub(super) fn select_limits(&self, params: RequestParams) -> Option<Selection<'_>> {
-        let (BoundSource::Config(config), RequestKind::Check { attributes, limits }) =
-            (&self.plan.bounds, &self.plan.request)
-        else {
-            return None;
-        };
-
-        let values = attributes
-            .iter()
-            .map(|(attribute, template)| (attribute, template.fill(params, &self.plan.keys)));
-        let values = FilledAttributes(values.collect());
-        let selection = if limits.is_empty() {
-            config
-                .selector
-                .select(&values, params.cost, MissingKeyPolicy::Error)
-        } else {
-            config.selector.select_named(limits, &values, params.cost)
-        };
-        selection.ok()
-    }
-
-    /// Resolves an admission by the limit with this index.
-    pub(super) fn resolve(
-        &self,
-        index: usize,
-        status: &LimitStatus<'_>,
-        params: RequestParams,
-        selection: Option<&[Demand<'_, EncodedKey>]>,
-    ) -> Result<CounterUpdate, JudgeError> {
-        let limit_id = u8::try_from(index).unwrap_or(u8::MAX);
-        let allowance = self.allowance(&status.name);
-
-        match &self.plan.bounds {
-            BoundSource::Responses => {
-                let (bound, origin) = match allowance {
-                    Some(bound) => (bound, BoundOrigin::AllowOption),
-                    None => (loosest_bound(status)?, BoundOrigin::Responses),
-                };
-
-                let (key, address) = (params.key.to_le_bytes(), params.address.to_le_bytes());
-                Ok(CounterUpdate {
-                    counter_id: [&[limit_id][..], &key, &address].concat(),
-                    cost: params.cost.unwrap_or(1),
-                    bounds: LimitBounds::from_bound(bound),
-                    origin,
-                })
-            }
-            BoundSource::Config(config) => {
-                let selected = selection
-                    .unwrap_or_default()
-                    .iter()
-                    .find(|selected| selected.limit.name().as_str() == status.name)
-                    .ok_or(JudgeError::NotConfigured)?;
-
-                let replicas = self.plan.replicas.len();
-                let (bounds, origin) = if let Some(bound) = allowance {
-                    (LimitBounds::from_bound(bound), BoundOrigin::AllowOption)
-                } else {
-                    let bounds = config.limit_bounds(selected, status, replicas)?;
-                    (bounds, BoundOrigin::Config)
-                };
-
-                Ok(CounterUpdate {
-                    counter_id: [&[limit_id], selected.key.as_bytes()].concat(),
-                    cost: selected.cost,
-                    bounds,
-                    origin,
-                })
-            }
+/// Resolves an admission by the limit with this index.
+pub(super) fn resolve(
+    plan: &LoadPlan,
+    index: usize,
+    status: &LimitStatus,
+    params: RequestParams,
+    selection: Option<&[Demand<'_, EncodedKey>]>,
+) -> Result<CounterUpdate, JudgeError> {
+    let limit_id = u8::try_from(index).unwrap_or(u8::MAX);
+    let selected = match &plan.bounds {
+        BoundSource::Responses => None,
+        BoundSource::Config(config) => {
+            let mut selected = selection.unwrap_or_default().iter();
+            let selected = selected.find(|selected| selected.limit.name().as_str() == status.name);
+            Some((config, selected.ok_or(JudgeError::NotConfigured)?))
         }
-    }
+    };
 
-    /// The bound that the user gave for a limit, by its name or for all limits.
-    fn allowance(&self, name: &str) -> Option<Bound> {
-        let find = |wanted: Option<&str>| {
-            self.plan
-                .allowances
-                .iter()
-                .find(|allowance| allowance.limit.as_deref() == wanted)
-        };
-        find(Some(name))
-            .or_else(|| find(None))
-            .map(|allowance| allowance.bound)
-    }
+    let (bounds, origin) = match (allowance(plan, &status.name), selected) {
+        (Some(bound), _) => (LimitBounds::from_bound(bound), "allow"),
+        (None, Some((config, selected))) => {
+            let bounds = config.limit_bounds(selected, status, plan.replicas.len())?;
+            (bounds, "configuration")
+        }
+        (None, None) => (LimitBounds::from_bound(loosest_bound(status)?), "responses"),
+    };
+
+    let (key, address) = (params.key.to_le_bytes(), params.address.to_le_bytes());
+    let (counter_id, cost) = match selected {
+        Some((_, selected)) => (
+            [&[limit_id], selected.key.as_bytes()].concat(),
+            selected.cost,
+        ),
+        None => (
+            [&[limit_id][..], &key, &address].concat(),
+            params.cost.unwrap_or(1),
+        ),
+    };
+    Ok(CounterUpdate {
+        counter_id,
+        cost,
+        bounds,
+        origin,
+    })
+}
+
+/// The bound that the user gave for a limit, by its name or for all limits.
+fn allowance(plan: &LoadPlan, name: &str) -> Option<Bound> {
+    let find = |wanted: Option<&str>| {
+        let mut allowances = plan.allowances.iter();
+        allowances.find(|allowance| allowance.limit.as_deref() == wanted)
+    };
+    find(Some(name))
+        .or_else(|| find(None))
+        .map(|allowance| allowance.bound)
 }
 
 impl ConfigBounds {
@@ -142,7 +119,7 @@ impl ConfigBounds {
     fn limit_bounds(
         &self,
         selected: &Demand<'_, EncodedKey>,
-        status: &LimitStatus<'_>,
+        status: &LimitStatus,
         replicas: usize,
     ) -> Result<LimitBounds, JudgeError> {
         let rule = selected.limit;
@@ -162,8 +139,7 @@ impl ConfigBounds {
         let any_interval = Bound::for_quota(&quota)
             .ok_or(JudgeError::Concurrency)?
             .with_extra_units(unreported);
-        let long_run =
-            Bound::long_run_for_quota(&quota).map(|bound| bound.with_extra_units(unreported));
+        let long_run = Bound::long_run_for_quota(&quota);
 
         // Only decisions made by the counter itself show when its window ends.
         let is_exact = matches!(rule.consistency(), Consistency::Strict | Consistency::Local);
@@ -176,7 +152,7 @@ impl ConfigBounds {
 
         Ok(LimitBounds {
             any_interval,
-            long_run,
+            long_run: long_run.map(|bound| bound.with_extra_units(unreported)),
             per_window,
         })
     }
@@ -196,7 +172,7 @@ impl ConfigBounds {
 
 /// The loosest bound of all algorithms with this quota: that of the fixed window, which admits
 /// twice its limit across an edge. The window may be up to a second shorter than reported.
-fn loosest_bound(status: &LimitStatus<'_>) -> Result<Bound, JudgeError> {
+fn loosest_bound(status: &LimitStatus) -> Result<Bound, JudgeError> {
     match status.window_s {
         None => Err(JudgeError::WindowMissing),
         Some(0 | 1) => Err(JudgeError::WindowTooShort),
@@ -205,17 +181,6 @@ fn loosest_bound(status: &LimitStatus<'_>) -> Result<Bound, JudgeError> {
             per: status.limit,
             period_micros: Micros::from_secs(window_s - 1).get(),
         }),
-    }
-}
-
-impl BoundOrigin {
-    /// The value of `judged_by` in reports.
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::AllowOption => "allow",
-            Self::Responses => "responses",
-            Self::Config => "configuration",
-        }
     }
 }
 
@@ -246,6 +211,9 @@ impl fmt::Display for LimitBounds {
                 write!(f, "a burst of {burst} plus {per} per {period}")
             }
             Bound::PerWindow { limit, window } => write!(f, "{limit} in any {window}"),
+            Bound::AlignedWindow { limit, window, .. } => {
+                write!(f, "{limit} in each window of {window}")
+            }
         }
     }
 }

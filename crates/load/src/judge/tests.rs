@@ -30,14 +30,14 @@ fn span(from_us: u64, to_us: u64) -> TimeSpan {
 }
 
 /// An admission by a limit named `api`.
-fn admission(limit: u64, window_s: Option<u64>, reset_after_ms: u64) -> ResponseDecision<'static> {
+fn admission(limit: u64, window_s: Option<u64>, reset_after_ms: u64) -> ResponseDecision {
     let reset_after_ms = Some(reset_after_ms);
     let api = LimitStatus {
         name: "api".into(),
         limit,
         window_s,
         reset_after_ms,
-        is_fallback: false,
+        ..LimitStatus::default()
     };
     ResponseDecision {
         is_allowed: true,

@@ -20,7 +20,7 @@ pub(super) struct CounterTrack {
     /// The request that was first admitted.
     pub(super) params: RequestParams,
     /// The limit that responses reported. Another value would mean another bound.
-    reported_limit: u64,
+    pub(super) reported_limit: u64,
     /// Admissions by time, against each bound.
     tracks: Vec<AdmissionTrack>,
     window_ends: Option<WindowEndTrack>,
@@ -42,7 +42,7 @@ impl CounterTrack {
         limit_index: usize,
         params: RequestParams,
         reported_limit: u64,
-        bounds: LimitBounds,
+        bounds: &LimitBounds,
     ) -> Self {
         let new_track = |bound: Bound, drift_ppm| {
             AdmissionTrack::with_events_max(bound.with_clock_drift(drift_ppm), EVENTS_MAX)
@@ -69,11 +69,6 @@ impl CounterTrack {
             tracks,
             window_ends,
         }
-    }
-
-    /// Whether the limit is still the one that was first reported.
-    pub(super) const fn has_limit(&self, limit: u64) -> bool {
-        self.reported_limit == limit
     }
 
     /// Adds an admission at some time during `span`, with the reset time of its response. Returns

@@ -37,7 +37,7 @@ impl LimitJudge {
             admitted_by_policy: limit.by_policy,
             keys: counters().count(),
             allowed: limit.bounds.as_ref().map(|(text, _)| text.clone()),
-            judged_by: limit.bounds.as_ref().map(|(_, origin)| origin.as_str()),
+            judged_by: limit.bounds.as_ref().map(|(_, origin)| *origin),
             exceeded: limit.is_exceeded,
             worst: worst.map(|(counter, interval)| self.worst_interval(counter, interval)),
             not_judged: limit.error.as_ref().map(ToString::to_string),
@@ -45,20 +45,12 @@ impl LimitJudge {
     }
 
     fn worst_interval(&self, counter: &CounterTrack, interval: AuditInterval) -> LoadWorstInterval {
-        let AuditInterval {
-            start,
-            end,
-            admitted,
-            excess,
-        } = interval;
-        let plan = &self.resolver.plan;
-
         LoadWorstInterval {
-            key: request::label(&plan.request, counter.params, &plan.keys),
-            from_s: secs(start.get()),
-            to_s: secs(end.get()),
-            admitted: u64::try_from(admitted).unwrap_or(u64::MAX),
-            over: excess.units(),
+            key: request::label(&self.plan, counter.params),
+            from_s: secs(interval.start.get()),
+            to_s: secs(interval.end.get()),
+            admitted: u64::try_from(interval.admitted).unwrap_or(u64::MAX),
+            over: interval.excess.units(),
         }
     }
 }

@@ -1,6 +1,9 @@
 //! What is counted, and from which time latencies are measured.
 
+use tollgate::Micros;
+
 use super::*;
+use crate::generator::RequestParams;
 use crate::judge::BoundSource;
 
 fn record() -> LoadRecord {
@@ -15,20 +18,19 @@ fn request(due_us: u64) -> ScheduledRequest {
     };
     ScheduledRequest {
         due_us,
-        queued_us: due_us,
         replica: 0,
         params,
     }
 }
 
-fn times(seconds: u64) -> LoadDurations {
-    let total = Duration::from_secs(seconds);
-    LoadDurations {
-        sending: total,
-        total,
-        ended_early: false,
+fn span(sent_us: u64, received_us: u64) -> TimeSpan {
+    TimeSpan {
+        from: Micros::new(sent_us),
+        to: Micros::new(received_us),
     }
 }
+
+const SECOND: Duration = Duration::from_secs(1);
 
 /// A server that stalls for a second delays every request that was due in that second, not just
 /// one.
@@ -40,10 +42,7 @@ fn latencies_count_from_when_requests_were_due() {
         // All answered when the stall is over.
         record.record_decision(request(due_us), span(999_000, 1_000_000), &denied);
     }
-    let latency = record
-        .report(times(1), RetryReport::default())
-        .latency_us
-        .unwrap();
+    let latency = record.report(SECOND, SECOND).latency_us.unwrap();
     assert!((490_000..=520_000).contains(&latency.p50), "{latency:?}");
     assert!((980_000..=1_001_000).contains(&latency.p99), "{latency:?}");
 }
@@ -55,16 +54,15 @@ fn timeouts_and_unsent_requests_count_as_latencies() {
     (0..98).for_each(|_| {
         record.record_decision(request(0), span(0, 100), &ResponseDecision::default());
     });
-    record.record_failure(request(0), 1_000_000, RequestFailure::Timeout, || {
-        "late".to_owned()
-    });
-    record.record_unsent(10);
-    let report = record.report(times(1), RetryReport::default());
+    let late = RequestError::Timeout(Duration::from_secs(1));
+    record.record_result(request(0), 1_000_000, &Err(late));
+    record.record_unsent(request(0), 10);
+    let report = record.report(SECOND, SECOND);
     let latency = report.latency_us.unwrap();
     assert!(latency.p90 < 200 && latency.p99 >= 999_000, "{latency:?}");
     assert_eq!(
         (report.errors.timeout, report.errors.first.as_deref()),
-        (1, Some("late"))
+        (1, Some("no response within 1s"))
     );
 }
 
@@ -78,19 +76,13 @@ fn the_timeline_has_60_steps_for_any_duration() {
             &ResponseDecision::default(),
         );
     }
-    let timeline = record.report(times(1), RetryReport::default()).timeline;
+    let timeline = record.report(SECOND, SECOND).timeline;
     assert_eq!(
         (timeline.denied.len(), timeline.denied.iter().sum::<u64>()),
         (60, 6)
     );
     assert_eq!((timeline.denied[0], timeline.denied[59]), (2, 3));
-    let early = record.report(
-        LoadDurations {
-            sending: Duration::from_millis(100),
-            ..times(1)
-        },
-        RetryReport::default(),
-    );
+    let early = record.report(SECOND / 10, SECOND);
     assert_eq!(early.timeline.denied.len(), 7);
 }
 
@@ -119,17 +111,38 @@ fn denials_are_sampled_uniformly() {
 fn a_late_generator_is_reported() {
     let mut record = record();
     (0..1_000).for_each(|_| record.record_due(5));
-    assert!(
-        record
-            .report(times(1), RetryReport::default())
-            .generator
-            .kept_up
-    );
+    assert!(record.report(SECOND, SECOND).generator.kept_up);
     record.record_due(20_000);
     record.record_due(11_000);
-    let generator = record.report(times(1), RetryReport::default()).generator;
+    let generator = record.report(SECOND, SECOND).generator;
     assert_eq!(
         (generator.kept_up, generator.behind, generator.behind_max_us),
         (false, 2, 20_000)
     );
+}
+
+#[test]
+fn a_trace_has_every_request() {
+    let mut record = LoadRecord {
+        trace: Some(Vec::new()),
+        ..record()
+    };
+    let allowed = ResponseDecision {
+        is_allowed: true,
+        source: DecisionSource::Lease,
+        ..ResponseDecision::default()
+    };
+    record.record_result(request(3), 9, &Ok((span(4, 7), allowed)));
+    record.record_unsent(request(5), 10);
+    let decision = TracedDecision {
+        sent_us: 4,
+        received_us: 7,
+        is_allowed: true,
+        source: DecisionSource::Lease,
+    };
+    let traced = [(3, Some(decision)), (5, None)].map(|(due_us, decision)| TracedRequest {
+        request: request(due_us),
+        decision,
+    });
+    assert_eq!(record.trace.unwrap(), traced);
 }
