@@ -140,8 +140,8 @@ impl TestRequest {
 
     /// The line that nginx would log.
     fn combined_line(&self) -> String {
-        let (date, clock) = tollgate_simulate::text::date_and_clock(self.at);
-        let [year, month, day] = [&date[..4], &date[5..7], &date[8..]];
+        let time = tollgate_simulate::text::utc(self.at);
+        let [year, month, day, clock] = [&time[..4], &time[5..7], &time[8..10], &time[11..19]];
         let month = ["Jan", "Feb"][usize::from(month == "02")];
         let escaped = |text: &str| text.replace('\\', "\\x5C").replace('"', "\\x22");
         let (user, agent) = (

@@ -266,20 +266,13 @@ fn difference_rows(comparison: &ComparisonReport) -> Vec<Vec<String>> {
             (false, true) => " (not in first)",
             _ => "",
         };
-        let counts = [limit.only_configuration, limit.only_against, limit.both];
-        row(&format!("{}{missing}", limit.name), counts)
+        row(&format!("{}{missing}", limit.name), limit.denials.columns())
     };
 
-    let ComparisonReport {
-        only_configuration,
-        only_against,
-        both,
-        limits,
-    } = comparison;
     let head = ["denied by", "only first", "only second", "both"];
-    let all = [*only_configuration, *only_against, *both];
-    let mut rows = vec![head.map(str::to_owned).to_vec(), row("all requests", all)];
-    rows.extend(limits.iter().map(limit_row));
+    let all = row("all requests", comparison.denials.columns());
+    let mut rows = vec![head.map(str::to_owned).to_vec(), all];
+    rows.extend(comparison.limits.iter().map(limit_row));
     rows
 }
 
