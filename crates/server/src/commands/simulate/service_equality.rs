@@ -12,7 +12,7 @@ use tollgate_simulate::{
     AccessLogFormat, ConfigReplay, LogFields, LogParser, ReplayDecision, ReplayRequest,
 };
 
-use super::super::client::{ServiceRequest, ServiceUrl};
+use super::super::client::{self, ServiceRequest};
 use crate::gate::Gate;
 use crate::http::HttpFront;
 use crate::listen::{self, ListenLimits, ListenProtocol, ServerLoad, ShutdownHandle};
@@ -170,7 +170,7 @@ impl TestRequest {
 /// The service on a free port, with a manual clock.
 struct TestService {
     clock: ManualClock,
-    target: ServiceUrl,
+    target: tollgate_load::Replica,
     _stopper: ShutdownHandle,
     _runtime: tokio::runtime::Runtime,
 }
@@ -201,7 +201,7 @@ impl TestService {
             load,
             stop,
         ));
-        let target = ServiceUrl::parse(&address.to_string()).expect("an address is a target");
+        let target = client::parse_url(&address.to_string()).expect("an address is a target");
         drop(inside);
         Self {
             clock,
@@ -221,10 +221,8 @@ impl TestService {
             token: None,
             body,
         };
-        let answer = self
-            .target
-            .send(ask, Duration::from_secs(20))
-            .expect("the service answers");
+        let answer =
+            client::send(&self.target, ask, Duration::from_secs(20)).expect("the service answers");
         answer.json().expect("the answer is JSON")
     }
 }
