@@ -72,3 +72,25 @@ pub struct Cost {
     /// The cost of a request that lacks the attribute and does not state a cost itself.
     pub default: u64,
 }
+
+impl LimitConfig {
+    /// All attributes that the limit uses: in its key, conditions, tiers and cost.
+    pub fn attributes(&self) -> impl Iterator<Item = &Attribute> {
+        let key = self.key.parts.iter().flatten();
+        let conditions = self.conditions.iter().map(|condition| &condition.attribute);
+        let tier = self.tiers.iter().map(|tiers| &tiers.by);
+        let cost = self.cost.iter().filter_map(|cost| cost.attribute.as_ref());
+        key.chain(conditions).chain(tier).chain(cost)
+    }
+}
+
+impl Recipe {
+    /// The parts of the key as in the configuration file, such as `header:x-api-key | client_ip`.
+    pub fn part_names(&self) -> Vec<String> {
+        let name = |part: &Vec<Attribute>| {
+            let names: Vec<&str> = part.iter().map(Attribute::name).collect();
+            names.join(" | ")
+        };
+        self.parts.iter().map(name).collect()
+    }
+}

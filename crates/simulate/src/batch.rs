@@ -1,10 +1,12 @@
 //! Turns log lines into batches of requests.
 
+use std::io;
+
 use tollgate::Micros;
 
 use crate::counts::LineCounts;
-use crate::input::{LineChunk, LogLine};
-use crate::log::{LineError, LineErrorKind, LogParser, LogRecord, to_utf8_lossy};
+use crate::input::{LineChunk, LogInput, LogLine};
+use crate::log::{LineError, LogParser, LogRecord};
 
 /// The size of a batch. Large enough to overlap the memory accesses of its requests, small enough
 /// for all of them to stay in the cache.
@@ -21,12 +23,54 @@ pub struct ReplayRequest<R> {
     pub line: u64,
 }
 
-/// Parses lines, counts them by result, and passes on the requests in batches, in order.
-pub(crate) fn for_each_batch(
+/// The progress of a replay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SimulationProgress {
+    /// Bytes read from the current input, before decompression.
+    pub bytes_read: u64,
+    /// Lines read in total.
+    pub lines: u64,
+}
+
+/// One pass through a log: parses lines and counts them by result.
+#[derive(Debug)]
+pub(crate) struct LogPass {
+    pub(crate) parser: LogParser,
+    pub(crate) lines: LineCounts,
+}
+
+impl LogPass {
+    pub(crate) fn new(parser: LogParser) -> Self {
+        Self {
+            parser,
+            lines: LineCounts::default(),
+        }
+    }
+
+    /// Passes the requests of an input to `replay` in batches, in order. `on_progress` is called
+    /// after each chunk.
+    pub(crate) fn read(
+        &mut self,
+        input: &mut LogInput,
+        on_progress: &mut dyn FnMut(SimulationProgress),
+        mut replay: impl FnMut(&[ReplayRequest<LogRecord<'_>>]),
+    ) -> io::Result<()> {
+        while let Some(chunk) = input.chunk()? {
+            for_each_batch(&self.parser, chunk, &mut self.lines, &mut replay);
+            on_progress(SimulationProgress {
+                bytes_read: input.bytes_read(),
+                lines: self.lines.all,
+            });
+        }
+        Ok(())
+    }
+}
+
+fn for_each_batch(
     parser: &LogParser,
     chunk: LineChunk<'_>,
     lines: &mut LineCounts,
-    mut replay: impl FnMut(&[ReplayRequest<LogRecord<'_>>]),
+    replay: &mut impl FnMut(&[ReplayRequest<LogRecord<'_>>]),
 ) {
     let mut batch = Vec::with_capacity(BATCH_SIZE);
     for line in chunk {
@@ -34,7 +78,7 @@ pub(crate) fn for_each_batch(
         let line = match line {
             LogLine::Complete(line) => line,
             LogLine::TooLong(beginning) => {
-                lines.record_bad(LineErrorKind::TooLong, beginning);
+                lines.record_bad(LineError::TooLong, beginning);
                 continue;
             }
         };
@@ -46,10 +90,10 @@ pub(crate) fn for_each_batch(
             Err(LineError::NotUtf8) => {
                 replay(&batch);
                 batch.clear();
-                replay_repaired(parser, line, lines, &mut replay);
+                replay_repaired(parser, line, lines, replay);
             }
-            Err(LineError::Invalid(_)) if line.trim_ascii().is_empty() => lines.blank += 1,
-            Err(LineError::Invalid(kind)) => lines.record_bad(kind, line),
+            Err(_) if line.trim_ascii().is_empty() => {}
+            Err(error) => lines.record_bad(error, line),
         }
 
         if batch.len() == BATCH_SIZE {
@@ -68,10 +112,9 @@ fn replay_repaired(
     lines: &mut LineCounts,
     replay: &mut impl FnMut(&[ReplayRequest<LogRecord<'_>>]),
 ) {
-    match parser.parse(to_utf8_lossy(line).as_bytes()) {
+    match parser.parse(String::from_utf8_lossy(line).as_bytes()) {
         Ok(record) => replay(&[to_request(record, lines)]),
-        Err(LineError::Invalid(kind)) => lines.record_bad(kind, line),
-        Err(LineError::NotUtf8) => lines.record_bad(LineErrorKind::Layout, line),
+        Err(error) => lines.record_bad(error, line),
     }
 }
 

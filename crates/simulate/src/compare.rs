@@ -1,11 +1,11 @@
 //! Compares the decisions of two configurations.
 
-use smallvec::SmallVec;
 use tollgate::Micros;
 
 use crate::config_run::ComparedDecision;
 use crate::counts::KeyTable;
 use crate::replay::ConfigReplay;
+use crate::report::DenialCounts;
 
 /// The maximum number of keys to remember for each limit and configuration.
 const KEYS_MAX: usize = 2_000;
@@ -20,14 +20,6 @@ pub(crate) struct Comparison {
     positions: [Vec<usize>; 2],
 }
 
-/// Denials by the configuration that made them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DenialCounts {
-    pub(crate) only_first: u64,
-    pub(crate) only_second: u64,
-    pub(crate) both: u64,
-}
-
 /// How the decisions of one limit differ.
 #[derive(Debug)]
 pub(crate) struct LimitDifference {
@@ -37,17 +29,6 @@ pub(crate) struct LimitDifference {
     pub(crate) denials: DenialCounts,
     /// The keys that only one configuration denied.
     pub(crate) keys: [KeyTable; 2],
-}
-
-impl DenialCounts {
-    const fn count(&mut self, first: bool, second: bool) {
-        match (first, second) {
-            (true, true) => self.both += 1,
-            (true, false) => self.only_first += 1,
-            (false, true) => self.only_second += 1,
-            (false, false) => {}
-        }
-    }
 }
 
 impl Comparison {
@@ -78,23 +59,19 @@ impl Comparison {
     }
 
     /// Counts a request, if both configurations decided on it.
-    pub(crate) fn count(&mut self, decisions: [&ComparedDecision; 2], at: Micros) {
-        let [Some(first), Some(second)] = decisions.map(|decision| decision.is_allowed) else {
+    pub(crate) fn count(&mut self, decisions: [Option<&ComparedDecision>; 2], at: Micros) {
+        let [Some(first), Some(second)] = decisions else {
             return;
         };
-        self.requests.count(!first, !second);
+        self.requests.count(!first.is_allowed, !second.is_allowed);
 
-        let denied_by: [SmallVec<[usize; 4]>; 2] = [0, 1].map(|side| {
-            decisions[side]
-                .denials
-                .iter()
-                .map(|(index, _)| self.positions[side][*index])
-                .collect()
-        });
-        for side in [0, 1] {
-            for ((_, key), position) in decisions[side].denials.iter().zip(&denied_by[side]) {
-                let limit = &mut self.limits[*position];
-                if denied_by[1 - side].contains(position) {
+        let denials = [&first.denials, &second.denials];
+        for (side, other) in [(0, 1), (1, 0)] {
+            for (index, key) in denials[side] {
+                let position = self.positions[side][*index];
+                let is_same = |(index, _): &(usize, _)| self.positions[other][*index] == position;
+                let limit = &mut self.limits[position];
+                if denials[other].iter().any(is_same) {
                     // It is in both lists, but must count once.
                     limit.denials.both += u64::from(side == 0);
                 } else {

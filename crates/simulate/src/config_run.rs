@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
-use tollgate::{EncodedKey, Micros, Verdict};
+use tollgate::{EncodedKey, Micros};
 use tollgate_rules::{Attributes, SelectError};
 
 use crate::batch::ReplayRequest;
 use crate::counts::{SimulatedLimitCounts, SimulationTimeline};
 use crate::replay::{ConfigReplay, ReplayDecision, ReplayError};
+use crate::report::ErrorReport;
 
 /// The maximum number of denied keys to remember, over all limits.
 const KEYS_MAX: usize = 100_000;
@@ -23,34 +24,36 @@ pub(crate) struct ConfigRun {
 }
 
 /// The counters of one configuration.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ConfigCounts {
     pub(crate) limits: Vec<SimulatedLimitCounts>,
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
     /// Requests without a decision, by limit and kind of error.
-    pub(crate) errors: BTreeMap<(String, &'static str), ReplayErrorCounts>,
+    pub(crate) errors: BTreeMap<(String, &'static str), ErrorReport>,
     /// Index of its first series in the timeline: all requests, then one series for each limit.
     pub(crate) first_series: usize,
 }
 
-/// Requests that the service would reject with the same kind of error.
-#[derive(Clone, Debug)]
-pub(crate) struct ReplayErrorCounts {
-    pub(crate) count: u64,
-    /// Line number of the first one.
-    pub(crate) line: u64,
-    /// Message of the first one.
-    pub(crate) message: String,
-}
-
 /// The decision on a request, for comparing two configurations.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct ComparedDecision {
-    /// `None` if there was no decision.
-    pub(crate) is_allowed: Option<bool>,
+    pub(crate) is_allowed: bool,
     /// Indexes of the limits that denied the request, and their keys.
     pub(crate) denials: SmallVec<[(usize, EncodedKey); 4]>,
+}
+
+impl From<ReplayDecision<'_>> for ComparedDecision {
+    fn from(decision: ReplayDecision<'_>) -> Self {
+        let outcomes = decision.limits.iter().zip(decision.outcomes);
+        let denials = outcomes.filter(|(_, outcome)| !outcome.verdict.is_allowed());
+        Self {
+            is_allowed: decision.is_allowed,
+            denials: denials
+                .map(|(selected, _)| (selected.limit.position(), selected.key.clone()))
+                .collect(),
+        }
+    }
 }
 
 impl ConfigRun {
@@ -60,10 +63,8 @@ impl ConfigRun {
 
         let counts = ConfigCounts {
             limits: vec![SimulatedLimitCounts::new(keys_max); count],
-            allowed: 0,
-            denied: 0,
-            errors: BTreeMap::new(),
             first_series,
+            ..ConfigCounts::default()
         };
         Self { replay, counts }
     }
@@ -73,27 +74,24 @@ impl ConfigRun {
         1 + self.counts.limits.len()
     }
 
-    /// Replays requests and counts the decisions. If `decisions` is given, they are appended to it.
+    /// Replays requests and counts the decisions. If `decisions` is given, they are appended to it,
+    /// with `None` for an error.
     pub(crate) fn replay(
         &mut self,
         requests: &[ReplayRequest<impl Attributes>],
         timeline: &mut SimulationTimeline,
-        mut decisions: Option<&mut Vec<ComparedDecision>>,
+        mut decisions: Option<&mut Vec<Option<ComparedDecision>>>,
     ) {
         let Self { replay, counts } = self;
 
         replay.decide(requests, |request, result| {
-            let mut compared = ComparedDecision::default();
-            match result {
-                Ok(decision) => {
-                    let compared = decisions.is_some().then_some(&mut compared);
-                    counts.count(request, &decision, timeline, compared);
-                }
+            match &result {
+                Ok(decision) => counts.count(request.at, decision, timeline),
                 Err(error) => count_error(&mut counts.errors, error, request.line),
             }
 
             if let Some(decisions) = &mut decisions {
-                decisions.push(compared);
+                decisions.push(result.ok().map(Into::into));
             }
         });
     }
@@ -103,89 +101,45 @@ impl ConfigCounts {
     #[inline]
     fn count(
         &mut self,
-        request: &ReplayRequest<impl Attributes>,
+        at: Micros,
         decision: &ReplayDecision<'_>,
         timeline: &mut SimulationTimeline,
-        mut compared: Option<&mut ComparedDecision>,
     ) {
-        let &ReplayDecision {
-            limits,
-            outcomes,
-            unkeyed,
-            is_allowed,
-        } = decision;
-        let step = timeline.step_at(request.at);
+        let step = timeline.step_at(at);
 
-        for index in unkeyed {
+        for index in decision.unkeyed {
             self.limits[*index].unkeyed += 1;
         }
-        for (selected, outcome) in limits.iter().zip(outcomes) {
-            let counts = &mut self.limits[selected.limit.position()];
-            let is_allowed = count_verdict(counts, outcome.verdict, request.at);
-            timeline.count(
-                self.first_series + 1 + selected.limit.position(),
-                step,
-                is_allowed,
-            );
-            if !is_allowed {
-                counts.keys.record(&selected.key, request.at);
-                if let Some(compared) = &mut compared {
-                    compared
-                        .denials
-                        .push((selected.limit.position(), selected.key.clone()));
-                }
-            }
+        for (selected, outcome) in decision.limits.iter().zip(decision.outcomes) {
+            let index = selected.limit.position();
+            let is_allowed = self.limits[index].record(outcome.verdict, &selected.key, at);
+            timeline.count(self.first_series + 1 + index, step, is_allowed);
         }
 
-        timeline.count(self.first_series, step, is_allowed);
-        *(if is_allowed {
-            &mut self.allowed
-        } else {
-            &mut self.denied
-        }) += 1;
-        if let Some(compared) = compared {
-            compared.is_allowed = Some(is_allowed);
-        }
-    }
-}
-
-/// Counts the verdict of a limit. Returns whether it allows the request.
-#[inline]
-fn count_verdict(limit: &mut SimulatedLimitCounts, verdict: Verdict, at: Micros) -> bool {
-    limit.requests += 1;
-
-    match verdict {
-        Verdict::Allow { wait: Micros::ZERO } => true,
-        Verdict::Allow { wait } => {
-            limit.record_wait(wait);
-            true
-        }
-        Verdict::Deny { .. } | Verdict::Never => {
-            limit.record_denial(at);
-            false
-        }
+        timeline.count(self.first_series, step, decision.is_allowed);
+        self.allowed += u64::from(decision.is_allowed);
+        self.denied += u64::from(!decision.is_allowed);
     }
 }
 
 /// Counts a request without a decision. The map stays small, as each limit has few kinds of errors.
 #[cold]
 fn count_error(
-    errors: &mut BTreeMap<(String, &'static str), ReplayErrorCounts>,
+    errors: &mut BTreeMap<(String, &'static str), ErrorReport>,
     error: &ReplayError,
     line: u64,
 ) {
+    use SelectError::{Address, Cost, Key, MissingAttribute};
     let (limit, kind) = match error {
-        ReplayError::Select(SelectError::MissingAttribute { limit, .. }) => {
-            (limit.as_str(), "missing")
-        }
-        ReplayError::Select(SelectError::Address { limit, .. }) => (limit.as_str(), "address"),
-        ReplayError::Select(SelectError::Key { limit, .. }) => (limit.as_str(), "key"),
-        ReplayError::Select(SelectError::Cost { limit, .. }) => (limit.as_str(), "cost"),
+        ReplayError::Select(MissingAttribute { limit, .. }) => (limit.as_str(), "missing"),
+        ReplayError::Select(Address { limit, .. }) => (limit.as_str(), "address"),
+        ReplayError::Select(Key { limit, .. }) => (limit.as_str(), "key"),
+        ReplayError::Select(Cost { limit, .. }) => (limit.as_str(), "cost"),
         ReplayError::Select(_) => ("", "select"),
         ReplayError::TooMany(_) => ("", "too_many"),
     };
 
-    let new = || ReplayErrorCounts {
+    let new = || ErrorReport {
         count: 0,
         line,
         message: error.to_string(),

@@ -20,13 +20,10 @@ mod simulation;
 mod suggest;
 pub mod text;
 
-pub use batch::ReplayRequest;
+pub use batch::{ReplayRequest, SimulationProgress};
 pub use input::{LINE_MAX, LineChunk, LineReader, LogInput, LogLine};
-pub use log::{
-    AccessLogFormat, FieldError, LineError, LineErrorKind, LogFields, LogParser, LogRecord,
-    to_utf8_lossy,
-};
+pub use log::{AccessLogFormat, FieldError, LineError, LogFields, LogParser, LogRecord};
 pub use replay::{ConfigReplay, ReplayDecision, ReplayError};
 pub use report::*;
-pub use simulation::{Simulation, SimulationPlan, SimulationProgress};
+pub use simulation::{ReportLabels, Simulation, SimulationPlan};
 pub use suggest::SuggestionTrials;

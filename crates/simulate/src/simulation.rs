@@ -1,18 +1,22 @@
 //! A simulation: a log replayed line by line through one configuration, or through two side by
 //! side.
 
+mod report;
+
 use std::io;
 
-use tollgate_rules::{Attribute, Config, LimitConfig};
+use tollgate_rules::{Config, LimitConfig};
 
-use crate::batch::{ReplayRequest, for_each_batch};
+use crate::batch::{LogPass, ReplayRequest, SimulationProgress};
 use crate::compare::Comparison;
 use crate::config_run::ConfigRun;
-use crate::counts::{LineCounts, SimulationTimeline};
+use crate::counts::SimulationTimeline;
 use crate::input::LogInput;
 use crate::log::{AccessLogFormat, FieldError, LogFields, LogParser, LogRecord};
 use crate::replay::ConfigReplay;
 use crate::suggest::{SuggestionTrials, UsagePeaks};
+
+pub use report::ReportLabels;
 
 /// What to replay, and how.
 #[derive(Clone, Copy, Debug)]
@@ -29,31 +33,21 @@ pub struct SimulationPlan<'p> {
     pub suggest: bool,
 }
 
-/// The progress of a replay.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SimulationProgress {
-    /// Bytes read from the current input, before decompression.
-    pub bytes_read: u64,
-    /// Lines read in total.
-    pub lines: u64,
-}
-
 /// A simulation in progress.
 #[derive(Debug)]
 pub struct Simulation {
-    parser: LogParser,
-    pub(crate) lines: LineCounts,
-    pub(crate) state: SimulationState,
+    pass: LogPass,
+    state: SimulationState,
 }
 
 /// The counters of a simulation.
 #[derive(Debug)]
-pub(crate) struct SimulationState {
-    pub(crate) timeline: SimulationTimeline,
-    pub(crate) first: ConfigRun,
+struct SimulationState {
+    timeline: SimulationTimeline,
+    first: ConfigRun,
     /// The second configuration, and how it differs from the first.
-    pub(crate) second: Option<(ConfigRun, Comparison)>,
-    pub(crate) peaks: Option<UsagePeaks>,
+    second: Option<(ConfigRun, Comparison)>,
+    peaks: Option<UsagePeaks>,
 }
 
 impl Simulation {
@@ -62,7 +56,7 @@ impl Simulation {
         let configs = || std::iter::once(plan.config).chain(plan.against);
         let attributes = configs()
             .flat_map(|config| &config.limits)
-            .flat_map(attributes);
+            .flat_map(LimitConfig::attributes);
         let fields = LogFields::new(attributes, plan.fields)?;
 
         let first = ConfigRun::new(ConfigReplay::new(plan.config), 0);
@@ -76,8 +70,7 @@ impl Simulation {
         let peaks = plan.suggest.then(|| UsagePeaks::new(plan.config));
 
         Ok(Self {
-            parser: LogParser::new(plan.format, fields),
-            lines: LineCounts::default(),
+            pass: LogPass::new(LogParser::new(plan.format, fields)),
             state: SimulationState {
                 timeline: SimulationTimeline::new(series),
                 first,
@@ -93,50 +86,31 @@ impl Simulation {
         input: &mut LogInput,
         on_progress: &mut dyn FnMut(SimulationProgress),
     ) -> io::Result<()> {
-        while let Some(chunk) = input.chunk()? {
-            let Self {
-                parser,
-                lines,
-                state,
-            } = self;
-            for_each_batch(parser, chunk, lines, |requests| state.replay(requests));
-
-            on_progress(SimulationProgress {
-                bytes_read: input.bytes_read(),
-                lines: self.lines.all,
-            });
-        }
-        Ok(())
+        let Self { pass, state } = self;
+        pass.read(input, on_progress, |requests| state.replay(requests))
     }
 
     /// Starts the second pass, which counts what the suggested limits would have denied. The caller
     /// replays the same log through it. `None` if usage was not measured.
     pub fn trials(&self) -> Option<SuggestionTrials> {
-        self.state
-            .peaks
-            .as_ref()
-            .map(|peaks| SuggestionTrials::new(peaks, self.parser.with_same_format()))
+        let peaks = self.state.peaks.as_ref()?;
+        Some(SuggestionTrials::new(peaks, self.pass.parser.clone()))
     }
 
     /// Whether no line so far could be parsed.
     pub const fn is_unread(&self) -> bool {
-        self.lines.read == 0
+        self.pass.lines.read == 0
     }
 }
 
 impl SimulationState {
     fn replay(&mut self, requests: &[ReplayRequest<LogRecord<'_>>]) {
-        let Self {
-            timeline,
-            first,
-            second,
-            peaks,
-        } = self;
-        if let Some(peaks) = peaks {
+        let (first, timeline) = (&mut self.first, &mut self.timeline);
+        if let Some(peaks) = &mut self.peaks {
             peaks.measure(requests);
         }
 
-        let Some((second, comparison)) = second else {
+        let Some((second, comparison)) = &mut self.second else {
             first.replay(requests, timeline, None);
             return;
         };
@@ -144,26 +118,7 @@ impl SimulationState {
         first.replay(requests, timeline, Some(&mut one));
         second.replay(requests, timeline, Some(&mut other));
         for (request, decisions) in requests.iter().zip(one.iter().zip(&other)) {
-            comparison.count([decisions.0, decisions.1], request.at);
+            comparison.count([decisions.0.as_ref(), decisions.1.as_ref()], request.at);
         }
     }
-}
-
-/// All attributes that a limit uses.
-fn attributes(limit: &LimitConfig) -> impl Iterator<Item = &Attribute> {
-    let conditions = limit
-        .conditions
-        .iter()
-        .map(|condition| &condition.attribute);
-    let tier = limit.tiers.iter().map(|tiers| &tiers.by);
-    let cost = limit.cost.iter().filter_map(|cost| cost.attribute.as_ref());
-
-    limit
-        .key
-        .parts
-        .iter()
-        .flatten()
-        .chain(conditions)
-        .chain(tier)
-        .chain(cost)
 }

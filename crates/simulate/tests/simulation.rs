@@ -187,14 +187,17 @@ fn a_comparison_matches_two_replays() {
     let count =
         |is_so: &dyn Fn(usize) -> bool| (0..one.len()).filter(|at| is_so(*at)).count() as u64;
     assert_eq!(
-        comparison.only_configuration,
+        comparison.denials.only_configuration,
         count(&|at| one[at].0 && !other[at].0)
     );
     assert_eq!(
-        comparison.only_against,
+        comparison.denials.only_against,
         count(&|at| !one[at].0 && other[at].0)
     );
-    assert_eq!(comparison.both, count(&|at| one[at].0 && other[at].0));
+    assert_eq!(
+        comparison.denials.both,
+        count(&|at| one[at].0 && other[at].0)
+    );
     let names: Vec<&str> = comparison
         .limits
         .iter()
@@ -204,26 +207,27 @@ fn a_comparison_matches_two_replays() {
     for limit in &comparison.limits {
         let by = |side: &[(bool, HashSet<String>)], at: usize| side[at].1.contains(&limit.name);
         assert_eq!(
-            limit.only_configuration,
+            limit.denials.only_configuration,
             count(&|at| by(&one, at) && !by(&other, at)),
             "{}",
             limit.name
         );
         assert_eq!(
-            limit.only_against,
+            limit.denials.only_against,
             count(&|at| !by(&one, at) && by(&other, at)),
             "{}",
             limit.name
         );
         assert_eq!(
-            limit.both,
+            limit.denials.both,
             count(&|at| by(&one, at) && by(&other, at)),
             "{}",
             limit.name
         );
     }
-    let is_worth_it =
-        comparison.both > 0 && comparison.limits[1].both > 0 && comparison.only_against > 0;
+    let is_worth_it = comparison.denials.both > 0
+        && comparison.limits[1].denials.both > 0
+        && comparison.denials.only_against > 0;
     assert!(is_worth_it, "{comparison:?}: nothing to compare");
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tollgate_rules::{Attribute, Attributes, Value};
 
-use super::CommandError;
+use super::{CommandError, invalid};
 
 /// The attributes of a request.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,26 +33,23 @@ impl AttributeArgs {
         let mut attributes = RequestAttributes::default();
 
         for (index, text) in self.attributes.iter().enumerate() {
-            let (name, value) = text.split_once('=').ok_or_else(|| missing_value(index))?;
+            let (name, value) = text.split_once('=').ok_or_else(|| {
+                invalid(format!(
+                    "-a: attribute {} has no `=`; expected NAME=VALUE, such as \
+                     -a client_ip=203.0.113.7",
+                    index + 1
+                ))
+            })?;
             let attribute: Attribute = name
                 .parse()
-                .map_err(|error| CommandError::invalid(format!("-a: {error}")))?;
-            if attributes.0.iter().any(|(known, _)| *known == attribute) {
-                let reason = format!("-a: duplicate attribute `{attribute}`");
-                return Err(CommandError::invalid(reason));
+                .map_err(|error| invalid(format!("-a: {error}")))?;
+            if attributes.get(&attribute).is_some() {
+                return Err(invalid(format!("-a: duplicate attribute `{attribute}`")));
             }
             attributes.0.push((attribute, value.to_owned()));
         }
         Ok(attributes)
     }
-}
-
-fn missing_value(index: usize) -> CommandError {
-    let number = index + 1;
-    CommandError::invalid(format!(
-        "-a: attribute {number} has no `=`; expected NAME=VALUE, such as \
-         -a client_ip=203.0.113.7"
-    ))
 }
 
 impl RequestAttributes {

@@ -4,17 +4,16 @@
 //! even with status 503: then a limit denies because the store is unavailable and its failure
 //! policy is `deny`. A 503 without a decision counts as no response.
 
-mod output;
+mod decision_lines;
 
 use std::process::ExitCode;
 
 use hyper::{Method, StatusCode};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::attributes::{AttributeArgs, RequestAttributes};
-use super::client::{ClientArgs, ServiceRequest, ServiceResponse, ServiceUrl};
-use super::terminal::Paint;
-use super::{CommandError, CommandResult, Exit, finish};
+use super::client::{self, ClientArgs, ServiceRequest, ServiceResponse};
+use super::{CommandError, CommandResult, Exit, finish, invalid, no_response, output};
 
 /// Arguments of `tollgate check`.
 #[derive(Clone, Debug, clap::Args)]
@@ -43,17 +42,15 @@ pub(crate) fn run(args: &CheckArgs) -> ExitCode {
 }
 
 fn check(args: &CheckArgs) -> CommandResult {
-    let service = ServiceUrl::parse(&args.url)?;
+    let service = client::parse_url(&args.url)?;
     let body = body(&args.request.read()?, args);
-
-    let path = if args.peek { "/v1/peek" } else { "/v1/check" };
     let request = ServiceRequest {
         method: Method::POST,
-        path,
+        path: if args.peek { "/v1/peek" } else { "/v1/check" },
         token: None,
         body: body.to_string().into_bytes(),
     };
-    let response = service.send(request, args.client.timeout)?;
+    let response = client::send(&service, request, args.client.timeout)?;
     let decision = decision(&response)?;
 
     let exit = if is_allowed(&decision) == Some(true) {
@@ -61,12 +58,8 @@ fn check(args: &CheckArgs) -> CommandResult {
     } else {
         Exit::Denied
     };
-    let text = if args.client.json {
-        format!("{decision}\n")
-    } else {
-        output::render(&decision, response.status, args.peek, Paint::for_stdout())
-    };
-    Ok((text, exit))
+    let text = || decision_lines::lines(&decision, response.status, args.peek);
+    output(args.client.json, &decision, text, exit)
 }
 
 fn body(attributes: &RequestAttributes, args: &CheckArgs) -> Value {
@@ -74,15 +67,14 @@ fn body(attributes: &RequestAttributes, args: &CheckArgs) -> Value {
         .iter()
         .map(|(name, value)| (name.to_string(), Value::from(value)));
 
-    let mut body = Map::new();
-    body.insert("attributes".to_owned(), Value::Object(attributes.collect()));
+    let mut body = json!({ "attributes": attributes.collect::<Map<_, _>>() });
     if !args.limits.is_empty() {
-        body.insert("limits".to_owned(), args.limits.clone().into());
+        body["limits"] = args.limits.clone().into();
     }
     if let Some(cost) = args.cost {
-        body.insert("cost".to_owned(), cost.into());
+        body["cost"] = cost.into();
     }
-    Value::Object(body)
+    body
 }
 
 fn is_allowed(decision: &Value) -> Option<bool> {
@@ -103,13 +95,11 @@ fn decision(response: &ServiceResponse) -> Result<Value, CommandError> {
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS
         );
     let error = match response.detail() {
-        Some(detail) if is_bad_request => CommandError::invalid(format!(
+        Some(detail) if is_bad_request => invalid(format!(
             "the service rejected the request ({status}): {detail}"
         )),
-        Some(detail) => {
-            CommandError::no_response(format!("the service made no decision ({status}): {detail}"))
-        }
-        None => CommandError::no_response(format!(
+        Some(detail) => no_response(format!("the service made no decision ({status}): {detail}")),
+        None => no_response(format!(
             "the response ({status}) is not a decision; is this the HTTP port of tollgate serve?"
         )),
     };

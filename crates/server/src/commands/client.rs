@@ -9,8 +9,9 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tollgate_load::Replica;
 
-use super::CommandError;
+use super::{CommandError, invalid, no_response, terminal};
 
 /// The largest response body in bytes. A decision about sixteen limits has some 3 KiB.
 const RESPONSE_MAX: usize = 1 << 20;
@@ -35,17 +36,6 @@ pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     Ok(length)
 }
 
-/// The URL of a service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ServiceUrl {
-    host: String,
-    port: u16,
-    /// Host and port as written in the URL.
-    authority: String,
-    /// The path prefix, for a service behind a proxy.
-    base: String,
-}
-
 /// A request to a service.
 #[derive(Debug)]
 pub(super) struct ServiceRequest<'a> {
@@ -65,169 +55,127 @@ pub(super) struct ServiceResponse {
     pub(super) body: Bytes,
 }
 
-impl ServiceUrl {
-    /// Parses `http://host:port`; the scheme may be omitted. Errors never show a user name or
-    /// password.
-    pub(super) fn parse(url: &str) -> Result<Self, CommandError> {
-        let invalid = |problem: &str| {
-            CommandError::invalid(format!(
-                "invalid URL: {problem}; expected http://HOST:PORT, such as http://127.0.0.1:8080"
-            ))
-        };
+/// Parses `http://host:port`; the scheme may be omitted. Errors never show a user name or password.
+pub(super) fn parse_url(url: &str) -> Result<Replica, CommandError> {
+    let wrong = |problem: &str| {
+        invalid(format!(
+            "invalid URL: {problem}; expected http://HOST:PORT, such as http://127.0.0.1:8080"
+        ))
+    };
 
-        let rest = match url.split_once("://") {
-            None => url,
-            Some(("http", rest)) => rest,
-            Some(("https", _)) => return Err(no_tls()),
-            Some(_) => return Err(invalid("the scheme must be http")),
-        };
-        if rest.contains('@') {
-            return Err(invalid("user names are not supported"));
+    let rest = match url.split_once("://") {
+        None => url,
+        Some(("http", rest)) => rest,
+        Some(("https", _)) => {
+            return Err(invalid(
+                "https is not supported: the service speaks plain http; run this command on its \
+                 machine, with a URL such as http://127.0.0.1:8080, or through a tunnel",
+            ));
         }
-        if rest.contains(['?', '#']) {
-            return Err(invalid("it must not have a query or fragment"));
-        }
-
-        let uri: Uri = format!("http://{rest}")
-            .parse()
-            .map_err(|error: hyper::http::uri::InvalidUri| invalid(&error.to_string()))?;
-        let authority = uri
-            .authority()
-            .filter(|authority| !authority.host().is_empty())
-            .ok_or_else(|| invalid("missing host"))?;
-
-        let port = match authority.as_str().rsplit_once(':') {
-            // The last colon may belong to an IPv6 address, as in `[::1]`.
-            Some((_, port)) if !port.ends_with(']') => port.parse().ok().filter(|port| *port > 0),
-            _ => Some(80),
-        };
-        let port = port.ok_or_else(|| invalid("the port must be between 1 and 65535"))?;
-
-        Ok(Self {
-            host: authority
-                .host()
-                .trim_start_matches('[')
-                .trim_end_matches(']')
-                .to_owned(),
-            port,
-            authority: authority.to_string(),
-            base: uri.path().trim_end_matches('/').to_owned(),
-        })
+        Some(_) => return Err(wrong("the scheme must be http")),
+    };
+    if rest.contains('@') {
+        return Err(wrong("user names are not supported"));
+    }
+    if rest.contains(['?', '#']) {
+        return Err(wrong("it must not have a query or fragment"));
     }
 
-    /// Sends a request and waits for the response, at most for `timeout`.
-    pub(super) fn send(
-        &self,
-        request: ServiceRequest<'_>,
-        timeout: Duration,
-    ) -> Result<ServiceResponse, CommandError> {
-        let request = self.http_request(request)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| CommandError::no_response(format!("cannot start: {error}")))?;
+    let uri: Result<Uri, _> = format!("http://{rest}").parse();
+    let uri = uri.map_err(|error| wrong(&error.to_string()))?;
+    let authority = uri
+        .authority()
+        .filter(|authority| !authority.host().is_empty());
+    let authority = authority.ok_or_else(|| wrong("missing host"))?;
+    let port = match authority.as_str().rsplit_once(':') {
+        // The last colon may belong to an IPv6 address, as in `[::1]`.
+        Some((_, port)) if !port.ends_with(']') => port.parse().ok().filter(|port| *port > 0),
+        _ => Some(80),
+    };
 
-        let response = runtime.block_on(async {
-            tokio::time::timeout(timeout, self.exchange(request))
-                .await
-                .unwrap_or_else(|_| Err(format!("timed out after {timeout:?}")))
-        });
-        // A name lookup that is still in flight must not delay the exit.
-        runtime.shutdown_background();
-        response.map_err(|reason| {
-            CommandError::no_response(format!("no response from {self}: {reason}"))
-        })
-    }
-
-    fn http_request(
-        &self,
-        request: ServiceRequest<'_>,
-    ) -> Result<Request<Full<Bytes>>, CommandError> {
-        let ServiceRequest {
-            method,
-            path,
-            token,
-            body,
-        } = request;
-
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.base))
-            .header(HOST, &self.authority);
-        if !body.is_empty() {
-            request = request.header(CONTENT_TYPE, "application/json");
-        }
-        if let Some(token) = token {
-            let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
-                CommandError::invalid("the token has characters that a header cannot contain")
-            })?;
-            value.set_sensitive(true);
-            request = request.header(AUTHORIZATION, value);
-        }
-
-        request
-            .body(body.into())
-            .map_err(|error| CommandError::invalid(format!("invalid request: {error}")))
-    }
-
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<ServiceResponse, String> {
-        let stream = TcpStream::connect((self.host.as_str(), self.port))
-            .await
-            .map_err(|error| format!("{error}; is the service running there?"))?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| error.to_string())?;
-        let connection = tokio::spawn(connection);
-
-        let response = sender
-            .send_request(request)
-            .await
-            .map_err(|error| describe(&error))?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), RESPONSE_MAX)
-            .collect()
-            .await
-            .map_err(|_| {
-                format!("the response is incomplete or larger than {RESPONSE_MAX} bytes")
-            })?;
-
-        connection.abort();
-        Ok(ServiceResponse {
-            status,
-            body: body.to_bytes(),
-        })
-    }
+    Ok(Replica {
+        host: authority.host().trim_matches(['[', ']']).to_owned(),
+        port: port.ok_or_else(|| wrong("the port must be between 1 and 65535"))?,
+        authority: authority.to_string(),
+        base: uri.path().trim_end_matches('/').to_owned(),
+    })
 }
 
-impl From<ServiceUrl> for tollgate_load::Replica {
-    fn from(url: ServiceUrl) -> Self {
-        let ServiceUrl {
-            host,
-            port,
-            authority,
-            base,
-        } = url;
-
-        Self {
-            host,
-            port,
-            authority,
-            base,
-        }
-    }
+/// Runs a future to its end in this thread.
+pub(super) fn block_on<F: Future>(future: F) -> Result<F::Output, CommandError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| no_response(format!("cannot start: {error}")))?;
+    let output = runtime.block_on(future);
+    // A name lookup that is still in flight must not delay the exit.
+    runtime.shutdown_background();
+    Ok(output)
 }
 
-impl std::fmt::Display for ServiceUrl {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "http://{}{}", self.authority, self.base)
-    }
+/// Sends a request and waits for the response, at most for `timeout`.
+pub(super) fn send(
+    service: &Replica,
+    request: ServiceRequest<'_>,
+    timeout: Duration,
+) -> Result<ServiceResponse, CommandError> {
+    let request = http_request(service, request)?;
+    let exchange = async { tokio::time::timeout(timeout, exchange(service, request)).await };
+    block_on(exchange)?
+        .unwrap_or_else(|_| Err(format!("timed out after {timeout:?}")))
+        .map_err(|reason| no_response(format!("no response from {service}: {reason}")))
 }
 
-fn no_tls() -> CommandError {
-    CommandError::invalid(
-        "https is not supported: the service speaks plain http; run this command on its machine, \
-         with a URL such as http://127.0.0.1:8080, or through a tunnel",
-    )
+fn http_request(
+    service: &Replica,
+    request: ServiceRequest<'_>,
+) -> Result<Request<Full<Bytes>>, CommandError> {
+    let mut builder = Request::builder()
+        .method(request.method)
+        .uri(format!("{}{}", service.base, request.path))
+        .header(HOST, &service.authority);
+    if !request.body.is_empty() {
+        builder = builder.header(CONTENT_TYPE, "application/json");
+    }
+    if let Some(token) = request.token {
+        let value = HeaderValue::try_from(format!("Bearer {token}"));
+        let mut value =
+            value.map_err(|_| invalid("the token has characters that a header cannot contain"))?;
+        value.set_sensitive(true);
+        builder = builder.header(AUTHORIZATION, value);
+    }
+
+    builder
+        .body(request.body.into())
+        .map_err(|error| invalid(format!("invalid request: {error}")))
+}
+
+async fn exchange(
+    service: &Replica,
+    request: Request<Full<Bytes>>,
+) -> Result<ServiceResponse, String> {
+    let stream = TcpStream::connect((service.host.as_str(), service.port))
+        .await
+        .map_err(|error| format!("{error}; is the service running there?"))?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| error.to_string())?;
+    let connection = tokio::spawn(connection);
+
+    let response = sender.send_request(request).await;
+    let response = response.map_err(|error| describe(&error))?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), RESPONSE_MAX)
+        .collect()
+        .await;
+    let body = body
+        .map_err(|_| format!("the response is incomplete or larger than {RESPONSE_MAX} bytes"))?;
+
+    connection.abort();
+    Ok(ServiceResponse {
+        status,
+        body: body.to_bytes(),
+    })
 }
 
 fn describe(error: &hyper::Error) -> String {
@@ -248,12 +196,8 @@ impl ServiceResponse {
 
     /// The `detail` of a problem body, if there is one.
     pub(super) fn detail(&self) -> Option<String> {
-        let text = self
-            .json()?
-            .get("detail")?
-            .as_str()
-            .map(super::terminal::plain);
-        text.filter(|text| !text.is_empty())
+        let text = terminal::plain(self.json()?.get("detail")?.as_str()?);
+        Some(text).filter(|text| !text.is_empty())
     }
 }
 
@@ -262,7 +206,7 @@ mod tests {
     use super::*;
 
     fn parse(url: &str) -> Result<(String, u16, String), String> {
-        let target = ServiceUrl::parse(url).map_err(|error| error.reason)?;
+        let target = parse_url(url).map_err(|error| error.reason)?;
         Ok((target.host, target.port, target.base))
     }
 

@@ -4,10 +4,12 @@
 use std::path::Path;
 
 use tollgate_redis::Endpoint;
-use tollgate_rules::Config;
 use tollgate_rules::config::{Diagnostic, RedisTopology, StoreConfig};
+use tollgate_rules::{Config, Selector};
 
+use super::numbers::counted;
 use super::terminal::plain;
+use super::{CommandError, invalid};
 use crate::gate::OpenStore;
 
 /// The file name of standard input in diagnostics.
@@ -21,19 +23,19 @@ pub(super) struct InvalidConfigError {
     pub(super) more: usize,
 }
 
-/// One diagnostic per line.
-impl std::fmt::Display for InvalidConfigError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (index, diagnostic) in self.diagnostics.iter().enumerate() {
-            let line = plain(&diagnostic.to_string());
-            write!(f, "{}{line}", if index == 0 { "" } else { "\n" })?;
-        }
+impl InvalidConfigError {
+    /// One diagnostic per line.
+    pub(super) fn lines(&self) -> String {
+        let diagnostics = self.diagnostics.iter();
+        let more = (self.more > 0).then(|| format!("and {} more", self.more));
+        let lines = diagnostics.map(|diagnostic| plain(&diagnostic.to_string()));
+        lines.chain(more).collect::<Vec<_>>().join("\n")
+    }
+}
 
-        if self.more > 0 {
-            write!(f, "\nand {} more", self.more)
-        } else {
-            Ok(())
-        }
+impl From<InvalidConfigError> for CommandError {
+    fn from(error: InvalidConfigError) -> Self {
+        invalid(format!("invalid configuration:\n{}", error.lines()))
     }
 }
 
@@ -60,14 +62,28 @@ pub(super) fn read(file: &Path) -> Result<Config, InvalidConfigError> {
     })?;
 
     let diagnostics = store_diagnostics(&config);
-    if diagnostics.is_empty() {
-        Ok(config)
-    } else {
-        Err(InvalidConfigError {
-            diagnostics,
-            more: 0,
-        })
+    if !diagnostics.is_empty() {
+        let more = 0;
+        return Err(InvalidConfigError { diagnostics, more });
     }
+    Ok(config)
+}
+
+/// Reads the configuration in a file, or the built-in one if there is no file.
+pub(super) fn read_or_built_in(file: Option<&Path>) -> Result<Config, InvalidConfigError> {
+    file.map_or_else(|| Ok(Config::built_in()), read)
+}
+
+/// Fails if a limit is unknown; the error lists the known ones.
+pub(super) fn require_limits<'n>(
+    selector: &Selector,
+    names: impl IntoIterator<Item = &'n String>,
+) -> Result<(), CommandError> {
+    for name in names {
+        let limit = selector.limit(name);
+        limit.map_err(|error| invalid(error.to_string()))?;
+    }
+    Ok(())
 }
 
 /// Whether a file is standard input.
@@ -82,28 +98,24 @@ fn store_diagnostics(config: &Config) -> Vec<Diagnostic> {
         return Vec::new();
     };
 
-    let diagnostics = redis
+    let source = &config.source_map;
+    let endpoint = |(index, url): (usize, &String)| {
+        let error = url.parse::<Endpoint>().err()?;
+        Some(source.diagnostic(&format!("store.endpoints[{index}]"), error))
+    };
+    let diagnostics: Vec<_> = redis
         .endpoints
         .iter()
         .enumerate()
-        .filter_map(|(index, url)| {
-            let error = url.parse::<Endpoint>().err()?;
-            Some(
-                config
-                    .source_map
-                    .diagnostic(&format!("store.endpoints[{index}]"), error),
-            )
-        });
-    let diagnostics: Vec<Diagnostic> = diagnostics.collect();
+        .filter_map(endpoint)
+        .collect();
     if !diagnostics.is_empty() {
         return diagnostics;
     }
 
     let together = OpenStore::validate(&config.store).err();
-    together
-        .map(|error| config.source_map.diagnostic("store", error))
-        .into_iter()
-        .collect()
+    let together = together.map(|error| source.diagnostic("store", error));
+    together.into_iter().collect()
 }
 
 /// A short description of the store, without secrets.
@@ -111,18 +123,9 @@ pub(super) fn describe_store(config: &Config) -> String {
     match &config.store {
         StoreConfig::Memory { keys_max } => format!("memory (at most {keys_max} counters)"),
         StoreConfig::Redis(redis) => {
-            let count = redis.endpoints.len();
-            let endpoints = if count == 1 {
-                "1 endpoint".to_owned()
-            } else {
-                format!("{count} endpoints")
-            };
-
-            format!(
-                "{} ({endpoints}, prefix {:?})",
-                store_type(config),
-                redis.prefix
-            )
+            let endpoints = counted(redis.endpoints.len() as u64, "endpoint");
+            let store = store_type(config);
+            format!("{store} ({endpoints}, prefix {:?})", redis.prefix)
         }
     }
 }

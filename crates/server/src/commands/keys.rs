@@ -11,9 +11,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
 use super::attributes::{AttributeArgs, RequestAttributes};
-use super::client::{ClientArgs, ServiceRequest, ServiceResponse, ServiceUrl};
-use super::terminal::{Paint, Tone, plain};
-use super::{CommandError, CommandResult, Exit, finish, numbers};
+use super::client::{self, ClientArgs, ServiceRequest, ServiceResponse};
+use super::terminal::{Align, Tone, plain, table};
+use super::{CommandError, CommandResult, Exit, finish, invalid, no_response, numbers, output};
 
 /// The variable with the token; the service reads its token from the same one.
 const TOKEN_VARIABLE: &str = "TOLLGATE_ADMIN_TOKEN";
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &KeysArgs) -> ExitCode {
 }
 
 fn send(method: Method, args: &KeyArgs) -> CommandResult {
-    let service = ServiceUrl::parse(&args.admin)?;
+    let service = client::parse_url(&args.admin)?;
     let path = path(&args.limit, &args.key.read()?)?;
     let token = std::env::var(TOKEN_VARIABLE)
         .ok()
@@ -80,15 +80,11 @@ fn send(method: Method, args: &KeyArgs) -> CommandResult {
         token: token.as_deref(),
         body: Vec::new(),
     };
-    let response = service.send(request, args.client.timeout)?;
+    let response = client::send(&service, request, args.client.timeout)?;
     let body = parse(&response, token.is_some()).map_err(|error| error.with_response(&response))?;
 
-    let text = if args.client.json {
-        format!("{}\n", Value::Object(body))
-    } else {
-        render(&body, is_reset, Paint::for_stdout())
-    };
-    Ok((text, Exit::Done))
+    let text = || lines(&body, is_reset);
+    output(args.client.json, &body, text, Exit::Done)
 }
 
 fn path(limit: &str, attributes: &RequestAttributes) -> Result<String, CommandError> {
@@ -97,7 +93,7 @@ fn path(limit: &str, attributes: &RequestAttributes) -> Result<String, CommandEr
     let mut path = format!("/admin/keys?limit={}", escaped(limit));
     for (attribute, value) in attributes.iter() {
         if attribute.name() == "limit" {
-            return Err(CommandError::invalid(
+            return Err(invalid(
                 "-a: the attribute `limit` is not supported here: it would be taken for the name \
                  of the limit",
             ));
@@ -114,27 +110,24 @@ fn parse(response: &ServiceResponse, had_token: bool) -> Result<Map<String, Valu
         return match response.json() {
             Some(Value::Object(body)) => Ok(body),
             _ if response.body.is_empty() => Ok(Map::new()),
-            _ => Err(CommandError::no_response(
+            _ => Err(no_response(
                 "the response is not from an admin port; is the URL right?",
             )),
         };
     }
 
     if status == StatusCode::UNAUTHORIZED {
-        let problem = if had_token {
+        return Err(invalid(if had_token {
             "the token in TOLLGATE_ADMIN_TOKEN is not that of the service"
         } else {
             "the admin port requires a token; set TOLLGATE_ADMIN_TOKEN"
-        };
-        return Err(CommandError::invalid(problem));
+        }));
     }
 
-    let detail = response
-        .detail()
-        .map(|detail| format!(": {detail}"))
-        .unwrap_or_default();
+    let detail = response.detail().map(|detail| format!(": {detail}"));
+    let detail = detail.unwrap_or_default();
     if status.is_client_error() && !detail.is_empty() {
-        return Err(CommandError::invalid(format!(
+        return Err(invalid(format!(
             "the admin port rejected the request ({status}){detail}"
         )));
     }
@@ -145,36 +138,24 @@ fn parse(response: &ServiceResponse, had_token: bool) -> Result<Map<String, Valu
     } else {
         "unexpected response from the admin port"
     };
-    Err(CommandError::no_response(format!(
-        "{problem} ({status}){detail}"
-    )))
+    Err(no_response(format!("{problem} ({status}){detail}")))
 }
 
 /// The members one per line, beginning with the limit and the key.
-fn render(body: &Map<String, Value>, is_reset: bool, paint: Paint) -> String {
-    let mut text = if is_reset {
-        paint.tone(Tone::Good, "reset") + "\n"
-    } else {
-        String::new()
-    };
-
+fn lines(body: &Map<String, Value>, is_reset: bool) -> Vec<String> {
     let first = ["limit", "key"];
     let leading = first.iter().filter_map(|name| body.get_key_value(*name));
     let others = body
         .iter()
         .filter(|(name, _)| !first.contains(&name.as_str()));
-    let rows: Vec<(String, String)> = leading
-        .chain(others)
-        .map(|(name, value)| (label(name, value), format_value(name, value)))
-        .collect();
+    let row = |(name, value): (&String, &Value)| {
+        let value_cell = (Tone::Plain, format_value(name, value));
+        vec![(Tone::Name, label(name, value)), value_cell]
+    };
+    let rows: Vec<_> = leading.chain(others).map(row).collect();
 
-    let width = rows.iter().map(|(label, _)| label.len()).max();
-    let width = width.unwrap_or_default();
-    for (label, value) in rows {
-        let label = paint.tone(Tone::Name, &format!("{label:width$}"));
-        let _infallible = writeln!(text, "{label}  {value}");
-    }
-    text
+    let reset = is_reset.then(|| Tone::Good.paint("reset"));
+    reset.into_iter().chain(table(&rows, Align::Left)).collect()
 }
 
 /// The name of a member. Durations are printed with their units, so `_ms` is dropped.
@@ -223,6 +204,7 @@ fn format_key_part(part: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::terminal::without_colours;
     use super::*;
 
     #[test]
@@ -234,7 +216,7 @@ mod tests {
                     {"attribute": "email", "value": "ab12", "hashed": true}],
         });
         assert_eq!(
-            render(body.as_object().unwrap(), false, Paint::off()),
+            without_colours(&lines(body.as_object().unwrap(), false).join("\n")) + "\n",
             "limit        login\nkey          client_ip = 203.0.113.7, email = ab12 (hash)\n\
              new          {\"a\":[1]}\nremaining    3\nreset_after  1m 1s\nretry_after  none\n"
         );

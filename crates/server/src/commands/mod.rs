@@ -42,23 +42,18 @@ use crate::serve::{self, ServeArgs};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Success; for a decision, allowed.
-    Done,
+    Done = 0,
     /// Denied, or a limit was exceeded.
-    Denied,
+    Denied = 1,
     /// Invalid arguments, configuration or request.
-    Invalid,
+    Invalid = 2,
     /// The service did not respond, or made no decision.
-    NoResponse,
+    NoResponse = 3,
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        match exit {
-            Exit::Done => Self::SUCCESS,
-            Exit::Denied => Self::from(1),
-            Exit::Invalid => Self::from(2),
-            Exit::NoResponse => Self::from(3),
-        }
+        Self::from(exit as u8)
     }
 }
 
@@ -71,25 +66,24 @@ pub(crate) struct CommandError {
     response: Option<serde_json::Value>,
 }
 
+/// Invalid arguments, configuration or request.
+fn invalid(reason: impl Into<String>) -> CommandError {
+    CommandError {
+        exit: Exit::Invalid,
+        reason: reason.into(),
+        response: None,
+    }
+}
+
+/// The service did not respond, or made no decision.
+fn no_response(reason: impl Into<String>) -> CommandError {
+    CommandError {
+        exit: Exit::NoResponse,
+        ..invalid(reason)
+    }
+}
+
 impl CommandError {
-    /// Invalid arguments, configuration or request.
-    fn invalid(reason: impl Into<String>) -> Self {
-        Self {
-            exit: Exit::Invalid,
-            reason: reason.into(),
-            response: None,
-        }
-    }
-
-    /// The service did not respond, or made no decision.
-    fn no_response(reason: impl Into<String>) -> Self {
-        Self {
-            exit: Exit::NoResponse,
-            reason: reason.into(),
-            response: None,
-        }
-    }
-
     /// Adds the response that caused the error, if it is a JSON object.
     fn with_response(self, response: &client::ServiceResponse) -> Self {
         Self {
@@ -108,26 +102,43 @@ pub(crate) fn serve(args: &ServeArgs) -> ExitCode {
 /// The text for standard output and the exit code, or why the command failed.
 type CommandResult = Result<(String, Exit), CommandError>;
 
+/// The output of a command: `value` as JSON, or the lines of `text`.
+fn output(
+    json: bool,
+    value: &impl serde::Serialize,
+    text: impl FnOnce() -> Vec<String>,
+    exit: Exit,
+) -> CommandResult {
+    let mut lines = if json {
+        let text = serde_json::to_string(value);
+        vec![text.map_err(|error| no_response(format!("cannot write the output: {error}")))?]
+    } else {
+        text()
+    };
+
+    // Every line ends with a line break, the last one too.
+    lines.push(String::new());
+    Ok((lines.join("\n"), exit))
+}
+
 /// Prints the result of a command and returns its exit code. With `json`, an error is also printed
 /// as an object on standard output.
 fn finish(result: CommandResult, json: bool) -> ExitCode {
-    let (text, exit) = match result {
-        Ok(success) => success,
-        Err(CommandError {
+    let (text, exit) = result.unwrap_or_else(|error| {
+        let CommandError {
             exit,
             reason,
             response,
-        }) => {
-            terminal::print_error(&format!("error: {reason}"));
-            let text = if json {
-                let object = response.unwrap_or_else(|| serde_json::json!({ "error": reason }));
-                format!("{object}\n")
-            } else {
-                String::new()
-            };
-            (text, exit)
-        }
-    };
+        } = error;
+        terminal::print_error(&format!("error: {reason}"));
+        let object = response.unwrap_or_else(|| serde_json::json!({ "error": reason }));
+        let text = if json {
+            format!("{object}\n")
+        } else {
+            String::new()
+        };
+        (text, exit)
+    });
 
     match terminal::print(&text) {
         Ok(()) => exit.into(),

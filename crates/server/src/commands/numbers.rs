@@ -1,7 +1,14 @@
-//! Quotas and durations as text.
+//! Numbers, quotas and durations as text.
 
 use tollgate::algorithm::WindowStart;
 use tollgate::{Calendar, LeakyMode, Micros, Quota};
+pub(super) use tollgate_simulate::text::{grouped, share};
+
+/// A number with its noun, such as `1 request` or `2 requests`.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(count))
+}
 
 /// A quota in one line, with its algorithm.
 pub(super) fn quota(quota: &Quota) -> String {

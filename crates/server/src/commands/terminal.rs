@@ -1,13 +1,28 @@
-//! Output: results go to standard output, errors to standard error. Colours are used on terminals
-//! only. A reader may close the pipe at any time (`tollgate explain | head -1`); that is not an
-//! error.
+//! Output: results go to standard output, errors and progress to standard error. Colours are used
+//! on terminals only. A reader may close the pipe at any time (`tollgate explain | head -1`); that
+//! is not an error.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 
-/// Writes to standard output. A closed pipe is not an error.
+use tollgate::{Clock as _, Micros, SystemClock};
+
+/// The minimum interval between redraws of a progress line.
+const REDRAW_INTERVAL: Micros = Micros::from_millis(100);
+/// Clears the line of the cursor.
+const CLEAR_LINE: &str = "\r\x1b[K";
+
+/// Writes to standard output, with colours if it is a terminal. A closed pipe is not an error.
 pub(crate) fn print(text: &str) -> io::Result<()> {
+    let (no_color, term) = (std::env::var_os("NO_COLOR"), std::env::var_os("TERM"));
     let mut output = io::stdout().lock();
+    let text = if has_colours(output.is_terminal(), no_color.as_deref(), term.as_deref()) {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(without_colours(text))
+    };
+
     match output
         .write_all(text.as_bytes())
         .and_then(|()| output.flush())
@@ -17,12 +32,18 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes a line to standard error. A failure to write is ignored: it could not be reported.
+/// Writes a line to standard error.
 pub(crate) fn print_error(line: &str) {
+    draw(&format!("{line}\n"));
+}
+
+/// Writes to standard error. A failure to write is ignored: it could not be reported.
+fn draw(text: &str) {
+    let mut output = io::stderr().lock();
     drop(
-        io::stderr()
-            .lock()
-            .write_all(format!("{line}\n").as_bytes()),
+        output
+            .write_all(text.as_bytes())
+            .and_then(|()| output.flush()),
     );
 }
 
@@ -42,6 +63,8 @@ pub(crate) fn plain(text: &str) -> String {
 /// The meaning of a piece of text, which determines its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
+    /// No colour.
+    Plain,
     /// Success.
     Good,
     /// Failure or denial.
@@ -55,56 +78,128 @@ pub(super) enum Tone {
 }
 
 impl Tone {
-    const fn code(self) -> &'static str {
-        match self {
+    /// Colours a text, which must have no control characters. [`print`] removes the colours again
+    /// if the output is not a terminal.
+    pub(super) fn paint(self, text: &str) -> String {
+        let code = match self {
+            _ if text.is_empty() => return String::new(),
+            Self::Plain => return text.to_owned(),
             Self::Good => "32",
             Self::Bad => "31",
             Self::Warning => "33",
             Self::Dim => "2",
             Self::Name => "1",
-        }
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
     }
 }
 
-/// Colours text, if colours are on.
+/// Whether to use colours: on a terminal that supports them, unless `NO_COLOR` is set and not empty.
+fn has_colours(is_terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> bool {
+    let is_disabled = no_color.is_some_and(|value| !value.is_empty());
+    is_terminal && !is_disabled && is_capable(term)
+}
+
+/// Whether a terminal of this type can move its cursor and show colours.
+fn is_capable(term: Option<&OsStr>) -> bool {
+    term.is_some_and(|term| term != "dumb")
+}
+
+/// Removes the colours of [`Tone::paint`]. No other text has an escape character.
+pub(super) fn without_colours(text: &str) -> String {
+    let mut parts = text.split('\x1b');
+    let first = parts.next().unwrap_or_default();
+    let rest = parts.map(|part| part.split_once('m').map_or("", |(_, text)| text));
+    std::iter::once(first).chain(rest).collect()
+}
+
+/// A cell of a table.
+pub(super) type Cell = (Tone, String);
+
+/// How the columns of a table are aligned, except the first, which is always aligned left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Paint {
-    is_on: bool,
+pub(super) enum Align {
+    Left,
+    Right,
 }
 
-impl Paint {
-    /// Colours for standard output: on for a terminal, unless the environment disables them.
-    pub(super) fn for_stdout() -> Self {
-        let (no_color, term) = (std::env::var_os("NO_COLOR"), std::env::var_os("TERM"));
-        Self::detect(
-            io::stdout().is_terminal(),
-            no_color.as_deref(),
-            term.as_deref(),
-        )
-    }
+/// The lines of a table.
+pub(super) fn table(rows: &[Vec<Cell>], align: Align) -> Vec<String> {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        let widths = cells.map(|(_, cell)| cell.chars().count());
+        widths.max().unwrap_or_default()
+    };
+    let padded = |(column, (tone, cell)): (usize, &Cell)| {
+        // The padding has no colour, so that it can be trimmed.
+        let padding = " ".repeat(width(column) - cell.chars().count());
+        match align {
+            Align::Right if column > 0 => padding + &tone.paint(cell),
+            _ => tone.paint(cell) + &padding,
+        }
+    };
 
-    /// On for a terminal that supports colours, unless `NO_COLOR` is set and not empty.
-    fn detect(is_terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> Self {
-        let is_disabled = no_color.is_some_and(|value| !value.is_empty());
-        let is_dumb = term.is_none_or(|term| term == "dumb");
+    let line = |row: &Vec<Cell>| {
+        let cells: Vec<String> = row.iter().enumerate().map(padded).collect();
+        cells.join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+/// Shows progress on standard error: on a terminal one line that is redrawn, elsewhere a line from
+/// time to time.
+pub(super) struct ProgressLine {
+    clock: SystemClock,
+    started: Micros,
+    /// When to show the next line.
+    next: Micros,
+    /// `None` to show nothing.
+    interval: Option<Micros>,
+    is_terminal: bool,
+}
+
+impl ProgressLine {
+    /// `interval` is the time between lines where they cannot be redrawn; `None` shows none there.
+    pub(super) fn new(interval: Option<Micros>) -> Self {
+        let is_terminal =
+            io::stderr().is_terminal() && is_capable(std::env::var_os("TERM").as_deref());
+        let interval = if is_terminal {
+            Some(REDRAW_INTERVAL)
+        } else {
+            interval
+        };
+        let clock = SystemClock::new();
+        let started = clock.now();
 
         Self {
-            is_on: is_terminal && !is_disabled && !is_dumb,
+            started,
+            next: started.after(interval.unwrap_or_default()),
+            clock,
+            interval,
+            is_terminal,
         }
     }
 
-    /// No colours.
-    #[cfg(test)]
-    pub(super) const fn off() -> Self {
-        Self { is_on: false }
+    /// Shows the line that `text` makes of the elapsed time, if it is time for one.
+    pub(super) fn show(&mut self, text: impl FnOnce(Micros) -> String) {
+        let now = self.clock.now();
+        let Some(interval) = self.interval.filter(|_| now >= self.next) else {
+            return;
+        };
+
+        self.next = now.after(interval);
+        let line = text(now.since(self.started));
+        if self.is_terminal {
+            draw(&format!("{CLEAR_LINE}{line}"));
+        } else {
+            print_error(&line);
+        }
     }
 
-    /// Colours `text`, which must have no control characters.
-    pub(super) fn tone(self, tone: Tone, text: &str) -> String {
-        if self.is_on && !text.is_empty() {
-            format!("\x1b[{}m{text}\x1b[0m", tone.code())
-        } else {
-            text.to_owned()
+    /// Clears the line, so that the report can be printed.
+    pub(super) fn clear(&self) {
+        if self.is_terminal {
+            draw(CLEAR_LINE);
         }
     }
 }
@@ -116,7 +211,7 @@ mod tests {
     #[test]
     fn colours_are_for_terminals_that_support_them() {
         let wanted = |is_terminal, no_color: Option<&str>, term: Option<&str>| {
-            Paint::detect(is_terminal, no_color.map(OsStr::new), term.map(OsStr::new)).is_on
+            has_colours(is_terminal, no_color.map(OsStr::new), term.map(OsStr::new))
         };
         assert!(wanted(true, None, Some("xterm")));
         assert!(wanted(true, Some(""), Some("xterm")));
@@ -127,12 +222,28 @@ mod tests {
     }
 
     #[test]
-    fn text_is_coloured_only_if_colours_are_on() {
-        assert_eq!(
-            Paint { is_on: true }.tone(Tone::Bad, "denied"),
-            "\x1b[31mdenied\x1b[0m"
+    fn colours_can_be_removed() {
+        let text = format!(
+            "a {}, {} b",
+            Tone::Bad.paint("denied"),
+            Tone::Plain.paint("x")
         );
-        assert_eq!(Paint { is_on: false }.tone(Tone::Bad, "denied"), "denied");
+        assert_eq!(text, "a \x1b[31mdenied\x1b[0m, x b");
+        assert_eq!(without_colours(&text), "a denied, x b");
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let row = |name: &str, count: &str| {
+            vec![
+                (Tone::Name, name.to_owned()),
+                (Tone::Plain, count.to_owned()),
+            ]
+        };
+        let rows = [row("a", "1"), row("long", "10"), row("b", "")];
+        let aligned = |align| without_colours(&table(&rows, align).join("\n"));
+        assert_eq!(aligned(Align::Right), "a      1\nlong  10\nb");
+        assert_eq!(aligned(Align::Left), "a     1\nlong  10\nb");
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! `tollgate validate`: reports every mistake in a configuration.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,8 +8,9 @@ use tollgate_rules::Config;
 use tollgate_rules::config::Diagnostic;
 
 use super::configuration::{self, InvalidConfigError};
-use super::terminal::{self, Paint, Tone, plain};
-use super::{Exit, finish};
+use super::numbers::counted;
+use super::terminal::{self, Tone, plain};
+use super::{Exit, finish, output};
 
 /// Arguments of `tollgate validate`.
 #[derive(Clone, Debug, clap::Args)]
@@ -36,48 +36,39 @@ pub(crate) fn run(args: &ValidateArgs) -> ExitCode {
     };
     let files: Vec<ValidatedFile> = args.files.iter().map(validate).collect();
 
-    let text = if args.json {
-        format!("{}\n", object(&files))
-    } else {
-        for error in files.iter().filter_map(|file| file.result.as_ref().err()) {
-            terminal::print_error(&error.to_string());
-        }
-        let paint = Paint::for_stdout();
-        files
-            .iter()
-            .filter_map(|file| Some(summary(&file.name, file.result.as_ref().ok()?, paint)))
-            .collect()
-    };
-
     let exit = if files.iter().all(|file| file.result.is_ok()) {
         Exit::Done
     } else {
         Exit::Invalid
     };
-    finish(Ok((text, exit)), args.json)
+    finish(
+        output(args.json, &object(&files), || lines(&files), exit),
+        args.json,
+    )
 }
 
-/// A line about a valid file, and one for each note.
-fn summary(name: &str, config: &Config, paint: Paint) -> String {
-    let count = config.limits.len();
-    let limits = if count == 1 {
-        "1 limit".to_owned()
-    } else {
-        format!("{count} limits")
-    };
-    let store = configuration::describe_store(config);
-    let valid = paint.tone(Tone::Good, "valid");
+/// A line about each valid file, and one for each of its notes. Mistakes go to standard error.
+fn lines(files: &[ValidatedFile]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for ValidatedFile { name, result } in files {
+        match result {
+            Ok(config) => {
+                let limits = counted(config.limits.len() as u64, "limit");
+                let store = plain(&configuration::describe_store(config));
+                let valid = Tone::Good.paint("valid");
+                lines.push(format!(
+                    "{}: {valid}, {limits}, store: {store}",
+                    plain(name)
+                ));
 
-    let mut text = format!(
-        "{}: {valid}, {limits}, store: {}\n",
-        plain(name),
-        plain(&store)
-    );
-    for note in &config.notes {
-        let label = paint.tone(Tone::Warning, "note:");
-        let _infallible = writeln!(text, "{label} {}", plain(note));
+                let label = Tone::Warning.paint("note:");
+                let notes = config.notes.iter();
+                lines.extend(notes.map(|note| format!("{label} {}", plain(note))));
+            }
+            Err(error) => terminal::print_error(&error.lines()),
+        }
     }
-    text
+    lines
 }
 
 /// The output of `--json`.
@@ -96,25 +87,18 @@ fn object(files: &[ValidatedFile]) -> Value {
 }
 
 fn diagnostic_object(diagnostic: &Diagnostic) -> Value {
-    let Diagnostic {
-        file,
-        line,
-        column,
-        field,
-        message,
-    } = diagnostic;
-    json!({ "file": file, "line": line, "column": column, "field": field, "message": message })
+    json!({
+        "file": diagnostic.file, "line": diagnostic.line, "column": diagnostic.column,
+        "field": diagnostic.field, "message": diagnostic.message,
+    })
 }
 
 fn file_object(file: &ValidatedFile) -> Value {
     match &file.result {
         Err(_) => json!({ "file": file.name, "valid": false }),
         Ok(config) => {
-            let limits: Vec<&str> = config
-                .limits
-                .iter()
-                .map(|limit| limit.rule.name().as_str())
-                .collect();
+            let limits = config.limits.iter();
+            let limits: Vec<&str> = limits.map(|limit| limit.rule.name().as_str()).collect();
             let store = configuration::store_type(config);
             json!({ "file": file.name, "valid": true, "limits": limits, "store": store })
         }

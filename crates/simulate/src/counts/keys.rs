@@ -1,6 +1,7 @@
 //! The keys that were denied most. Exact while all denied keys fit, and with a known maximum error
 //! beyond that.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use ahash::RandomState;
@@ -18,19 +19,19 @@ pub(crate) struct KeyDenials {
 ///
 /// When the table is full, it drops the half of the keys with the fewest denials. A key that comes
 /// back starts at zero, so its count may be too low by at most the largest count ever dropped.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct KeyTable {
     keys: HashMap<EncodedKey, KeyDenials, RandomState>,
     keys_max: usize,
-    error_max: u64,
+    /// By how much a count may be too low. 0 if all counts are exact and no key was dropped.
+    pub(crate) error_max: u64,
 }
 
 impl KeyTable {
     pub(crate) fn new(keys_max: usize) -> Self {
         Self {
-            keys: HashMap::default(),
             keys_max: keys_max.max(2),
-            error_max: 0,
+            ..Self::default()
         }
     }
 
@@ -71,13 +72,8 @@ impl KeyTable {
             .iter()
             .map(|(key, denials)| (key, *denials))
             .collect();
-
         keys.sort_unstable_by_key(|(key, denials)| {
-            (
-                std::cmp::Reverse(denials.count),
-                denials.first,
-                key.as_bytes(),
-            )
+            (Reverse(denials.count), denials.first, key.as_bytes())
         });
         keys.truncate(count);
         keys
@@ -86,11 +82,6 @@ impl KeyTable {
     /// The number of denied keys in the table.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
-    }
-
-    /// By how much a count may be too low. 0 if all counts are exact and no key was dropped.
-    pub(crate) const fn error_max(&self) -> u64 {
-        self.error_max
     }
 }
 
@@ -124,7 +115,7 @@ mod tests {
             deny(&mut table, key, times);
         }
         assert_eq!(top(&table, 3), [(2, 5), (4, 5), (1, 3)]);
-        assert_eq!((table.len(), table.error_max()), (4, 0));
+        assert_eq!((table.len(), table.error_max), (4, 0));
         let KeyDenials { first, last, .. } = table.top(1)[0].1;
         assert_eq!((first, last), (Micros::from_secs(2), Micros::from_secs(6)));
     }
@@ -140,12 +131,12 @@ mod tests {
             }
         }
         assert!(table.len() <= 100);
-        assert!(table.error_max() > 0, "some keys were dropped");
+        assert!(table.error_max > 0, "some keys were dropped");
         let top = top(&table, 2);
         assert_eq!(top[0].0, 1);
         for ((_, counted), real) in top.iter().zip([2_000, 1_500]) {
             assert!(
-                *counted <= real && counted + table.error_max() >= real,
+                *counted <= real && counted + table.error_max >= real,
                 "{counted} of {real}"
             );
         }
@@ -158,6 +149,6 @@ mod tests {
             deny(&mut table, key, 1);
         }
         assert!((1..=4).contains(&table.len()));
-        assert_eq!(table.error_max(), 1);
+        assert_eq!(table.error_max, 1);
     }
 }

@@ -1,13 +1,13 @@
 //! The counters of one limit.
 
-use tollgate::Micros;
+use tollgate::{EncodedKey, Micros, Verdict};
 
 use super::KeyTable;
 
 const MINUTE: u64 = 60_000_000;
 
 /// The counters of one limit.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SimulatedLimitCounts {
     /// Requests that it applied to.
     pub(crate) requests: u64,
@@ -30,36 +30,27 @@ pub(crate) struct SimulatedLimitCounts {
 /// The denials in one minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct MinuteCount {
-    /// Minutes since 1970.
-    number: u64,
+    /// Its start, in microseconds since 1970.
+    start: u64,
     denied: u64,
 }
 
 impl SimulatedLimitCounts {
     pub(crate) fn new(keys_max: usize) -> Self {
         Self {
-            requests: 0,
-            denied: 0,
-            unkeyed: 0,
-            queued: 0,
-            wait_max: Micros::ZERO,
-            first: None,
-            last: None,
-            current_minute: MinuteCount::default(),
-            worst_minute: MinuteCount::default(),
             keys: KeyTable::new(keys_max),
+            ..Self::default()
         }
     }
 
-    /// Counts a denial. The times must never go back.
-    pub(crate) fn record_denial(&mut self, at: Micros) {
+    fn record_denial(&mut self, at: Micros) {
         self.denied += 1;
         self.first.get_or_insert(at);
         self.last = Some(at);
 
-        let number = at.get() / MINUTE;
-        if number != self.current_minute.number {
-            self.current_minute = MinuteCount { number, denied: 0 };
+        let start = at.get() - at.get() % MINUTE;
+        if start != self.current_minute.start {
+            self.current_minute = MinuteCount { start, denied: 0 };
         }
         self.current_minute.denied += 1;
         if self.current_minute.denied > self.worst_minute.denied {
@@ -67,18 +58,29 @@ impl SimulatedLimitCounts {
         }
     }
 
-    /// Counts a request that is allowed after waiting in the queue.
-    pub(crate) fn record_wait(&mut self, wait: Micros) {
-        self.queued += 1;
-        self.wait_max = self.wait_max.max(wait);
+    /// Counts a request and the verdict of the limit. Returns whether it allows the request. The
+    /// times must never go back.
+    #[inline]
+    pub(crate) fn record(&mut self, verdict: Verdict, key: &EncodedKey, at: Micros) -> bool {
+        self.requests += 1;
+        match verdict {
+            Verdict::Allow { wait: Micros::ZERO } => {}
+            Verdict::Allow { wait } => {
+                self.queued += 1;
+                self.wait_max = self.wait_max.max(wait);
+            }
+            Verdict::Deny { .. } | Verdict::Never => {
+                self.keys.record(key, at);
+                self.record_denial(at);
+            }
+        }
+        verdict.is_allowed()
     }
 
     /// The start of the clock minute with the most denials, and their number.
-    pub(crate) const fn worst_minute(&self) -> Option<(Micros, u64)> {
-        match self.worst_minute {
-            MinuteCount { denied: 0, .. } => None,
-            MinuteCount { number, denied } => Some((Micros::new(number * MINUTE), denied)),
-        }
+    pub(crate) fn worst_minute(&self) -> Option<(Micros, u64)> {
+        let MinuteCount { start, denied } = self.worst_minute;
+        (denied > 0).then(|| (Micros::new(start), denied))
     }
 }
 

@@ -1,26 +1,28 @@
 //! Counts the lines of a log by result.
 
+use std::collections::BTreeMap;
+
 use tollgate::Micros;
 
-use crate::log::LineErrorKind;
+use crate::log::LineError;
+use crate::report::BadLineExample;
 
-/// How many invalid lines of each kind are kept as samples.
-const SAMPLES_PER_KIND: u64 = 2;
-/// Samples are truncated to this number of characters.
-const SAMPLE_CHARS_MAX: usize = 120;
+/// How many invalid lines of each kind are kept as examples.
+const EXAMPLES_PER_KIND: u64 = 2;
+/// Examples are truncated to this number of characters.
+const EXAMPLE_CHARS_MAX: usize = 120;
 
 /// The lines of a log by result.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LineCounts {
     /// All lines.
     pub(crate) all: u64,
-    pub(crate) blank: u64,
     /// Lines with a request.
     pub(crate) read: u64,
     /// Invalid lines by kind.
-    bad: [u64; LineErrorKind::ALL.len()],
+    pub(crate) bad: BTreeMap<LineError, u64>,
     /// The first invalid lines of each kind.
-    pub(crate) samples: Vec<BadLineSample>,
+    pub(crate) examples: Vec<BadLineExample>,
     /// Lines with an earlier time than a line before them.
     pub(crate) late: u64,
     /// The largest such time difference.
@@ -31,31 +33,21 @@ pub(crate) struct LineCounts {
     pub(crate) last: Option<Micros>,
 }
 
-/// An invalid line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BadLineSample {
-    /// Its number, from 1.
-    pub(crate) number: u64,
-    pub(crate) kind: LineErrorKind,
-    /// Its beginning.
-    pub(crate) text: String,
-}
-
 impl LineCounts {
     /// Counts an invalid line, and keeps it if it is among the first of its kind.
     #[cold]
-    pub(crate) fn record_bad(&mut self, kind: LineErrorKind, line: &[u8]) {
-        let count = &mut self.bad[kind as usize];
+    pub(crate) fn record_bad(&mut self, kind: LineError, line: &[u8]) {
+        let count = self.bad.entry(kind).or_default();
         *count += 1;
 
-        if *count <= SAMPLES_PER_KIND {
-            let bytes = &line[..line.len().min(4 * SAMPLE_CHARS_MAX)];
+        if *count <= EXAMPLES_PER_KIND {
+            let bytes = &line[..line.len().min(4 * EXAMPLE_CHARS_MAX)];
             let text = String::from_utf8_lossy(bytes)
                 .chars()
-                .take(SAMPLE_CHARS_MAX)
+                .take(EXAMPLE_CHARS_MAX)
                 .collect();
-            self.samples.push(BadLineSample {
-                number: self.all,
+            self.examples.push(BadLineExample {
+                line: self.all,
                 kind,
                 text,
             });
@@ -80,16 +72,6 @@ impl LineCounts {
         self.last = Some(now);
         now
     }
-
-    /// The number of invalid lines.
-    pub(crate) fn bad(&self) -> u64 {
-        self.bad.iter().sum()
-    }
-
-    /// The number of invalid lines of a kind.
-    pub(crate) const fn bad_count(&self, kind: LineErrorKind) -> u64 {
-        self.bad[kind as usize]
-    }
 }
 
 #[cfg(test)]
@@ -110,26 +92,24 @@ mod tests {
         let mut lines = LineCounts::default();
         for number in 1..=5 {
             lines.all = number;
-            lines.record_bad(LineErrorKind::Layout, "\u{e9}".repeat(1_000).as_bytes());
+            lines.record_bad(LineError::Layout, "\u{e9}".repeat(1_000).as_bytes());
         }
-        lines.record_bad(LineErrorKind::Time, b"\xff");
+        lines.record_bad(LineError::Time, b"\xff");
         assert_eq!(
             lines
-                .samples
+                .examples
                 .iter()
-                .map(|sample| sample.number)
+                .map(|example| example.line)
                 .collect::<Vec<_>>(),
             [1, 2, 5]
         );
         assert!(
             lines
-                .samples
+                .examples
                 .iter()
-                .all(|sample| sample.text.chars().count() <= SAMPLE_CHARS_MAX)
+                .all(|example| example.text.chars().count() <= EXAMPLE_CHARS_MAX)
         );
-        assert_eq!(
-            (lines.bad(), lines.bad_count(LineErrorKind::Layout)),
-            (6, 5)
-        );
+        let bad = [(LineError::Layout, 5), (LineError::Time, 1)];
+        assert_eq!(lines.bad, bad.into());
     }
 }

@@ -9,4 +9,4 @@ mod timeline;
 pub(crate) use keys::{KeyDenials, KeyTable};
 pub(crate) use limit::SimulatedLimitCounts;
 pub(crate) use lines::LineCounts;
-pub(crate) use timeline::{SimulationTimeline, StepCounts};
+pub(crate) use timeline::SimulationTimeline;

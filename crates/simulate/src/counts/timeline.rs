@@ -69,7 +69,7 @@ impl SimulationTimeline {
         step
     }
 
-    /// Doubles the length of the steps by merging pairs.
+    /// Doubles the length of the steps by merging pairs. At least one step is in use.
     fn merge_steps(&mut self) {
         let (old, new) = (self.base, self.base / 2);
         let merged = |step: usize| {
@@ -84,22 +84,15 @@ impl SimulationTimeline {
                 sum.denied += denied;
             }
         }
-        self.used = if self.used == 0 {
-            0
-        } else {
-            merged(self.used - 1) + 1
-        };
+        self.used = merged(self.used - 1) + 1;
         (self.base, self.step_length) = (new, self.step_length * 2);
     }
 
     #[inline]
     pub(crate) fn count(&mut self, series: usize, step: usize, is_allowed: bool) {
         let counts = &mut self.series[series][step];
-        if is_allowed {
-            counts.allowed += 1;
-        } else {
-            counts.denied += 1;
-        }
+        counts.allowed += u64::from(is_allowed);
+        counts.denied += u64::from(!is_allowed);
     }
 
     /// The start of the first step.

@@ -54,33 +54,29 @@ impl<R: Read> LineReader<R> {
     /// included.
     pub fn chunk(&mut self) -> io::Result<Option<LineChunk<'_>>> {
         loop {
-            let unread = self.start..self.end;
+            let unread = &self.buffer[self.start..self.end];
             if self.is_skipping {
-                let end = memchr(b'\n', &self.buffer[unread]);
+                let end = memchr(b'\n', unread);
                 self.start = end.map_or(self.end, |at| self.start + at + 1);
                 self.is_skipping = end.is_none();
-            } else if let Some(last) = memrchr(b'\n', &self.buffer[unread.clone()]) {
-                self.start += last + 1;
-                return Ok(Some(LineChunk {
-                    bytes: &self.buffer[unread.start..self.start],
-                }));
+            } else if let Some(last) = memrchr(b'\n', unread) {
+                return Ok(self.take_until(self.start + last + 1));
             } else if unread.len() > LINE_MAX {
-                (self.start, self.is_skipping) = (self.end, true);
-                return Ok(Some(LineChunk {
-                    bytes: &self.buffer[unread],
-                }));
+                self.is_skipping = true;
+                return Ok(self.take_until(self.end));
             }
 
+            // The last line of a log may have no line ending.
             if !self.fill()? {
-                return Ok(self.last());
+                return Ok(self.take_until(self.end));
             }
         }
     }
 
-    /// The rest of the buffer, for a log whose last line has no line ending.
-    fn last(&mut self) -> Option<LineChunk<'_>> {
-        let bytes = &self.buffer[self.start..self.end];
-        self.start = self.end;
+    /// The unread bytes up to an index, which are read now. `None` if there are none.
+    fn take_until(&mut self, end: usize) -> Option<LineChunk<'_>> {
+        let bytes = &self.buffer[self.start..end];
+        self.start = end;
         (!bytes.is_empty()).then_some(LineChunk { bytes })
     }
 
@@ -118,19 +114,13 @@ impl<'b> Iterator for LineChunk<'b> {
         });
         self.bytes = rest;
 
-        let is_complete = line.len() <= LINE_MAX;
-        Some(if is_complete {
-            LogLine::Complete(without_return(line))
+        Some(if line.len() <= LINE_MAX {
+            // Windows line endings have a carriage return too.
+            LogLine::Complete(line.strip_suffix(b"\r").unwrap_or(line))
         } else {
             LogLine::TooLong(&line[..LINE_MAX])
         })
     }
-}
-
-/// Strips the carriage return of Windows line endings.
-#[inline]
-fn without_return(line: &[u8]) -> &[u8] {
-    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 #[cfg(test)]

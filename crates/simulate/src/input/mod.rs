@@ -4,7 +4,7 @@ mod lines;
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, BufReader, Chain, Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -30,10 +30,8 @@ impl LogInput {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
-            return Err(io::Error::new(
-                io::ErrorKind::IsADirectory,
-                "is a directory; expected a file",
-            ));
+            let kind = io::ErrorKind::IsADirectory;
+            return Err(io::Error::new(kind, "is a directory; expected a file"));
         }
         Self::new(file, metadata.is_file().then_some(metadata.len()))
     }
@@ -51,8 +49,8 @@ impl LogInput {
             bytes_read: bytes_read.clone(),
         };
 
-        let (magic, reader) = peek_magic(counting)?;
-        let reader: Box<dyn Read> = if magic == GZIP_MAGIC {
+        let (is_gzip, reader) = detect_gzip(counting)?;
+        let reader: Box<dyn Read> = if is_gzip {
             let buffered = BufReader::with_capacity(GZIP_BUFFER, reader);
             Box::new(MultiGzDecoder::new(buffered))
         } else {
@@ -81,26 +79,14 @@ impl LogInput {
     }
 }
 
-impl std::fmt::Debug for LogInput {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LogInput")
-            .field("size", &self.size)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A reader with the bytes already read put back in front.
-type PrefixedReader<R> = Chain<Cursor<Vec<u8>>, R>;
-
-/// The first two bytes, and a reader that still starts with them.
-fn peek_magic<R: Read>(mut reader: R) -> io::Result<([u8; 2], PrefixedReader<R>)> {
-    let mut first = Vec::with_capacity(GZIP_MAGIC.len());
+/// Whether the data is compressed, and a reader that still starts with the bytes that tell.
+fn detect_gzip<R: Read>(mut reader: R) -> io::Result<(bool, impl Read + use<R>)> {
+    let mut first = Vec::new();
     reader
         .by_ref()
         .take(GZIP_MAGIC.len() as u64)
         .read_to_end(&mut first)?;
-    let magic = first.as_slice().try_into().unwrap_or_default();
-    Ok((magic, Cursor::new(first).chain(reader)))
+    Ok((first == GZIP_MAGIC, Cursor::new(first).chain(reader)))
 }
 
 /// Counts the bytes read through it.

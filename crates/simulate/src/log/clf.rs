@@ -12,9 +12,10 @@ use tollgate_rules::{Attribute, AttributeKind, Value};
 use tollgate_subject::parse_address;
 
 use super::escape::unescape;
+use super::format::AccessLogFormat;
+use super::line_error::LineError;
 use super::target::RequestTarget;
 use super::time::ClfTimeParser;
-use super::{LineError, LineErrorKind};
 
 /// The placeholder for a missing value.
 const MISSING: &str = "-";
@@ -32,32 +33,21 @@ pub(super) struct CommonLine<'l> {
     target: RequestTarget<'l>,
     /// Everything after the request. Few limits need it, so it is only parsed on demand.
     tail: &'l [u8],
-    variant: ClfVariant,
-}
-
-/// Which parts a line must have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ClfVariant {
-    /// The common log format.
-    Common,
-    /// The combined log format, with its two quoted fields.
-    Combined,
-    /// Either of the two.
-    Either,
+    format: AccessLogFormat,
 }
 
 impl<'l> CommonLine<'l> {
     #[inline(always)]
     pub(super) fn parse(
         line: &'l [u8],
-        variant: ClfVariant,
+        format: AccessLogFormat,
         times: &ClfTimeParser,
     ) -> Result<Self, LineError> {
         let (head, time, rest) = split_at_time(line, times)?;
-        let (request, tail) = split_quoted(rest).ok_or(LineErrorKind::Layout)?;
-        let is_complete = variant != ClfVariant::Combined || split_two_quoted(tail).is_some();
+        let (request, tail) = split_quoted(rest).ok_or(LineError::Layout)?;
+        let is_complete = format != AccessLogFormat::Combined || split_two_quoted(tail).is_some();
         if !tail.starts_with(b" ") || !is_complete {
-            return Err(LineErrorKind::Layout.into());
+            return Err(LineError::Layout);
         }
 
         // Validate everything up to the end of the request as UTF-8 in one pass. The last byte is
@@ -65,7 +55,7 @@ impl<'l> CommonLine<'l> {
         let front = std::str::from_utf8(&line[..line.len() - tail.len()])
             .map_err(|_| LineError::NotUtf8)?;
         let request = &front[front.len() - 1 - request.len()..front.len() - 1];
-        let (host, client, user) = parse_head(&front[..head.len()]).ok_or(LineErrorKind::Layout)?;
+        let (host, client, user) = parse_head(&front[..head.len()]).ok_or(LineError::Layout)?;
         let (method, target) = parse_request_line(request)?;
 
         Ok(Self {
@@ -77,13 +67,13 @@ impl<'l> CommonLine<'l> {
             method,
             target: RequestTarget::parse(target),
             tail,
-            variant,
+            format,
         })
     }
 
     /// The referer and the user agent, with their escapes.
     fn referer_and_agent(&self) -> Option<(&'l [u8], &'l [u8])> {
-        if self.variant == ClfVariant::Common {
+        if self.format == AccessLogFormat::Common {
             None
         } else {
             split_two_quoted(self.tail)
@@ -98,7 +88,7 @@ impl<'l> CommonLine<'l> {
     #[inline]
     pub(super) fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
         let text = match attribute.kind() {
-            AttributeKind::ClientIp => return Some(self.client_ip()),
+            AttributeKind::ClientIp => return Some(client_ip(self.client, &self.address)),
             AttributeKind::Method => self.method,
             AttributeKind::Path => return Some(Value::Text(unescape(self.target.path))),
             AttributeKind::Host => self.target.host.or(present(self.host))?,
@@ -122,15 +112,15 @@ impl<'l> CommonLine<'l> {
 
         Some(Value::Text(unescape(text)))
     }
+}
 
-    /// The client address, parsed once. If it is not an address, the text, which selecting the
-    /// limits will then report.
-    #[inline]
-    fn client_ip(&self) -> Value<'_> {
-        match self.address.get_or_init(|| parse_address(self.client).ok()) {
-            Some(address) => Value::Address(*address),
-            None => Value::Text(Cow::Borrowed(self.client)),
-        }
+/// The client address, parsed once for all limits. If it is not an address, the text, which
+/// selecting the limits will then report.
+#[inline]
+pub(super) fn client_ip<'t>(text: &'t str, address: &OnceCell<Option<IpAddr>>) -> Value<'t> {
+    match address.get_or_init(|| parse_address(text).ok()) {
+        Some(address) => Value::Address(*address),
+        None => Value::Text(Cow::Borrowed(text)),
     }
 }
 
@@ -140,26 +130,24 @@ impl<'l> CommonLine<'l> {
 fn split_at_time<'l>(
     line: &'l [u8],
     times: &ClfTimeParser,
-) -> Result<(&'l [u8], Micros, &'l [u8]), LineErrorKind> {
-    let mut error = LineErrorKind::Layout;
+) -> Result<(&'l [u8], Micros, &'l [u8]), LineError> {
+    let mut error = LineError::Layout;
 
     for open in memchr_iter(b'[', line) {
         let Some(close) = memchr(b']', &line[open..]).map(|at| open + at) else {
             break;
         };
 
-        let (head, rest) = (
-            line[..open].strip_suffix(b" "),
-            line[close + 1..].strip_prefix(b" "),
-        );
-        let (Some(head), Some(rest)) = (head, rest) else {
+        let head = line[..open].strip_suffix(b" ");
+        let rest = line[close + 1..].strip_prefix(b" ");
+        let Some((head, rest)) = head.zip(rest) else {
             continue;
         };
 
         if let Some(time) = times.parse(&line[open + 1..close]) {
             return Ok((head, time, rest));
         }
-        error = LineErrorKind::Time;
+        error = LineError::Time;
     }
     Err(error)
 }
@@ -175,11 +163,11 @@ fn parse_head(head: &str) -> Option<(&str, &str, &str)> {
 
     // With four words, either the first is a host or the user name contains a space.
     let is_host = parse_address(first).is_err() && parse_address(second).is_ok();
-    if is_host {
-        Some((first, second, last))
+    Some(if is_host {
+        (first, second, last)
     } else {
-        Some((MISSING, first, rest))
-    }
+        (MISSING, first, rest)
+    })
 }
 
 /// Splits a text that starts with a quoted part into its content and the rest. `\"` is an escaped
@@ -210,9 +198,9 @@ fn split_two_quoted(tail: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// The value of a text after the request, which need not be valid UTF-8.
 fn tail_value(bytes: &[u8]) -> Option<Value<'_>> {
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) => unescape(present(text)?),
-        Err(_) => Cow::Owned(unescape(&String::from_utf8_lossy(bytes)).into_owned()),
+    let text = match String::from_utf8_lossy(bytes) {
+        Cow::Borrowed(text) => unescape(present(text)?),
+        Cow::Owned(text) => Cow::Owned(unescape(&text).into_owned()),
     };
     Some(Value::Text(text))
 }
@@ -224,20 +212,14 @@ fn split_at_space(text: &str) -> Option<(&str, &str)> {
     Some((&text[..at], &text[at + 1..]))
 }
 
-/// The first word and the rest, which may be empty.
-#[inline]
-fn word(text: &str) -> (&str, &str) {
-    split_at_space(text).unwrap_or((text, ""))
-}
-
 /// The method and the target of `METHOD TARGET VERSION`. HTTP/0.9 requests have no version.
 #[inline]
-pub(super) fn parse_request_line(request: &str) -> Result<(&str, &str), LineErrorKind> {
+pub(super) fn parse_request_line(request: &str) -> Result<(&str, &str), LineError> {
     if request.is_empty() || request == MISSING {
-        return Err(LineErrorKind::NoRequest);
+        return Err(LineError::NoRequest);
     }
 
-    let (method, rest) = word(request);
+    let (method, rest) = split_at_space(request).unwrap_or((request, ""));
     let is_method = (1..=32).contains(&method.len())
         && method
             .bytes()
@@ -247,7 +229,7 @@ pub(super) fn parse_request_line(request: &str) -> Result<(&str, &str), LineErro
     if is_method && !target.is_empty() {
         Ok((method, target))
     } else {
-        Err(LineErrorKind::Request)
+        Err(LineError::Request)
     }
 }
 
@@ -264,7 +246,7 @@ fn without_version(rest: &str) -> &str {
 }
 
 /// `None` for an empty text or the placeholder.
-fn present(text: &str) -> Option<&str> {
+pub(super) fn present(text: &str) -> Option<&str> {
     Some(text).filter(|text| *text != MISSING && !text.is_empty())
 }
 

@@ -29,23 +29,19 @@ fn rewrite(text: &str) -> String {
         rest = &after[length..];
     }
 
-    String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The decoded byte of an escape, and the number of bytes after the backslash.
 fn decode_escape(after: &[u8]) -> (u8, usize) {
-    let digit = |byte: u8| {
-        char::from(byte)
-            .to_digit(16)
-            .and_then(|digit| u8::try_from(digit).ok())
-    };
+    let digit = |byte: u8| char::from(byte).to_digit(16);
 
     match after {
-        [b'x', high, low, ..] => match (digit(*high), digit(*low)) {
-            (Some(high), Some(low)) => (high << 4 | low, 3),
-            _ => (b'\\', 0),
-        },
+        [b'x', high, low, ..] => {
+            let digits = digit(*high).zip(digit(*low));
+            let byte = digits.and_then(|(high, low)| u8::try_from(high << 4 | low).ok());
+            byte.map_or((b'\\', 0), |byte| (byte, 3))
+        }
         [b'n', ..] => (b'\n', 1),
         [b't', ..] => (b'\t', 1),
         [b'r', ..] => (b'\r', 1),

@@ -12,75 +12,9 @@ use tollgate_rules::{Attribute, AttributeError, AttributeKind};
 /// The maximum number of values taken from a line.
 const SLOTS_MAX: usize = 256;
 
-const TIME: &[&str] = &[
-    "time",
-    "ts",
-    "timestamp",
-    "@timestamp",
-    "time_iso8601",
-    "starttime",
-    "startutc",
-    "start_time",
-    "msec",
-    "time_local",
-    "datetime",
-    "date",
-];
-const CLIENT_IP: &[&str] = &[
-    "client_ip",
-    "request.client_ip",
-    "remote_ip",
-    "request.remote_ip",
-    "remote_addr",
-    "clienthost",
-    "clientip",
-    "remote_host",
-    "client",
-    "ip",
-    "clientaddr",
-    "request.remote_addr",
-];
-const METHOD: &[&str] = &[
-    "method",
-    "request_method",
-    "requestmethod",
-    "request.method",
-    "http_method",
-    "verb",
-];
-const TARGET: &[&str] = &[
-    "path",
-    "request_uri",
-    "uri",
-    "requestpath",
-    "request.uri",
-    "url",
-    "request_path",
-    "request.path",
-];
-const REQUEST: &[&str] = &["request", "request_line"];
-const QUERY: &[&str] = &["args", "query_string", "query"];
-const HOST: &[&str] = &[
-    "host",
-    "http_host",
-    "requesthost",
-    "request.host",
-    "server_name",
-    "vhost",
-    "virtual_host",
-];
-const USER: &[&str] = &[
-    "user",
-    "remote_user",
-    "user_id",
-    "request.user_id",
-    "clientusername",
-    "username",
-];
-
-/// The meaning of a field.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum FieldRole {
+/// A field with built-in names. Its number is that of its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BuiltInField {
     Time,
     ClientIp,
     Method,
@@ -91,14 +25,29 @@ pub(super) enum FieldRole {
     /// The query string.
     Query,
     Host,
-    /// A header, a cookie, a query parameter or a custom attribute.
-    Other(Attribute),
 }
 
-/// The meanings of field names.
+/// The names of the built-in fields, in the order of [`BuiltInField`]. The first names win.
+const BUILT_IN_NAMES: [&str; 7] = [
+    "time ts timestamp @timestamp time_iso8601 starttime startutc start_time msec time_local \
+     datetime date",
+    "client_ip request.client_ip remote_ip request.remote_ip remote_addr clienthost clientip \
+     remote_host client ip clientaddr request.remote_addr",
+    "method request_method requestmethod request.method http_method verb",
+    "path request_uri uri requestpath request.uri url request_path request.path",
+    "request request_line",
+    "args query_string query",
+    "host http_host requesthost request.host server_name vhost virtual_host",
+];
+
+/// The names of the attribute `user`.
+const USER_NAMES: &str = "user remote_user user_id request.user_id clientusername username";
+
+/// Which values to take from a line. Each has a slot.
 #[derive(Clone, Debug, Default)]
 pub struct LogFields {
-    pub(super) slots: Vec<FieldRole>,
+    /// The attributes without built-in names. Their slots follow those of the built-in fields.
+    others: Vec<Attribute>,
     /// For each name, the slots that its value may fill, each with a rank. If several names fill
     /// the same slot, the lowest rank wins.
     names: HashMap<Box<str>, Vec<(usize, usize)>, RandomState>,
@@ -130,67 +79,83 @@ impl LogFields {
         custom: &[(String, String)],
     ) -> Result<Self, FieldError> {
         let mut fields = Self::default();
-        for (name, field) in custom {
+
+        for (rank, (name, field)) in custom.iter().enumerate() {
             if field.is_empty() {
                 return Err(FieldError::NoField { name: name.clone() });
             }
-            let meaning = if name == "time" {
-                FieldRole::Time
+            let slot = if name == "time" {
+                BuiltInField::Time as usize
             } else {
-                meaning(&name.parse()?)
+                fields.add_slot(&name.parse()?)
             };
-            fields.add(meaning, [field.clone()]);
+            fields.add_names(slot, rank, [field.as_str()]);
         }
 
-        for (meaning, names) in [
-            (FieldRole::Time, TIME),
-            (FieldRole::ClientIp, CLIENT_IP),
-            (FieldRole::Method, METHOD),
-            (FieldRole::Target, TARGET),
-            (FieldRole::Request, REQUEST),
-            (FieldRole::Query, QUERY),
-            (FieldRole::Host, HOST),
-        ] {
-            fields.add(meaning, names.iter().map(ToString::to_string));
+        for (slot, names) in BUILT_IN_NAMES.iter().enumerate() {
+            fields.add_names(slot, custom.len(), names.split(' '));
         }
-
         for attribute in attributes {
-            if let FieldRole::Other(attribute) = meaning(attribute) {
-                let names = names(&attribute);
-                fields.add(FieldRole::Other(attribute), names);
+            let slot = fields.add_slot(attribute);
+            if slot >= BUILT_IN_NAMES.len() {
+                let names = usual_names(attribute);
+                fields.add_names(slot, custom.len(), names.iter().map(String::as_str));
             }
         }
 
-        if fields.slots.len() > SLOTS_MAX {
+        if fields.slot_count() > SLOTS_MAX {
             Err(FieldError::TooMany)
         } else {
             Ok(fields)
         }
     }
 
-    /// Adds names for a meaning. They rank below those it already has.
-    fn add(&mut self, meaning: FieldRole, names: impl IntoIterator<Item = String>) {
-        let slot = self
-            .slots
-            .iter()
-            .position(|known| *known == meaning)
-            .unwrap_or(self.slots.len());
-        if slot == self.slots.len() {
-            self.slots.push(meaning);
-        }
+    /// The slot of an attribute, which it gets now if it has none.
+    fn add_slot(&mut self, attribute: &Attribute) -> usize {
+        self.slot(attribute).unwrap_or_else(|| {
+            self.others.push(attribute.clone());
+            self.slot_count() - 1
+        })
+    }
 
-        for name in names {
-            let rank = self
-                .names
-                .values()
-                .flatten()
-                .filter(|(known, _)| *known == slot)
-                .count();
+    /// Adds names for a slot, in the order of their ranks.
+    fn add_names<'n>(
+        &mut self,
+        slot: usize,
+        first_rank: usize,
+        names: impl IntoIterator<Item = &'n str>,
+    ) {
+        for (rank, name) in (first_rank..).zip(names) {
+            let mut normalized = String::new();
+            push_normalized(&mut normalized, name);
             self.names
-                .entry(normalized(&name).into())
+                .entry(normalized.into())
                 .or_default()
                 .push((slot, rank));
         }
+    }
+
+    /// The number of slots.
+    pub(super) fn slot_count(&self) -> usize {
+        BUILT_IN_NAMES.len() + self.others.len()
+    }
+
+    /// The slot of an attribute.
+    pub(super) fn slot(&self, attribute: &Attribute) -> Option<usize> {
+        let field = match attribute.kind() {
+            AttributeKind::ClientIp => BuiltInField::ClientIp,
+            AttributeKind::Method => BuiltInField::Method,
+            AttributeKind::Path => BuiltInField::Target,
+            AttributeKind::Host => BuiltInField::Host,
+            AttributeKind::Header
+            | AttributeKind::Query
+            | AttributeKind::Cookie
+            | AttributeKind::Custom => {
+                let index = self.others.iter().position(|other| other == attribute)?;
+                return Some(BUILT_IN_NAMES.len() + index);
+            }
+        };
+        Some(field as usize)
     }
 
     /// The slots for a normalized name, each with the rank of the name.
@@ -199,59 +164,34 @@ impl LogFields {
     }
 }
 
-/// The meaning of a field that has the value of an attribute.
-fn meaning(attribute: &Attribute) -> FieldRole {
-    match attribute.kind() {
-        AttributeKind::ClientIp => FieldRole::ClientIp,
-        AttributeKind::Method => FieldRole::Method,
-        AttributeKind::Path => FieldRole::Target,
-        AttributeKind::Host => FieldRole::Host,
-        AttributeKind::Header
-        | AttributeKind::Query
-        | AttributeKind::Cookie
-        | AttributeKind::Custom => FieldRole::Other(attribute.clone()),
-    }
-}
-
-/// The field names under which logs usually have an attribute without built-in names.
-fn names(attribute: &Attribute) -> Vec<String> {
+/// The names under which logs usually have an attribute without built-in names.
+fn usual_names(attribute: &Attribute) -> Vec<String> {
     let field = attribute.field();
+    let prefixes: &[&str] = match attribute.kind() {
+        AttributeKind::Header => &[
+            "http_",
+            "",
+            "request.headers.",
+            "headers.",
+            "request_",
+            "request_header_",
+        ],
+        AttributeKind::Cookie => &["cookie_", "cookies."],
+        AttributeKind::Query => &["arg_", "query."],
+        _ if field == "user" => return USER_NAMES.split(' ').map(str::to_owned).collect(),
+        _ => &[""],
+    };
 
-    match attribute.kind() {
-        AttributeKind::Header => {
-            let prefixes = [
-                "http_",
-                "",
-                "request.headers.",
-                "headers.",
-                "request_",
-                "request_header_",
-            ];
-            prefixes
-                .iter()
-                .map(|prefix| format!("{prefix}{field}"))
-                .collect()
-        }
-        AttributeKind::Cookie => vec![format!("cookie_{field}"), format!("cookies.{field}")],
-        AttributeKind::Query => vec![format!("arg_{field}"), format!("query.{field}")],
-        _ if field == "user" => USER.iter().map(ToString::to_string).collect(),
-        _ => vec![field.to_owned()],
-    }
+    prefixes
+        .iter()
+        .map(|prefix| format!("{prefix}{field}"))
+        .collect()
 }
 
-/// The name in lower case, with `_` instead of `-`.
-pub(super) fn normalized(name: &str) -> String {
-    let mut normalized = String::new();
-    push_normalized(&mut normalized, name);
-    normalized
-}
-
+/// Appends a name in lower case, with `_` instead of `-`.
 pub(super) fn push_normalized(to: &mut String, name: &str) {
-    to.extend(name.chars().map(|c| {
-        if c == '-' {
-            '_'
-        } else {
-            c.to_ascii_lowercase()
-        }
+    to.extend(name.chars().map(|c| match c {
+        '-' => '_',
+        c => c.to_ascii_lowercase(),
     }));
 }

@@ -5,16 +5,17 @@ use std::cell::OnceCell;
 use std::fmt;
 use std::net::IpAddr;
 
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use smallvec::{SmallVec, smallvec};
 use tollgate::Micros;
 use tollgate_rules::{Attribute, AttributeKind, Value};
-use tollgate_subject::parse_address;
 
-use super::clf::parse_request_line;
-use super::fields::{FieldRole, LogFields, push_normalized};
+use super::clf::{client_ip, parse_request_line, present};
+use super::fields::{BuiltInField, LogFields, push_normalized};
+use super::line_error::LineError;
 use super::target::RequestTarget;
-use super::{LineErrorKind, time};
+use super::time;
 
 /// Objects nested deeper than this are ignored.
 const DEPTH_MAX: usize = 6;
@@ -35,19 +36,18 @@ pub(super) struct JsonLine<'l> {
 type FieldValues<'l> = SmallVec<[Option<(usize, Cow<'l, str>)>; 12]>;
 
 impl<'l> JsonLine<'l> {
-    pub(super) fn parse(line: &'l str, fields: &'l LogFields) -> Result<Self, LineErrorKind> {
+    pub(super) fn parse(line: &'l [u8], fields: &'l LogFields) -> Result<Self, LineError> {
+        let text = std::str::from_utf8(line).map_err(|_| LineError::NotUtf8)?;
         let mut walk = ObjectWalker {
             fields,
-            values: smallvec![None; fields.slots.len()],
+            values: smallvec![None; fields.slot_count()],
             path: String::new(),
             depth: 0,
         };
-
-        let mut json = serde_json::Deserializer::from_str(line);
-        ObjectSeed(&mut walk)
-            .deserialize(&mut json)
+        let mut json = serde_json::Deserializer::from_str(text);
+        json.deserialize_map(ValueSeed(&mut walk))
             .and_then(|()| json.end())
-            .map_err(|_| LineErrorKind::Json)?;
+            .map_err(|_| LineError::Json)?;
 
         let mut line = Self {
             time: Micros::ZERO,
@@ -55,95 +55,78 @@ impl<'l> JsonLine<'l> {
             values: walk.values,
             address: OnceCell::new(),
         };
+        let time = line.built_in(BuiltInField::Time).ok_or(LineError::NoTime)?;
+        line.time = time::parse_any(time).ok_or(LineError::Time)?;
 
-        let time = line.value(&FieldRole::Time).ok_or(LineErrorKind::NoTime)?;
-        line.time = time::parse_any(time).ok_or(LineErrorKind::Time)?;
-
-        let no_request = line.method().is_none()
-            && line.target().is_none()
-            && line.value(&FieldRole::Request).is_some();
-        if no_request {
-            Err(LineErrorKind::Request)
+        let has_request = line.built_in(BuiltInField::Request).is_some();
+        if has_request && line.method().is_none() && line.target().is_none() {
+            Err(LineError::Request)
         } else {
             Ok(line)
         }
     }
 
-    /// The value with a meaning. Empty values and `-` count as missing.
-    fn value(&self, meaning: &FieldRole) -> Option<&str> {
-        let slot = self
-            .fields
-            .slots
-            .iter()
-            .position(|known| known == meaning)?;
+    /// The value in a slot. Empty values and `-` count as missing.
+    fn value(&self, slot: usize) -> Option<&str> {
         let (_, text) = self.values.get(slot)?.as_ref()?;
-        Some(&**text).filter(|text| !text.is_empty() && *text != "-")
+        present(text)
+    }
+
+    fn built_in(&self, field: BuiltInField) -> Option<&str> {
+        self.value(field as usize)
+    }
+
+    /// The value of a field that has nothing but this attribute.
+    fn own_field(&self, attribute: &Attribute) -> Option<&str> {
+        self.value(self.fields.slot(attribute)?)
     }
 
     /// The method and target from a field that has the whole request line.
     fn request(&self) -> Option<(&str, &str)> {
-        self.value(&FieldRole::Request)
-            .and_then(|request| parse_request_line(request).ok())
+        parse_request_line(self.built_in(BuiltInField::Request)?).ok()
     }
 
     fn method(&self) -> Option<&str> {
-        self.value(&FieldRole::Method)
-            .or_else(|| self.request().map(|(method, _)| method))
+        self.built_in(BuiltInField::Method)
+            .or_else(|| Some(self.request()?.0))
     }
 
     fn target(&self) -> Option<RequestTarget<'_>> {
-        let text = self
-            .value(&FieldRole::Target)
-            .or_else(|| self.request().map(|(_, target)| target))?;
-        Some(RequestTarget::parse(text))
+        let target = self.built_in(BuiltInField::Target);
+        target
+            .or_else(|| Some(self.request()?.1))
+            .map(RequestTarget::parse)
     }
 
     /// A query parameter: from the target, from a field with the query string, or from a field of
     /// its own.
     fn query(&self, attribute: &Attribute) -> Option<Cow<'_, str>> {
-        let from_target = || {
-            self.target()
-                .and_then(|target| target.query(attribute.field()))
-        };
-        let from_query_string = || {
-            let query = self.value(&FieldRole::Query)?;
-            RequestTarget::from_query(query.strip_prefix('?').unwrap_or(query))
-                .query(attribute.field())
-        };
-        let from_own_field = || {
-            self.value(&FieldRole::Other(attribute.clone()))
-                .map(Cow::Borrowed)
+        let name = attribute.field();
+        let in_query_string = || {
+            let query = self.built_in(BuiltInField::Query)?;
+            RequestTarget::from_query(query.strip_prefix('?').unwrap_or(query)).query(name)
         };
 
-        from_target()
-            .or_else(from_query_string)
-            .or_else(from_own_field)
-    }
-
-    fn client_ip(&self) -> Option<Value<'_>> {
-        let text = self.value(&FieldRole::ClientIp)?;
-        let address = self.address.get_or_init(|| parse_address(text).ok());
-        Some(address.map_or(Value::Text(Cow::Borrowed(text)), Value::Address))
+        self.target()
+            .and_then(|target| target.query(name))
+            .or_else(in_query_string)
+            .or_else(|| self.own_field(attribute).map(Cow::Borrowed))
     }
 
     pub(super) fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
         let text = match attribute.kind() {
-            AttributeKind::ClientIp => return self.client_ip(),
+            AttributeKind::ClientIp => {
+                let text = self.built_in(BuiltInField::ClientIp)?;
+                return Some(client_ip(text, &self.address));
+            }
             AttributeKind::Query => return self.query(attribute).map(Value::Text),
             AttributeKind::Method => self.method()?,
             AttributeKind::Path => self.target()?.path,
-            AttributeKind::Host => {
-                let in_target = || self.target().and_then(|target| target.host);
-                self.value(&FieldRole::Host).or_else(in_target)?
-            }
+            AttributeKind::Host => self
+                .built_in(BuiltInField::Host)
+                .or_else(|| self.target()?.host)?,
             AttributeKind::Header | AttributeKind::Cookie | AttributeKind::Custom => {
-                let is_wanted = |known: &FieldRole| match known {
-                    FieldRole::Other(other) => other == attribute,
-                    _ => false,
-                };
-                let slot = self.fields.slots.iter().position(is_wanted)?;
-                let (_, text) = self.values.get(slot)?.as_ref()?;
-                Some(&**text).filter(|text| !text.is_empty() && *text != "-")?
+                self.own_field(attribute)?
             }
         };
 
@@ -160,87 +143,34 @@ struct ObjectWalker<'l> {
     depth: usize,
 }
 
-impl<'l> ObjectWalker<'l> {
+/// A string, borrowed from the line unless it has escapes.
+#[derive(Deserialize)]
+struct Text<'l>(#[serde(borrow)] Cow<'l, str>);
+
+/// An item of a list.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ListItem<'l> {
+    Text(#[serde(borrow)] Cow<'l, str>),
+    Other(IgnoredAny),
+}
+
+/// Deserializes the value of a member and stores it if it is wanted.
+struct ValueSeed<'w, 'l>(&'w mut ObjectWalker<'l>);
+
+impl<'l> ValueSeed<'_, 'l> {
     /// Stores the value of the current member in each slot that wants it and has none of a better
     /// rank.
-    fn store(&mut self, make: impl Fn() -> Cow<'l, str>) {
-        for (slot, rank) in self.fields.slots_for(&self.path) {
-            let value = &mut self.values[*slot];
+    fn store(self, make: impl Fn() -> Cow<'l, str>) {
+        let walk = self.0;
+        for (slot, rank) in walk.fields.slots_for(&walk.path) {
+            let value = &mut walk.values[*slot];
             if value.as_ref().is_none_or(|(known, _)| rank < known) {
                 *value = Some((*rank, make()));
             }
         }
     }
 }
-
-/// Deserializes an object, member by member.
-struct ObjectSeed<'w, 'l>(&'w mut ObjectWalker<'l>);
-
-impl<'l> DeserializeSeed<'l> for ObjectSeed<'_, 'l> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'l>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_map(self)
-    }
-}
-
-impl<'l> Visitor<'l> for ObjectSeed<'_, 'l> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<M: MapAccess<'l>>(self, map: M) -> Result<(), M::Error> {
-        walk_members(self.0, map)
-    }
-}
-
-fn walk_members<'l, M: MapAccess<'l>>(
-    walk: &mut ObjectWalker<'l>,
-    mut map: M,
-) -> Result<(), M::Error> {
-    let path_len = walk.path.len();
-    walk.depth += 1;
-
-    while let Some(()) = map.next_key_seed(NameSeed(walk))? {
-        map.next_value_seed(ValueSeed(walk))?;
-        walk.path.truncate(path_len);
-    }
-
-    walk.depth -= 1;
-    Ok(())
-}
-
-/// Deserializes the name of a member and appends it to the path.
-struct NameSeed<'w, 'l>(&'w mut ObjectWalker<'l>);
-
-impl<'l> DeserializeSeed<'l> for NameSeed<'_, 'l> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'l>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for NameSeed<'_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a field name")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<(), E> {
-        if !self.0.path.is_empty() {
-            self.0.path.push('.');
-        }
-        push_normalized(&mut self.0.path, name);
-        Ok(())
-    }
-}
-
-/// Deserializes the value of a member and stores it if it is wanted.
-struct ValueSeed<'w, 'l>(&'w mut ObjectWalker<'l>);
 
 impl<'l> DeserializeSeed<'l> for ValueSeed<'_, 'l> {
     type Value = ();
@@ -254,38 +184,37 @@ impl<'l> Visitor<'l> for ValueSeed<'_, 'l> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any value")
+        f.write_str("a JSON value")
     }
 
     fn visit_borrowed_str<E>(self, text: &'l str) -> Result<(), E> {
-        self.0.store(|| Cow::Borrowed(text));
+        self.store(|| Cow::Borrowed(text));
         Ok(())
     }
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        self.0.store(|| Cow::Owned(text.to_owned()));
+        self.store(|| Cow::Owned(text.to_owned()));
         Ok(())
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<(), E> {
-        self.0.store(|| Cow::Owned(number.to_string()));
+        self.store(|| Cow::Owned(number.to_string()));
         Ok(())
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<(), E> {
-        self.0.store(|| Cow::Owned(number.to_string()));
+        self.store(|| Cow::Owned(number.to_string()));
         Ok(())
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<(), E> {
         // A float holds the time since 1970 to the microsecond, and no more.
-        self.0.store(|| Cow::Owned(format!("{number:.6}")));
+        self.store(|| Cow::Owned(format!("{number:.6}")));
         Ok(())
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-        self.0
-            .store(|| Cow::Borrowed(if value { "true" } else { "false" }));
+        self.store(|| Cow::Borrowed(if value { "true" } else { "false" }));
         Ok(())
     }
 
@@ -294,10 +223,23 @@ impl<'l> Visitor<'l> for ValueSeed<'_, 'l> {
     }
 
     fn visit_map<M: MapAccess<'l>>(self, mut map: M) -> Result<(), M::Error> {
-        if self.0.depth < DEPTH_MAX {
-            return walk_members(self.0, map);
+        let walk = self.0;
+        if walk.depth == DEPTH_MAX {
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            return Ok(());
         }
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+
+        let path_len = walk.path.len();
+        walk.depth += 1;
+        while let Some(Text(name)) = map.next_key()? {
+            if path_len > 0 {
+                walk.path.push('.');
+            }
+            push_normalized(&mut walk.path, &name);
+            map.next_value_seed(ValueSeed(walk))?;
+            walk.path.truncate(path_len);
+        }
+        walk.depth -= 1;
         Ok(())
     }
 
@@ -311,23 +253,11 @@ impl<'l> Visitor<'l> for ValueSeed<'_, 'l> {
             }
         }
 
-        if !texts.is_empty() {
-            self.0.store(|| {
-                if texts.len() == 1 {
-                    texts[0].clone()
-                } else {
-                    texts.join(", ").into()
-                }
-            });
+        match texts.as_slice() {
+            [] => {}
+            [text] => self.store(|| text.clone()),
+            texts => self.store(|| texts.join(", ").into()),
         }
         Ok(())
     }
-}
-
-/// An item of a list.
-#[derive(serde::Deserialize)]
-#[serde(untagged)]
-enum ListItem<'l> {
-    Text(#[serde(borrow)] Cow<'l, str>),
-    Other(IgnoredAny),
 }

@@ -6,6 +6,7 @@
 mod clf;
 mod escape;
 mod fields;
+mod format;
 mod json;
 mod line_error;
 mod target;
@@ -17,52 +18,19 @@ use tollgate::Micros;
 use tollgate_rules::{Attribute, Attributes, Value};
 
 pub use fields::{FieldError, LogFields};
-pub use line_error::LineErrorKind;
+pub use format::AccessLogFormat;
+pub use line_error::LineError;
 
-use self::clf::{ClfVariant, CommonLine};
+use self::clf::CommonLine;
 use self::json::JsonLine;
 use self::time::ClfTimeParser;
 
-/// The format of an access log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AccessLogFormat {
-    /// Detected for each line: JSON if it starts with a brace, otherwise common or combined.
-    #[default]
-    Auto,
-    /// The common log format. Anything after it is ignored.
-    Common,
-    /// The combined log format.
-    Combined,
-    /// One JSON object per line.
-    Json,
-}
-
 /// Parses the lines of a log.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LogParser {
     format: AccessLogFormat,
     fields: LogFields,
     times: ClfTimeParser,
-}
-
-/// Why a line was not parsed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LineError {
-    /// The line is invalid.
-    Invalid(LineErrorKind),
-    /// The line is not valid UTF-8. Repair it with [`to_utf8_lossy`] and parse it again.
-    NotUtf8,
-}
-
-impl From<LineErrorKind> for LineError {
-    fn from(kind: LineErrorKind) -> Self {
-        Self::Invalid(kind)
-    }
-}
-
-/// Replaces the bytes of a line that are not valid UTF-8.
-pub fn to_utf8_lossy(line: &[u8]) -> String {
-    String::from_utf8_lossy(line).into_owned()
 }
 
 impl LogParser {
@@ -75,38 +43,25 @@ impl LogParser {
         }
     }
 
-    /// A new parser for the same format and fields.
-    pub(crate) fn with_same_format(&self) -> Self {
-        Self::new(self.format, self.fields.clone())
-    }
-
     /// Parses a line.
     #[inline]
     pub fn parse<'l>(&'l self, line: &'l [u8]) -> Result<LogRecord<'l>, LineError> {
-        let variant = match self.format {
-            AccessLogFormat::Auto if !line.starts_with(b"{") => ClfVariant::Either,
-            AccessLogFormat::Common => ClfVariant::Common,
-            AccessLogFormat::Combined => ClfVariant::Combined,
-            AccessLogFormat::Auto | AccessLogFormat::Json => return self.parse_json(line),
+        let is_json = match self.format {
+            AccessLogFormat::Auto => line.starts_with(b"{"),
+            format => format == AccessLogFormat::Json,
         };
-        CommonLine::parse(line, variant, &self.times).map(|line| LogRecord {
-            line: ParsedLine::Common(line),
-        })
-    }
 
-    fn parse_json<'l>(&'l self, line: &'l [u8]) -> Result<LogRecord<'l>, LineError> {
-        let text = std::str::from_utf8(line).map_err(|_| LineError::NotUtf8)?;
-        Ok(JsonLine::parse(text, &self.fields).map(|line| LogRecord {
-            line: ParsedLine::Json(Box::new(line)),
-        })?)
+        Ok(LogRecord(if is_json {
+            ParsedLine::Json(Box::new(JsonLine::parse(line, &self.fields)?))
+        } else {
+            ParsedLine::Common(CommonLine::parse(line, self.format, &self.times)?)
+        }))
     }
 }
 
 /// A request in a log.
 #[derive(Debug)]
-pub struct LogRecord<'l> {
-    line: ParsedLine<'l>,
-}
+pub struct LogRecord<'l>(ParsedLine<'l>);
 
 #[derive(Debug)]
 enum ParsedLine<'l> {
@@ -118,7 +73,7 @@ impl LogRecord<'_> {
     /// The time of the request.
     #[inline]
     pub const fn time(&self) -> Micros {
-        match &self.line {
+        match &self.0 {
             ParsedLine::Common(line) => line.time,
             ParsedLine::Json(line) => line.time,
         }
@@ -128,7 +83,7 @@ impl LogRecord<'_> {
 impl Attributes for LogRecord<'_> {
     #[inline]
     fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
-        match &self.line {
+        match &self.0 {
             ParsedLine::Common(line) => line.get(attribute),
             ParsedLine::Json(line) => line.get(attribute),
         }

@@ -58,10 +58,11 @@ impl<'l> RequestTarget<'l> {
 }
 
 fn split_host(target: &str) -> (Option<&str>, &str) {
-    let scheme = ["http://", "https://"]
-        .into_iter()
-        .find(|scheme| target.starts_with(scheme));
-    let Some(rest) = scheme.map(|scheme| &target[scheme.len()..]) else {
+    let schemes = ["http://", "https://"];
+    let Some(rest) = schemes
+        .iter()
+        .find_map(|scheme| target.strip_prefix(scheme))
+    else {
         return (None, target);
     };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());

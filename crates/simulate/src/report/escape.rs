@@ -1,21 +1,22 @@
-//! Escapes text for HTML. The text comes from the log, so anyone may have written it.
+//! Escapes text for the page. The text comes from the log, so anyone may have written it.
 
-use std::fmt::{self, Display, Write as _};
+use std::fmt;
 
-/// Displays a text with HTML special characters and invisible characters escaped.
-pub(super) struct HtmlText<'t>(pub(super) &'t str);
+/// Escapes HTML special characters and invisible characters. The templates use it for every value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageEscaper;
 
-impl Display for HtmlText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|c| match c {
-            '&' => f.write_str("&amp;"),
-            '<' => f.write_str("&lt;"),
-            '>' => f.write_str("&gt;"),
-            '"' => f.write_str("&quot;"),
-            '\'' => f.write_str("&#39;"),
+impl askama::filters::Escaper for PageEscaper {
+    fn write_escaped_str<W: fmt::Write>(&self, mut dest: W, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|c| match c {
+            '&' => dest.write_str("&amp;"),
+            '<' => dest.write_str("&lt;"),
+            '>' => dest.write_str("&gt;"),
+            '"' => dest.write_str("&quot;"),
+            '\'' => dest.write_str("&#39;"),
             // Bidirectional controls could reverse the surrounding text.
-            c if c.is_control() || is_invisible(c) => write!(f, "{}", c.escape_default()),
-            c => f.write_char(c),
+            c if c.is_control() || is_invisible(c) => write!(dest, "{}", c.escape_default()),
+            c => dest.write_char(c),
         })
     }
 }

@@ -2,16 +2,13 @@
 //! ([`SimulationReport::html`]), and the command line prints it as tables. Field names are the
 //! member names of the JSON form.
 
-mod build;
 mod escape;
 mod html;
 mod plot;
 
 use serde::Serialize;
 
-pub use build::ReportLabels;
-
-use crate::log::LineErrorKind;
+use crate::log::LineError;
 
 /// The results of a simulation.
 #[derive(Clone, Debug, Serialize)]
@@ -62,7 +59,7 @@ pub struct LogReport {
 #[derive(Clone, Debug, Serialize)]
 pub struct BadLineReport {
     /// The kind.
-    pub kind: LineErrorKind,
+    pub kind: LineError,
     /// The number of lines.
     pub count: u64,
     /// What was found.
@@ -72,12 +69,12 @@ pub struct BadLineReport {
 }
 
 /// An invalid line.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BadLineExample {
     /// Its number, from 1.
     pub line: u64,
     /// The kind of error.
-    pub kind: LineErrorKind,
+    pub kind: LineError,
     /// Its beginning.
     pub text: String,
 }
@@ -167,15 +164,23 @@ pub struct KeyReport {
     pub last: String,
 }
 
+/// Denied requests by the configuration, or the limit of a configuration, that denied them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DenialCounts {
+    /// Denied only by the first configuration.
+    pub only_configuration: u64,
+    /// Denied only by the second configuration.
+    pub only_against: u64,
+    /// Denied by both.
+    pub both: u64,
+}
+
 /// How the decisions of two configurations differ.
 #[derive(Clone, Debug, Serialize)]
 pub struct ComparisonReport {
-    /// Requests denied only by the first configuration.
-    pub only_configuration: u64,
-    /// Requests denied only by the second configuration.
-    pub only_against: u64,
-    /// Requests denied by both.
-    pub both: u64,
+    /// Requests by the configuration that denied them.
+    #[serde(flatten)]
+    pub denials: DenialCounts,
     /// The differences of each limit.
     pub limits: Vec<LimitComparison>,
 }
@@ -189,12 +194,9 @@ pub struct LimitComparison {
     pub in_configuration: bool,
     /// Whether the second configuration has it.
     pub in_against: bool,
-    /// Requests denied only by the limit of the first configuration.
-    pub only_configuration: u64,
-    /// Requests denied only by the limit of the second configuration.
-    pub only_against: u64,
-    /// Requests denied by both.
-    pub both: u64,
+    /// Requests by the configuration whose limit denied them.
+    #[serde(flatten)]
+    pub denials: DenialCounts,
     /// The keys with the most denials only by the first configuration.
     pub top_only_configuration: Vec<KeyReport>,
     /// The keys with the most denials only by the second configuration.
@@ -261,6 +263,20 @@ pub struct TimelineSeries {
     pub allowed: Vec<u64>,
     /// Denied requests in each step.
     pub denied: Vec<u64>,
+}
+
+impl DenialCounts {
+    /// Counts a request.
+    pub(crate) fn count(&mut self, is_denied: bool, is_denied_against: bool) {
+        self.only_configuration += u64::from(is_denied && !is_denied_against);
+        self.only_against += u64::from(is_denied_against && !is_denied);
+        self.both += u64::from(is_denied && is_denied_against);
+    }
+
+    /// The counts in the order of the tables: only the first, only the second, both.
+    pub const fn columns(&self) -> [u64; 3] {
+        [self.only_configuration, self.only_against, self.both]
+    }
 }
 
 impl ComparisonReport {

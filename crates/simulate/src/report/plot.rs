@@ -1,9 +1,8 @@
 //! Plots counts over time as SVG. The colors come from the style sheet of the page.
 
-use std::fmt::{self, Write as _};
+use askama::Template;
 
-use super::escape::HtmlText;
-use crate::text::grouped;
+use crate::text;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 150.0;
@@ -12,7 +11,8 @@ const TOP: f64 = 10.0;
 const FOOT: f64 = 24.0;
 
 /// An area chart of one or more series of counts over the same steps.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Template)]
+#[template(path = "plot.svg")]
 pub(super) struct TimelinePlot<'p> {
     /// The description for screen readers.
     pub(super) title: String,
@@ -26,125 +26,66 @@ pub(super) struct TimelinePlot<'p> {
 
 impl TimelinePlot<'_> {
     fn steps(&self) -> usize {
-        self.layers
-            .iter()
-            .map(|(_, counts)| counts.len())
-            .max()
-            .unwrap_or_default()
+        let lengths = self.layers.iter().map(|(_, counts)| counts.len());
+        lengths.max().unwrap_or_default()
     }
 
     /// The lower edge of a layer in a step.
     fn bottom(&self, layer: usize, at: usize) -> u64 {
         let lower = if self.is_stacked { layer } else { 0 };
-        self.layers[..lower]
-            .iter()
-            .map(|(_, counts)| count(counts, at))
-            .sum()
+        (0..lower).map(|layer| self.count(layer, at)).sum()
+    }
+
+    /// The upper edge of a layer in a step.
+    fn top(&self, layer: usize, at: usize) -> u64 {
+        self.bottom(layer, at) + self.count(layer, at)
+    }
+
+    fn count(&self, layer: usize, at: usize) -> u64 {
+        self.layers[layer].1.get(at).copied().unwrap_or_default()
     }
 
     /// The highest value of any step, at least 1.
     fn highest(&self) -> u64 {
-        let tops = (0..self.steps()).flat_map(|at| {
-            (0..self.layers.len())
-                .map(move |layer| self.bottom(layer, at) + count(self.layers[layer].1, at))
-        });
+        let layers = 0..self.layers.len();
+        let tops = layers.flat_map(|layer| (0..self.steps()).map(move |at| self.top(layer, at)));
         tops.max().unwrap_or_default().max(1)
+    }
+
+    /// The values with a line, and the height of the line.
+    fn grid_lines(&self) -> [(u64, f64); 3] {
+        let highest = self.highest();
+        let middle = (highest / 2, TOP + HEIGHT / 2.0);
+        [(highest, TOP), middle, (0, TOP + HEIGHT)]
     }
 
     /// The SVG path of a layer: along its upper edge, and back along its lower edge.
     fn outline(&self, layer: usize, highest: u64) -> String {
         let steps = self.steps();
-        let x = |at: usize| LEFT + (WIDTH - LEFT) * ratio(at as u64, steps as u64);
-        let y = |value: u64| TOP + HEIGHT * (1.0 - ratio(value, highest));
-        let top = |at: usize| self.bottom(layer, at) + count(self.layers[layer].1, at);
-
-        let mut path = String::new();
-        let mut step = |at: usize, value: u64| {
-            let sign = if path.is_empty() { 'M' } else { 'L' };
-            let _infallible = write!(
-                path,
-                "{sign}{:.1} {:.1}L{:.1} {:.1}",
-                x(at),
-                y(value),
-                x(at + 1),
-                y(value)
-            );
-        };
-
-        (0..steps).for_each(|at| step(at, top(at)));
-        for at in (0..steps).rev() {
-            let bottom = y(self.bottom(layer, at));
-            let _infallible = write!(
-                path,
-                "L{:.1} {bottom:.1}L{:.1} {bottom:.1}",
-                x(at + 1),
-                x(at)
-            );
+        if steps == 0 {
+            return "Z".to_owned();
         }
-        path + "Z"
+
+        let point = |at: usize, value: u64| {
+            let x = LEFT + (WIDTH - LEFT) * ratio(at as u64, steps as u64);
+            let y = TOP + HEIGHT * (1.0 - ratio(value, highest));
+            format!("{x:.1} {y:.1}")
+        };
+        let upper = (0..steps).flat_map(|at| [at, at + 1].map(|x| point(x, self.top(layer, at))));
+        let lower = (0..steps).rev();
+        let lower = lower.flat_map(|at| [at + 1, at].map(|x| point(x, self.bottom(layer, at))));
+
+        let points: Vec<String> = upper.chain(lower).collect();
+        format!("M{}Z", points.join("L"))
     }
 }
 
-fn count(counts: &[u64], at: usize) -> u64 {
-    counts.get(at).copied().unwrap_or_default()
-}
-
-/// `part / whole`, or 0 if `whole` is 0.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a plot needs less precision than a float has"
 )]
 fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        part as f64 / whole as f64
-    }
-}
-
-impl fmt::Display for TimelinePlot<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let highest = self.highest();
-        let (height, base) = (TOP + HEIGHT + FOOT, TOP + HEIGHT);
-        write!(
-            f,
-            r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{}">"#,
-            HtmlText(&self.title)
-        )?;
-
-        for (value, y) in [(highest, TOP), (highest / 2, TOP + HEIGHT / 2.0), (0, base)] {
-            write!(f, r#"<path class="grid" d="M{LEFT} {y:.1}H{WIDTH}"/>"#)?;
-            write!(
-                f,
-                r#"<text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
-                LEFT - 6.0,
-                y + 4.0,
-                grouped(value)
-            )?;
-        }
-
-        for (layer, (class, _)) in self.layers.iter().enumerate() {
-            write!(
-                f,
-                r#"<path class="{class}" d="{}"/>"#,
-                self.outline(layer, highest)
-            )?;
-        }
-
-        write!(
-            f,
-            r#"<text x="{LEFT}" y="{:.1}">{}</text>"#,
-            base + 16.0,
-            HtmlText(self.from)
-        )?;
-        write!(
-            f,
-            r#"<text x="{WIDTH}" y="{:.1}" text-anchor="end">{}</text>"#,
-            base + 16.0,
-            HtmlText(self.to)
-        )?;
-        f.write_str("</svg>\n")
-    }
+    part as f64 / whole as f64
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ const KEYS_ABOVE_MIN: u64 = 10;
 pub(crate) struct UsagePeaks {
     config: Config,
     replay: ConfigReplay,
-    limits: Vec<LimitPeaks>,
+    pub(crate) limits: Vec<LimitPeaks>,
 }
 
 /// The peak usage of one limit.
@@ -96,10 +96,6 @@ impl UsagePeaks {
                 *peak = used.max(*peak);
             }
         });
-    }
-
-    pub(crate) fn limits(&self) -> &[LimitPeaks] {
-        &self.limits
     }
 
     /// A replay with every limit set to a percentile of its usage. All limits are shadow limits, so

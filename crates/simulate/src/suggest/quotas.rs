@@ -15,9 +15,11 @@ const FILL_MAX: Duration = Duration::from_secs(99 * 365 * 86_400);
 /// replayed.
 pub(super) fn unlimited(quota: &Quota) -> Option<Quota> {
     match quota {
-        Quota::SlidingLog(log) => SlidingWindow::new(LIMIT_MAX, log.window().into())
-            .ok()
-            .map(Into::into),
+        Quota::SlidingLog(log) => Some(
+            SlidingWindow::new(LIMIT_MAX, log.window().into())
+                .ok()?
+                .into(),
+        ),
         Quota::TokenBucket(bucket) => with_limit(quota, capacity_max(bucket.refill())),
         Quota::LeakyBucket(bucket) => with_limit(quota, capacity_max(bucket.leak())),
         _ => with_limit(quota, LIMIT_MAX),
@@ -28,26 +30,20 @@ pub(super) fn unlimited(quota: &Quota) -> Option<Quota> {
 pub(super) fn with_limit(quota: &Quota, limit: u64) -> Option<Quota> {
     let quota = match quota {
         Quota::FixedWindow(window) => match window.start() {
-            WindowStart::FirstHit(length) => FixedWindow::new(limit, length.into()),
-            WindowStart::Clock(unit) => FixedWindow::aligned(limit, unit),
-        }
-        .map(Quota::from),
-        Quota::SlidingWindow(window) => {
-            SlidingWindow::new(limit, window.window().into()).map(Quota::from)
-        }
-        Quota::SlidingLog(window) => {
-            SlidingLog::new(limit, window.window().into()).map(Quota::from)
-        }
-        Quota::TokenBucket(bucket) => {
-            TokenBucket::new(limit, rate(bucket.refill())).map(Quota::from)
-        }
-        Quota::LeakyBucket(bucket) => {
-            LeakyBucket::new(bucket.mode(), limit, rate(bucket.leak())).map(Quota::from)
-        }
+            WindowStart::FirstHit(length) => FixedWindow::new(limit, length.into()).ok()?.into(),
+            WindowStart::Clock(unit) => FixedWindow::aligned(limit, unit).ok()?.into(),
+        },
+        Quota::SlidingWindow(window) => SlidingWindow::new(limit, window.window().into())
+            .ok()?
+            .into(),
+        Quota::SlidingLog(log) => SlidingLog::new(limit, log.window().into()).ok()?.into(),
+        Quota::TokenBucket(bucket) => TokenBucket::new(limit, rate(bucket.refill())).ok()?.into(),
+        Quota::LeakyBucket(bucket) => LeakyBucket::new(bucket.mode(), limit, rate(bucket.leak()))
+            .ok()?
+            .into(),
         Quota::Concurrency(_) => return None,
     };
-
-    quota.ok()
+    Some(quota)
 }
 
 /// The largest capacity that fills at this rate in the maximum time.

@@ -8,18 +8,15 @@ use tollgate::EncodedKey;
 use tollgate_rules::Attributes;
 
 use super::{PERCENTILES, UsagePeaks};
-use crate::batch::{ReplayRequest, for_each_batch};
-use crate::counts::LineCounts;
+use crate::batch::{LogPass, ReplayRequest, SimulationProgress};
 use crate::input::LogInput;
 use crate::log::LogParser;
 use crate::replay::ConfigReplay;
-use crate::simulation::SimulationProgress;
 
 /// The second pass: every percentile tried as a limit.
 #[derive(Debug)]
 pub struct SuggestionTrials {
-    parser: LogParser,
-    lines: LineCounts,
+    pass: LogPass,
     trials: [PercentileTrial; PERCENTILES.len()],
 }
 
@@ -47,8 +44,7 @@ impl SuggestionTrials {
         };
 
         Self {
-            parser,
-            lines: LineCounts::default(),
+            pass: LogPass::new(parser),
             trials: PERCENTILES.map(trial),
         }
     }
@@ -59,34 +55,19 @@ impl SuggestionTrials {
         input: &mut LogInput,
         on_progress: &mut dyn FnMut(SimulationProgress),
     ) -> io::Result<()> {
-        while let Some(chunk) = input.chunk()? {
-            let Self {
-                parser,
-                lines,
-                trials,
-            } = self;
-            for_each_batch(parser, chunk, lines, |requests| {
-                trials.iter_mut().for_each(|trial| trial.replay(requests));
-            });
-
-            on_progress(SimulationProgress {
-                bytes_read: input.bytes_read(),
-                lines: self.lines.all,
-            });
-        }
-        Ok(())
+        let Self { pass, trials } = self;
+        pass.read(input, on_progress, |requests| {
+            trials.iter_mut().for_each(|trial| trial.replay(requests));
+        })
     }
 
-    /// What a limit denied at each percentile.
-    pub(crate) fn denials_of(
-        &self,
-        limit: &str,
-    ) -> [Option<&TrialDenialCounts>; PERCENTILES.len()] {
-        self.trials.each_ref().map(|trial| {
-            let mut limits = trial.replay.limits();
-            let index = limits.position(|config| config.rule.name().as_str() == limit);
-            index.and_then(|index| trial.limits.get(index))
-        })
+    /// What a limit denied at the percentile with this index.
+    pub(crate) fn denials(&self, percentile: usize, limit: &str) -> Option<&TrialDenialCounts> {
+        let PercentileTrial { replay, limits } = &self.trials[percentile];
+        let index = replay
+            .limits()
+            .position(|config| config.rule.name().as_str() == limit)?;
+        limits.get(index)
     }
 }
 
@@ -109,11 +90,5 @@ impl PercentileTrial {
 
 /// A hash that stands for a key. Only equality matters, and a rare collision does no harm.
 pub(super) fn key_hash(key: &EncodedKey) -> u64 {
-    const SEEDS: [u64; 4] = [
-        0x243f_6a88_85a3_08d3,
-        0x1319_8a2e_0370_7344,
-        0xa409_3822_299f_31d0,
-        0x082e_fa98_ec4e_6c89,
-    ];
-    RandomState::with_seeds(SEEDS[0], SEEDS[1], SEEDS[2], SEEDS[3]).hash_one(key.as_bytes())
+    RandomState::with_seeds(1, 2, 3, 4).hash_one(key.as_bytes())
 }

@@ -2,8 +2,7 @@
 //! others do not. Works from the configuration alone: nothing is counted and no service is
 //! contacted.
 
-mod output;
-mod table;
+mod result;
 mod unused;
 
 use std::path::PathBuf;
@@ -11,10 +10,9 @@ use std::process::ExitCode;
 
 use tollgate_rules::{Config, Selector};
 
-use self::output::{ExplainOutput, LimitExplanation};
+use self::result::{ExplainOutput, LimitExplanation};
 use super::attributes::{AttributeArgs, RequestAttributes};
-use super::terminal::Paint;
-use super::{CommandError, CommandResult, Exit, configuration, finish};
+use super::{CommandError, CommandResult, Exit, configuration, finish, output};
 
 /// Arguments of `tollgate explain`.
 #[derive(Clone, Debug, clap::Args)]
@@ -38,20 +36,9 @@ pub(crate) fn run(args: &ExplainArgs) -> ExitCode {
 
 fn run_explain(args: &ExplainArgs) -> CommandResult {
     let attributes = args.request.read()?;
-    let config = match &args.config {
-        None => Config::built_in(),
-        Some(file) => configuration::read(file)
-            .map_err(|error| CommandError::invalid(format!("invalid configuration:\n{error}")))?,
-    };
-
-    let output = explain(&config, &attributes, &args.limits)?;
-    let text = if args.json {
-        // A struct of texts, numbers and lists never fails to serialise.
-        serde_json::to_string(&output).unwrap_or_default() + "\n"
-    } else {
-        table::render(&output, Paint::for_stdout())
-    };
-    Ok((text, Exit::Done))
+    let config = configuration::read_or_built_in(args.config.as_deref())?;
+    let result = explain(&config, &attributes, &args.limits)?;
+    output(args.json, &result, || result::lines(&result), Exit::Done)
 }
 
 /// Explains the limits with these names, or all limits if there are no names.
@@ -61,20 +48,13 @@ fn explain(
     names: &[String],
 ) -> Result<ExplainOutput, CommandError> {
     let selector = Selector::new(config);
-    for name in names {
-        if selector.limit(name).is_err() {
-            return Err(CommandError::invalid(unknown_limit(&selector, name)));
-        }
-    }
+    configuration::require_limits(&selector, names)?;
 
-    let hashed = config
-        .hashing
-        .as_ref()
-        .map_or(&[][..], |hashing| &hashing.attributes);
-    let explanations = selector.explain(attributes);
+    let hashing = config.hashing.as_ref();
+    let hashed = hashing.map_or(&[][..], |hashing| &hashing.attributes);
     let is_wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
+    let explanations = selector.explain(attributes).into_iter();
     let limits = explanations
-        .iter()
         .filter(|(limit, _)| is_wanted(limit.rule.name()))
         .map(|(limit, explanation)| LimitExplanation::new(limit, explanation, hashed));
 
@@ -82,13 +62,4 @@ fn explain(
         limits: limits.collect(),
         unused: unused::find(config, attributes),
     })
-}
-
-/// The selector's error for an unknown limit, which lists the known ones.
-pub(super) fn unknown_limit(selector: &Selector, name: &str) -> String {
-    let selected = selector.select_named(&[name], &RequestAttributes::default(), None);
-    selected.err().map_or_else(
-        || format!("unknown limit {name:?}"),
-        |error| error.to_string(),
-    )
 }

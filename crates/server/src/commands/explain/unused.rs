@@ -1,16 +1,26 @@
 //! Attributes that no limit uses: usually a misspelt name, which would otherwise go unnoticed.
 
+use serde::Serialize;
 use tollgate_rules::{Attribute, AttributeKind, Config, LimitConfig};
 
 use super::super::attributes::RequestAttributes;
-use super::output::UnusedAttribute;
 
 /// How similar two names must be, from 0 to 1, for one to be suggested for the other.
 const SIMILARITY_MIN: f64 = 0.75;
 
+/// An attribute that no limit uses.
+#[derive(Debug, Serialize)]
+pub(super) struct UnusedAttribute {
+    pub(super) attribute: String,
+    /// A similar attribute that a limit uses, if there is one.
+    #[serde(rename = "meant")]
+    pub(super) suggestion: Option<String>,
+}
+
 /// Finds the attributes of the request that no limit uses.
 pub(super) fn find(config: &Config, attributes: &RequestAttributes) -> Vec<UnusedAttribute> {
-    let known: Vec<&Attribute> = config.limits.iter().flat_map(used_by).collect();
+    let limits = config.limits.iter();
+    let known: Vec<&Attribute> = limits.flat_map(LimitConfig::attributes).collect();
 
     attributes
         .iter()
@@ -21,18 +31,6 @@ pub(super) fn find(config: &Config, attributes: &RequestAttributes) -> Vec<Unuse
             suggestion: most_similar(attribute, &known),
         })
         .collect()
-}
-
-/// Every attribute that a limit uses.
-fn used_by(limit: &LimitConfig) -> impl Iterator<Item = &Attribute> {
-    let key = limit.key.parts.iter().flatten();
-    let conditions = limit
-        .conditions
-        .iter()
-        .map(|condition| &condition.attribute);
-    let tier = limit.tiers.iter().map(|tiers| &tiers.by);
-    let cost = limit.cost.iter().filter_map(|cost| cost.attribute.as_ref());
-    key.chain(conditions).chain(tier).chain(cost)
 }
 
 fn most_similar(name: &Attribute, known: &[&Attribute]) -> Option<String> {

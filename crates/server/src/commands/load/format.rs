@@ -1,17 +1,4 @@
-//! Formats numbers, durations and sparklines.
-
-/// `1234567` as `1,234,567`.
-pub(super) fn number(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
+//! Formats durations, units and sparklines.
 
 /// Microseconds with three significant digits, in milliseconds or seconds.
 #[expect(clippy::cast_precision_loss, reason = "the value is only displayed")]
@@ -53,21 +40,6 @@ pub(super) fn sparkline(values: &[u64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_grouped() {
-        let texts = [0, 999, 1_000, 1_234_567, u64::MAX].map(number);
-        assert_eq!(
-            texts,
-            [
-                "0",
-                "999",
-                "1,000",
-                "1,234,567",
-                "18,446,744,073,709,551,615"
-            ]
-        );
-    }
 
     #[test]
     fn times_have_three_digits() {

@@ -3,9 +3,9 @@
 //! Contains the command line options and the output. `tollgate-load` runs and judges the load.
 
 mod format;
+mod lines;
 mod plan;
 mod progress;
-mod table;
 mod values;
 
 use std::num::NonZeroU32;
@@ -13,12 +13,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tollgate_load::{Allowance, Arrivals, CostRange, LoadError};
+use tollgate::Micros;
+use tollgate_load::{Allowance, Arrivals, CostRange, LoadError, LoadProgress};
 
 use super::attributes::AttributeArgs;
-use super::terminal::{Paint, plain};
-use super::{CommandError, CommandResult, Exit, finish};
-use progress::LoadProgressLine;
+use super::client::block_on;
+use super::terminal::{ProgressLine, plain};
+use super::{CommandError, CommandResult, Exit, finish, invalid, no_response, output};
+
+/// The interval between lines of progress where they cannot be redrawn.
+const LINE_INTERVAL: Micros = Micros::from_secs(5);
 
 /// What to send, where, and how fast.
 #[derive(Clone, Debug, clap::Args)]
@@ -130,44 +134,36 @@ pub(crate) fn run(args: &LoadArgs) -> ExitCode {
 
 fn load(args: &LoadArgs) -> CommandResult {
     let plan = plan::plan(args)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CommandError::no_response(format!("cannot start: {error}")))?;
+    let mut line = (!args.quiet).then(|| ProgressLine::new(Some(LINE_INTERVAL)));
+    let on_progress = |progress: &LoadProgress| {
+        if let Some(line) = &mut line {
+            line.show(|_| progress::text(progress, args.duration));
+        }
+    };
+    let stop = async {
+        // Without a signal handler, the load just runs to its end.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
 
-    let mut line = LoadProgressLine::new(args.quiet, plan.schedule.duration);
-    let report = runtime.block_on(async {
-        let stop = async {
-            // Without a signal handler, the load just runs to its end.
-            if tokio::signal::ctrl_c().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        };
-        tollgate_load::run(plan, stop, |progress| line.show(progress)).await
-    });
-    line.clear();
-    // Do not wait for a pending name lookup.
-    runtime.shutdown_background();
-
+    let report = block_on(tollgate_load::run(plan, stop, on_progress))?;
+    if let Some(line) = line {
+        line.clear();
+    }
     let report = report.map_err(|error| failure(&error))?;
     let exit = if report.is_exceeded() {
         Exit::Denied
     } else {
         Exit::Done
     };
-    let text = if args.json {
-        // Serialization of strings, numbers and lists cannot fail.
-        serde_json::to_string(&report).unwrap_or_default() + "\n"
-    } else {
-        table::table(&report, Paint::for_stdout())
-    };
-    Ok((text, exit))
+    output(args.json, &report, || lines::lines(&report), exit)
 }
 
 fn failure(error: &LoadError) -> CommandError {
     let reason = plain(&error.to_string());
     match error {
-        LoadError::Rejected { .. } => CommandError::invalid(reason),
-        _ => CommandError::no_response(reason),
+        LoadError::Rejected { .. } => invalid(reason),
+        _ => no_response(reason),
     }
 }

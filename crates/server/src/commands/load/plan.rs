@@ -9,10 +9,8 @@ use tollgate_load::{
 };
 use tollgate_rules::{Attribute, AttributeKind, Selector};
 
-use super::super::attributes::RequestAttributes;
-use super::super::client::ServiceUrl;
-use super::super::explain::unknown_limit;
-use super::super::{CommandError, configuration};
+use super::super::client::parse_url;
+use super::super::{CommandError, configuration, invalid};
 use super::values::KeysArg;
 use super::{LoadArgs, LoadShape};
 
@@ -21,16 +19,12 @@ const FILE_MAX: u64 = 64 << 20;
 const REPLICAS_MAX: usize = 1_000;
 
 pub(super) fn plan(args: &LoadArgs) -> Result<LoadPlan, CommandError> {
-    let replicas: Result<Vec<_>, CommandError> = args
-        .urls
-        .iter()
-        .map(|url| ServiceUrl::parse(url).map(Into::into))
-        .collect();
+    let replicas: Result<Vec<_>, _> = args.urls.iter().map(|url| parse_url(url)).collect();
     let replicas = replicas?;
     let replicas_max = REPLICAS_MAX.min(args.connections.into());
     if replicas.len() > replicas_max {
         let found = replicas.len();
-        return Err(CommandError::invalid(format!(
+        return Err(invalid(format!(
             "too many --url: found {found}, expected at most {replicas_max}; \
              each replica needs at least one of --connections"
         )));
@@ -57,43 +51,32 @@ pub(super) fn plan(args: &LoadArgs) -> Result<LoadPlan, CommandError> {
 
 fn schedule(args: &LoadArgs) -> Result<LoadSchedule, CommandError> {
     if args.ramp > args.duration {
-        return Err(CommandError::invalid(
+        return Err(invalid(
             "--ramp must not be longer than --duration, or the rate would never be reached",
         ));
     }
 
-    let burst_window = match (args.shape, args.window) {
-        (LoadShape::EdgeBurst, None) => {
-            return Err(CommandError::invalid(
-                "--shape edge-burst requires --window, the window of the limit, \
-                 such as --window 1m",
-            ));
-        }
-        (LoadShape::EdgeBurst, Some(window)) if window > args.duration => {
-            return Err(CommandError::invalid(
-                "--window must not be longer than --duration, or there may be no window edge",
-            ));
-        }
-        (LoadShape::EdgeBurst, window) => window,
-        (_, Some(_)) => {
-            return Err(CommandError::invalid(
-                "--window requires --shape edge-burst",
-            ));
-        }
-        (_, None) => None,
-    };
-
-    Ok(LoadSchedule {
-        rate_per_s: args.rate,
-        duration: args.duration,
-        ramp: args.ramp,
-        arrivals: args.arrivals.into(),
-        burst_window,
-    })
+    match (args.shape == LoadShape::EdgeBurst, args.window) {
+        (true, None) => Err(invalid(
+            "--shape edge-burst requires --window, the window of the limit, \
+             such as --window 1m",
+        )),
+        (true, Some(window)) if window > args.duration => Err(invalid(
+            "--window must not be longer than --duration, or there may be no window edge",
+        )),
+        (false, Some(_)) => Err(invalid("--window requires --shape edge-burst")),
+        (_, burst_window) => Ok(LoadSchedule {
+            rate_per_s: args.rate,
+            duration: args.duration,
+            ramp: args.ramp,
+            arrivals: args.arrivals.into(),
+            burst_window,
+        }),
+    }
 }
 
 fn keys(arg: &KeysArg) -> Result<KeyDistribution, CommandError> {
-    let wrong = |error| CommandError::invalid(format!("--keys: {error}"));
+    let wrong = |error| invalid(format!("--keys: {error}"));
     match arg {
         KeysArg::One => Ok(KeyDistribution::single()),
         KeysArg::Uniform(count) => Ok(KeyDistribution::uniform(*count)),
@@ -103,8 +86,7 @@ fn keys(arg: &KeysArg) -> Result<KeyDistribution, CommandError> {
 }
 
 fn read_keys(path: &Path) -> Result<String, CommandError> {
-    let unreadable =
-        |error| CommandError::invalid(format!("--keys: cannot read {}: {error}", path.display()));
+    let unreadable = |error| invalid(format!("--keys: cannot read {}: {error}", path.display()));
 
     let file = std::fs::File::open(path).map_err(unreadable)?;
     let mut text = String::new();
@@ -112,7 +94,7 @@ fn read_keys(path: &Path) -> Result<String, CommandError> {
         .read_to_string(&mut text)
         .map_err(unreadable)?;
     if text.len() as u64 > FILE_MAX {
-        return Err(CommandError::invalid(format!(
+        return Err(invalid(format!(
             "--keys: {} is larger than 64 MiB, which is the maximum",
             path.display()
         )));
@@ -121,65 +103,56 @@ fn read_keys(path: &Path) -> Result<String, CommandError> {
 }
 
 fn request_kind(args: &LoadArgs) -> Result<RequestKind, CommandError> {
-    let attributes = args.request.read()?;
-    let template = |name: &str, text: &str| {
-        ValueTemplate::parse(text)
-            .map_err(|error| CommandError::invalid(format!("invalid value of `{name}`: {error}")))
-    };
+    let mut attributes = Vec::new();
+    for (attribute, value) in args.request.read()?.iter() {
+        let value = template(attribute.name(), value)?;
+        attributes.push((attribute.clone(), value));
+    }
 
     if let Some(path) = &args.get {
         if !path.starts_with('/') {
-            return Err(CommandError::invalid(
+            return Err(invalid(
                 "--get: the path must start with `/`, such as --get /search",
             ));
         }
+        let headers: Result<_, _> = attributes.into_iter().map(header).collect();
         return Ok(RequestKind::Get {
             path: template("--get", path)?,
-            headers: headers(&attributes, template)?,
+            headers: headers?,
         });
     }
 
-    let mut templates = Vec::new();
-    for (attribute, value) in attributes.iter() {
-        templates.push((attribute.clone(), template(attribute.name(), value)?));
-    }
-    if templates.is_empty() {
+    if attributes.is_empty() {
         // The built-in limit counts by client address.
-        let client_ip: Attribute = "client_ip"
-            .parse()
-            .map_err(|error| CommandError::invalid(format!("-a: {error}")))?;
-        templates.push((client_ip, template("client_ip", "{ip}")?));
+        let client_ip = "client_ip".parse();
+        let client_ip = client_ip.map_err(|error| invalid(format!("-a: {error}")))?;
+        attributes.push((client_ip, template("client_ip", "{ip}")?));
     }
     Ok(RequestKind::Check {
-        attributes: templates,
+        attributes,
         limits: args.limits.clone(),
     })
 }
 
-fn headers(
-    attributes: &RequestAttributes,
-    template: impl Fn(&str, &str) -> Result<ValueTemplate, CommandError>,
-) -> Result<Vec<(String, ValueTemplate)>, CommandError> {
-    let mut headers = Vec::new();
+fn template(name: &str, text: &str) -> Result<ValueTemplate, CommandError> {
+    ValueTemplate::parse(text)
+        .map_err(|error| invalid(format!("invalid value of `{name}`: {error}")))
+}
 
-    for (attribute, value) in attributes.iter() {
-        let value = template(attribute.name(), value)?;
-        if attribute.kind() != AttributeKind::Header {
-            let name = attribute.name();
-            return Err(CommandError::invalid(format!(
-                "-a: `{name}` is not a header; with --get expected header:NAME=VALUE"
-            )));
-        }
-
-        if value.has_controls() {
-            return Err(CommandError::invalid(
-                "-a: a header must not have control characters",
-            ));
-        }
-
-        headers.push((attribute.field().to_owned(), value));
+/// The header that an attribute sets.
+fn header(
+    (attribute, value): (Attribute, ValueTemplate),
+) -> Result<(String, ValueTemplate), CommandError> {
+    if attribute.kind() != AttributeKind::Header {
+        let name = attribute.name();
+        return Err(invalid(format!(
+            "-a: `{name}` is not a header; with --get expected header:NAME=VALUE"
+        )));
     }
-    Ok(headers)
+    if value.has_controls() {
+        return Err(invalid("-a: a header must not have control characters"));
+    }
+    Ok((attribute.field().to_owned(), value))
 }
 
 /// The source of the bounds to judge by. An unknown limit name is an error here, before the load
@@ -188,19 +161,11 @@ fn bound_source(args: &LoadArgs) -> Result<BoundSource, CommandError> {
     let Some(file) = &args.config else {
         return Ok(BoundSource::Responses);
     };
-    let config = configuration::read(file)
-        .map_err(|wrong| CommandError::invalid(format!("invalid configuration:\n{wrong}")))?;
-
-    let allowed = args
-        .allowances
-        .iter()
-        .filter_map(|allowance| allowance.limit.as_ref());
+    let config = configuration::read(file)?;
+    let allowances = args.allowances.iter();
+    let names = allowances.filter_map(|allowance| allowance.limit.as_ref());
     let selector = Selector::new(&config);
-    for name in args.limits.iter().chain(allowed) {
-        if selector.limit(name).is_err() {
-            return Err(CommandError::invalid(unknown_limit(&selector, name)));
-        }
-    }
+    configuration::require_limits(&selector, args.limits.iter().chain(names))?;
 
     Ok(BoundSource::from_config(&config))
 }

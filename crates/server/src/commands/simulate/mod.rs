@@ -3,23 +3,20 @@
 //! Contains the command line options, the progress bar and the output. `tollgate-simulate` replays
 //! the log.
 
+mod lines;
 mod progress;
 #[cfg(test)]
 mod service_equality;
-mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tollgate_rules::Config;
 use tollgate_simulate::{
     AccessLogFormat, LogInput, ReportLabels, Simulation, SimulationPlan, SimulationProgress,
-    SimulationReport, SuggestionTrials,
 };
 
-use self::progress::ReplayProgressBar;
-use super::terminal::Paint;
-use super::{CommandError, CommandResult, Exit, configuration, finish, numbers};
+use super::terminal::ProgressLine;
+use super::{CommandError, CommandResult, Exit, configuration, finish, invalid, numbers, output};
 
 /// Which log to replay, and through which configuration.
 #[derive(Clone, Debug, clap::Args)]
@@ -96,16 +93,18 @@ pub(crate) fn run(args: &SimulateArgs) -> ExitCode {
 
 fn simulate(args: &SimulateArgs) -> CommandResult {
     let has_stdin = args.logs.iter().any(|log| configuration::is_stdin(log));
-    let config = match &args.config {
-        None => Config::built_in(),
-        Some(file) if has_stdin && configuration::is_stdin(file) => {
-            return Err(CommandError::invalid(
-                "standard input cannot be both the configuration and the log",
-            ));
-        }
-        Some(file) => read_config(file)?,
-    };
-    let against = args.against.as_deref().map(read_config).transpose()?;
+    let config_file = args.config.as_deref();
+    if has_stdin && config_file.is_some_and(configuration::is_stdin) {
+        return Err(invalid(
+            "standard input cannot be both the configuration and the log",
+        ));
+    }
+    let config = configuration::read_or_built_in(config_file)?;
+    let against = args
+        .against
+        .as_deref()
+        .map(configuration::read)
+        .transpose()?;
 
     let plan = SimulationPlan {
         config: &config,
@@ -114,58 +113,38 @@ fn simulate(args: &SimulateArgs) -> CommandResult {
         fields: &args.fields,
         suggest: args.suggest,
     };
-    let mut simulation = Simulation::new(&plan)
-        .map_err(|error| CommandError::invalid(format!("--field: {error}")))?;
+    let simulation = Simulation::new(&plan);
+    let mut simulation = simulation.map_err(|error| invalid(format!("--field: {error}")))?;
     replay(&args.logs, "replaying", |input, on_progress| {
         simulation.replay(input, on_progress)
     })?;
 
     // Standard input cannot be read a second time.
-    let trials = if has_stdin || simulation.is_unread() {
-        None
-    } else {
-        try_suggestions(&simulation, &args.logs)?
-    };
-
-    let report = simulation.report(&labels(args), trials.as_ref());
-    if simulation.is_unread() {
-        return Err(CommandError::invalid(table::unreadable(&report)));
-    }
-    print(args, &report)
-}
-
-/// Writes the HTML report, if requested, and returns the text to print.
-fn print(args: &SimulateArgs, report: &SimulationReport) -> CommandResult {
-    if let Some(file) = &args.html {
-        let written = std::fs::write(file, report.html());
-        written.map_err(|error| {
-            CommandError::invalid(format!("cannot write {}: {error}", file.display()))
+    let can_reread = !has_stdin && !simulation.is_unread();
+    let mut trials = simulation.trials().filter(|_| can_reread);
+    if let Some(trials) = &mut trials {
+        replay(&args.logs, "trying limits", |input, on_progress| {
+            trials.replay(input, on_progress)
         })?;
     }
 
-    let text = if args.json {
-        // Serialization of strings, numbers and lists cannot fail.
-        serde_json::to_string(report).unwrap_or_default() + "\n"
-    } else {
-        table::table(report, Paint::for_stdout())
-    };
-    Ok((text, Exit::Done))
-}
+    let report = simulation.report(&labels(args), trials.as_ref());
+    if simulation.is_unread() {
+        return Err(invalid(lines::unreadable(&report.log)));
+    }
 
-fn read_config(file: &Path) -> Result<Config, CommandError> {
-    configuration::read(file)
-        .map_err(|wrong| CommandError::invalid(format!("invalid configuration:\n{wrong}")))
+    if let Some(file) = &args.html {
+        std::fs::write(file, report.html())
+            .map_err(|error| invalid(format!("cannot write {}: {error}", file.display())))?;
+    }
+    output(args.json, &report, || lines::lines(&report), Exit::Done)
 }
 
 fn labels(args: &SimulateArgs) -> ReportLabels {
-    let name = |file: &Option<PathBuf>, default: &str| {
-        file.as_deref()
-            .map_or_else(|| default.to_owned(), configuration::name)
-    };
-
+    let name = |file: &Option<PathBuf>| file.as_deref().map(configuration::name);
     ReportLabels {
-        config: name(&args.config, "the built-in limit"),
-        against: name(&args.against, ""),
+        config: name(&args.config).unwrap_or_else(|| "the built-in limit".to_owned()),
+        against: name(&args.against).unwrap_or_default(),
         logs: args
             .logs
             .iter()
@@ -174,21 +153,6 @@ fn labels(args: &SimulateArgs) -> ReportLabels {
         top: usize::from(args.top),
         format_quota: numbers::quota,
     }
-}
-
-/// Reads the log a second time to try the suggested limits, if suggestions were requested.
-fn try_suggestions(
-    simulation: &Simulation,
-    logs: &[PathBuf],
-) -> Result<Option<SuggestionTrials>, CommandError> {
-    let Some(mut trials) = simulation.trials() else {
-        return Ok(None);
-    };
-
-    replay(logs, "trying limits", |input, on_progress| {
-        trials.replay(input, on_progress)
-    })?;
-    Ok(Some(trials))
 }
 
 /// Passes all logs to `replay_input`, one after the other, and shows the progress.
@@ -202,8 +166,7 @@ fn replay(
 ) -> Result<(), CommandError> {
     for log in logs {
         let name = configuration::name(log);
-        let failed =
-            |error: std::io::Error| CommandError::invalid(format!("cannot read {name}: {error}"));
+        let failed = |error: std::io::Error| invalid(format!("cannot read {name}: {error}"));
 
         let opened = if configuration::is_stdin(log) {
             LogInput::from_stdin()
@@ -211,9 +174,14 @@ fn replay(
             LogInput::open(log)
         };
         let mut input = opened.map_err(failed)?;
-        let mut bar = ReplayProgressBar::for_stderr(activity, input.bytes_size());
-        replay_input(&mut input, &mut |progress| bar.show(progress)).map_err(failed)?;
-        bar.clear();
+        let mut line = ProgressLine::new(None);
+        let (size, mut lines_before) = (input.bytes_size(), None);
+        let mut on_progress = |progress: SimulationProgress| {
+            let before = *lines_before.get_or_insert(progress.lines);
+            line.show(|elapsed| progress::text(activity, progress, before, size, elapsed));
+        };
+        replay_input(&mut input, &mut on_progress).map_err(failed)?;
+        line.clear();
     }
     Ok(())
 }

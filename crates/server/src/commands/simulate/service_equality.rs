@@ -12,7 +12,7 @@ use tollgate_simulate::{
     AccessLogFormat, ConfigReplay, LogFields, LogParser, ReplayDecision, ReplayRequest,
 };
 
-use super::super::client::{ServiceRequest, ServiceUrl};
+use super::super::client::{self, ServiceRequest};
 use crate::gate::Gate;
 use crate::http::HttpFront;
 use crate::listen::{self, ListenLimits, ListenProtocol, ServerLoad, ShutdownHandle};
@@ -140,8 +140,8 @@ impl TestRequest {
 
     /// The line that nginx would log.
     fn combined_line(&self) -> String {
-        let (date, clock) = tollgate_simulate::text::date_and_clock(self.at);
-        let [year, month, day] = [&date[..4], &date[5..7], &date[8..]];
+        let time = tollgate_simulate::text::utc(self.at);
+        let [year, month, day, clock] = [&time[..4], &time[5..7], &time[8..10], &time[11..19]];
         let month = ["Jan", "Feb"][usize::from(month == "02")];
         let escaped = |text: &str| text.replace('\\', "\\x5C").replace('"', "\\x22");
         let (user, agent) = (
@@ -170,7 +170,7 @@ impl TestRequest {
 /// The service on a free port, with a manual clock.
 struct TestService {
     clock: ManualClock,
-    target: ServiceUrl,
+    target: tollgate_load::Replica,
     _stopper: ShutdownHandle,
     _runtime: tokio::runtime::Runtime,
 }
@@ -201,7 +201,7 @@ impl TestService {
             load,
             stop,
         ));
-        let target = ServiceUrl::parse(&address.to_string()).expect("an address is a target");
+        let target = client::parse_url(&address.to_string()).expect("an address is a target");
         drop(inside);
         Self {
             clock,
@@ -221,10 +221,8 @@ impl TestService {
             token: None,
             body,
         };
-        let answer = self
-            .target
-            .send(ask, Duration::from_secs(20))
-            .expect("the service answers");
+        let answer =
+            client::send(&self.target, ask, Duration::from_secs(20)).expect("the service answers");
         answer.json().expect("the answer is JSON")
     }
 }

@@ -2,12 +2,12 @@ use super::*;
 
 const COMBINED: &str = r#"203.0.113.7 - ann [10/Oct/2026:13:55:36 -0700] "POST /a/b?x=1&y=a%20b HTTP/1.1" 200 512 "https://example.com/" "curl/8 \"x\" \x41""#;
 
-fn read(line: &str, variant: ClfVariant) -> Result<CommonLine<'_>, LineError> {
-    CommonLine::parse(line.as_bytes(), variant, &ClfTimeParser::default())
+fn read(line: &str, format: AccessLogFormat) -> Result<CommonLine<'_>, LineError> {
+    CommonLine::parse(line.as_bytes(), format, &ClfTimeParser::default())
 }
 
 fn attribute(line: &str, name: &str) -> Option<String> {
-    let read = read(line, ClfVariant::Either).unwrap();
+    let read = read(line, AccessLogFormat::Auto).unwrap();
     read.get(&name.parse().unwrap()).map(|value| match value {
         Value::Text(text) => text.into_owned(),
         Value::Address(address) => format!("<{address}>"),
@@ -67,56 +67,56 @@ fn virtual_hosts_and_trailing_fields_are_accepted() {
 #[test]
 fn invalid_lines_are_rejected_with_a_reason() {
     for (line, wrong) in [
-        ("", LineErrorKind::Layout),
-        ("hello world", LineErrorKind::Layout),
+        ("", LineError::Layout),
+        ("hello world", LineError::Layout),
         (
             "203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] GET / HTTP/1.1 200 5",
-            LineErrorKind::Layout,
+            LineError::Layout,
         ),
         (
             r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1"#,
-            LineErrorKind::Layout,
+            LineError::Layout,
         ),
         (
             r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1\"#,
-            LineErrorKind::Layout,
+            LineError::Layout,
         ),
         (
             r#"203.0.113.7 [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 5"#,
-            LineErrorKind::Layout,
+            LineError::Layout,
         ),
         (
             r#"203.0.113.7 - - [10/Oct/2026 13:55:36] "GET / HTTP/1.1" 200 5"#,
-            LineErrorKind::Time,
+            LineError::Time,
         ),
         (
             r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "-" 408 0"#,
-            LineErrorKind::NoRequest,
+            LineError::NoRequest,
         ),
         (
             r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "" 400 0"#,
-            LineErrorKind::NoRequest,
+            LineError::NoRequest,
         ),
         (
             r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "\x16\x03\x01" 400 0"#,
-            LineErrorKind::Request,
+            LineError::Request,
         ),
         (
             r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET" 400 0"#,
-            LineErrorKind::Request,
+            LineError::Request,
         ),
     ] {
         assert_eq!(
-            read(line, ClfVariant::Either).err(),
-            Some(wrong.into()),
+            read(line, AccessLogFormat::Auto).err(),
+            Some(wrong),
             "{line}"
         );
     }
     let common = r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 5"#;
     assert_eq!(
-        read(common, ClfVariant::Combined).err(),
-        Some(LineErrorKind::Layout.into())
+        read(common, AccessLogFormat::Combined).err(),
+        Some(LineError::Layout)
     );
-    let line = read(COMBINED, ClfVariant::Common).unwrap();
+    let line = read(COMBINED, AccessLogFormat::Common).unwrap();
     assert!(line.get(&"header:user-agent".parse().unwrap()).is_none());
 }

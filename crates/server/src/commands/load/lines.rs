@@ -1,21 +1,30 @@
 //! Formats a report for people.
 
-use std::fmt::Write as _;
+use std::time::Duration;
 
-use tollgate_load::{LoadLimitReport, LoadReport, LoadTimeline, LoadWorstInterval, RetryReport};
+use tollgate_load::{LoadLimitReport, LoadReport, LoadWorstInterval, RetryReport};
 
-use super::super::terminal::{Paint, Tone, plain};
-use super::format::{millis, number, sparkline, units};
+use super::super::numbers::{counted, grouped};
+use super::super::terminal::{Align, Cell, Tone, plain, table};
+use super::format::{millis, sparkline, units};
 
-pub(super) fn table(report: &LoadReport, paint: Paint) -> String {
-    let mut text = String::new();
-    let mut row = |name: &str, value: &str| {
-        let name = paint.tone(Tone::Name, &format!("{name:11}"));
-        let _infallible = writeln!(text, "{name}  {value}");
+pub(super) fn lines(report: &LoadReport) -> Vec<String> {
+    let mut lines = table(&rows(report), Align::Left);
+    lines.push(String::new());
+    lines.extend(report.limits.iter().flat_map(verdict));
+    lines.extend(notes(report).iter().map(|note| Tone::Warning.paint(note)));
+    lines
+}
+
+/// The table of what was sent and what came back.
+fn rows(report: &LoadReport) -> Vec<Vec<Cell>> {
+    let mut rows = Vec::new();
+    let mut row = |name: &str, value: String| {
+        rows.push(vec![(Tone::Name, name.to_owned()), (Tone::Plain, value)]);
     };
 
-    row("sent", &sent(report));
-    row("decided", &decided(report));
+    row("sent", sent(report));
+    row("decided", decided(report));
     if let Some(latency) = &report.latency_us {
         let [p50, p90, p99, p999, max] = [
             latency.p50,
@@ -27,206 +36,149 @@ pub(super) fn table(report: &LoadReport, paint: Paint) -> String {
         .map(millis);
         row(
             "latency",
-            &format!("p50 {p50}  p90 {p90}  p99 {p99}  p99.9 {p999}  max {max}"),
+            format!("p50 {p50}  p90 {p90}  p99 {p99}  p99.9 {p999}  max {max}"),
         );
     }
-    curves(&report.timeline, &mut row);
+    curves(report, &mut row);
     if report.replicas.len() > 1 {
         for replica in &report.replicas {
             let [decided, allowed, errors] =
-                [replica.decided, replica.allowed, replica.errors].map(number);
+                [replica.decided, replica.allowed, replica.errors].map(grouped);
             let url = &replica.url;
             row(
                 "replica",
-                &format!("{url}: {decided} decided, {allowed} allowed, {errors} errors"),
+                format!("{url}: {decided} decided, {allowed} allowed, {errors} errors"),
             );
         }
     }
-    row("retry-after", &retries(report.retry_after));
-
-    text.push('\n');
-    for limit in &report.limits {
-        verdict(limit, paint, &mut text);
-    }
-    for note in notes(report) {
-        let _infallible = writeln!(text, "{}", paint.tone(Tone::Warning, &note));
-    }
-    text
+    row("retry-after", retries(report.retry_after));
+    rows
 }
 
 fn sent(report: &LoadReport) -> String {
     let requests = report.requests;
-    let unsent = if requests.unsent > 0 {
-        format!(", {} unsent", number(requests.unsent))
-    } else {
-        String::new()
-    };
-    let early = if report.ended_early {
-        ", ended early"
-    } else {
-        ""
-    };
-
-    let (sent, due) = (number(requests.sent), number(requests.due));
-    format!(
-        "{sent} of {due} due in {:.1}s{unsent}{early}",
-        report.duration_s
-    )
+    let (sent, due) = (grouped(requests.sent), grouped(requests.due));
+    let mut parts = vec![format!("{sent} of {due} due in {:.1}s", report.duration_s)];
+    if requests.unsent > 0 {
+        parts.push(format!("{} unsent", grouped(requests.unsent)));
+    }
+    if report.ended_early {
+        parts.push("ended early".to_owned());
+    }
+    parts.join(", ")
 }
 
 fn decided(report: &LoadReport) -> String {
     let requests = report.requests;
-    let [decided, allowed, denied] =
-        [requests.decided, requests.allowed, requests.denied].map(number);
-
-    let mut text = format!(
-        "{decided}, {:.0}/s: {allowed} allowed, {denied} denied",
-        report.decided_per_s
-    );
-    for (name, count) in [("degraded", requests.degraded), ("errors", requests.errors)] {
-        let _infallible = write!(text, ", {} {name}", number(count));
-    }
-    text
+    let [decided, allowed, denied, degraded, errors] = [
+        requests.decided,
+        requests.allowed,
+        requests.denied,
+        requests.degraded,
+        requests.errors,
+    ]
+    .map(grouped);
+    let rate = report.decided_per_s;
+    format!(
+        "{decided}, {rate:.0}/s: {allowed} allowed, {denied} denied, {degraded} degraded, \
+         {errors} errors"
+    )
 }
 
-fn curves(timeline: &LoadTimeline, row: &mut impl FnMut(&str, &str)) {
-    let step = millis(micros(timeline.step_s));
+fn curves(report: &LoadReport, row: &mut impl FnMut(&str, String)) {
+    let timeline = &report.timeline;
+    let step = Duration::try_from_secs_f64(timeline.step_s).unwrap_or_default();
+    let step = millis(u64::try_from(step.as_micros()).unwrap_or(u64::MAX));
     let largest = |values: &[u64]| values.iter().copied().max().unwrap_or_default();
-    let curve = |values: &[u64]| {
-        let most = number(largest(values));
-        format!("|{}| up to {most} in {step}", sparkline(values))
-    };
+    let curve = |values: &[u64], most: String| format!("|{}| up to {most}", sparkline(values));
+    let counts = |values: &[u64]| curve(values, format!("{} in {step}", grouped(largest(values))));
 
-    let p99 = sparkline(&timeline.p99_us);
-    let p99_max = millis(largest(&timeline.p99_us));
-    row("  p99", &format!("|{p99}| up to {p99_max}"));
-    row("  allowed", &curve(&timeline.allowed));
-    row("  denied", &curve(&timeline.denied));
+    row(
+        "  p99",
+        curve(&timeline.p99_us, millis(largest(&timeline.p99_us))),
+    );
+    row("  allowed", counts(&timeline.allowed));
+    row("  denied", counts(&timeline.denied));
     if largest(&timeline.errors) > 0 {
-        row("  errors", &curve(&timeline.errors));
+        row("  errors", counts(&timeline.errors));
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a step is a positive fraction of the load's duration"
-)]
-fn micros(seconds: f64) -> u64 {
-    (seconds * 1e6) as u64
 }
 
 fn retries(retries: RetryReport) -> String {
-    let RetryReport {
-        tried,
-        on_time,
-        early,
-        long,
-        skipped,
-    } = retries;
-    let count = |count: u64, text: &str| {
-        if count > 0 {
-            format!("{count} {text}")
-        } else {
-            String::new()
-        }
-    };
-
+    let RetryReport { tried, on_time, .. } = retries;
     let mut parts = vec![if tried == 0 {
         "not tested".to_owned()
     } else {
         format!("{on_time} of {tried} allowed after waiting")
     }];
-    parts.push(count(early, "denied again (Retry-After too short)"));
-    parts.push(count(
-        long,
-        "could have passed earlier (Retry-After too long)",
-    ));
-    parts.push(count(
-        skipped,
-        "skipped (Retry-After longer than --retry-for)",
-    ));
-    parts.retain(|part| !part.is_empty());
+
+    for (count, what) in [
+        (retries.early, "denied again (Retry-After too short)"),
+        (
+            retries.long,
+            "could have passed earlier (Retry-After too long)",
+        ),
+        (
+            retries.skipped,
+            "skipped (Retry-After longer than --retry-for)",
+        ),
+    ] {
+        if count > 0 {
+            parts.push(format!("{count} {what}"));
+        }
+    }
     parts.join(", ")
 }
 
 /// For example `api  EXCEEDED by 99.5: 200 admitted ..`, followed by lines with details.
-fn verdict(limit: &LoadLimitReport, paint: Paint, text: &mut String) {
-    let name = paint.tone(Tone::Name, &plain(&limit.name));
-    let line = verdict_line(limit, paint);
-    let _infallible = writeln!(text, "{name}  {line}");
+fn verdict(limit: &LoadLimitReport) -> Vec<String> {
+    let name = Tone::Name.paint(&plain(&limit.name));
+    let (admitted, keys) = (grouped(limit.admitted), counted(limit.keys as u64, "key"));
 
-    for detail in verdict_details(limit) {
-        let _infallible = writeln!(text, "  {}", paint.tone(Tone::Dim, &detail));
-    }
-}
-
-fn verdict_line(limit: &LoadLimitReport, paint: Paint) -> String {
-    let (admitted, keys) = (number(limit.admitted), key_count(limit));
-
-    match &limit.worst {
+    let line = match &limit.worst {
         Some(worst) if limit.exceeded => {
-            let over = format!("EXCEEDED by {}", units(worst.over));
-            format!("{}: {}", paint.tone(Tone::Bad, &over), interval(worst))
+            let over = Tone::Bad.paint(&format!("EXCEEDED by {}", units(worst.over)));
+            format!("{over}: {}", interval(worst))
         }
         Some(worst) => {
-            let held = paint.tone(Tone::Good, "held");
-            let left = units(-worst.over);
+            let (held, left) = (Tone::Good.paint("held"), units(-worst.over));
             let interval = interval(worst);
             format!("{held}, {admitted} admitted, {keys}; closest with {left} to spare: {interval}")
         }
-        None => {
-            let not_judged = paint.tone(Tone::Warning, "not judged");
-            format!("{not_judged}, {admitted} admitted")
-        }
-    }
+        None => format!("{}, {admitted} admitted", Tone::Warning.paint("not judged")),
+    };
+    let total = limit
+        .exceeded
+        .then(|| format!("{admitted} admitted in total, {keys}"));
+    let details = total.into_iter().chain(verdict_details(limit));
+    let details = details.map(|detail| format!("  {}", Tone::Dim.paint(&detail)));
+
+    let first = format!("{name}  {line}");
+    std::iter::once(first).chain(details).collect()
 }
 
 fn verdict_details(limit: &LoadLimitReport) -> Vec<String> {
     let mut details = Vec::new();
-
-    if limit.exceeded {
-        let (admitted, keys) = (number(limit.admitted), key_count(limit));
-        details.push(format!("{admitted} admitted in total, {keys}"));
-    }
     if let Some(allowed) = &limit.allowed {
         details.push(format!("allows {allowed}"));
     }
     if limit.admitted_by_policy > 0 {
-        let count = number(limit.admitted_by_policy);
+        let count = grouped(limit.admitted_by_policy);
         details.push(format!(
             "{count} of them admitted by its failure policy, and not judged"
         ));
     }
     if let Some(reason) = &limit.not_judged {
         // Some admissions may have been judged all the same.
-        let what = if limit.worst.is_some() {
-            "partly not judged"
-        } else {
-            "not judged"
-        };
-        details.push(format!("{what}: {}", plain(reason)));
+        let partly = if limit.worst.is_some() { "partly " } else { "" };
+        details.push(format!("{partly}not judged: {}", plain(reason)));
     }
     details
 }
 
-fn key_count(limit: &LoadLimitReport) -> String {
-    if limit.keys == 1 {
-        "1 key".to_owned()
-    } else {
-        format!("{} keys", number(limit.keys as u64))
-    }
-}
-
 fn interval(worst: &LoadWorstInterval) -> String {
-    let LoadWorstInterval {
-        key,
-        from_s,
-        to_s,
-        admitted,
-        ..
-    } = worst;
-    let (admitted, key) = (number(*admitted), plain(key));
+    let LoadWorstInterval { from_s, to_s, .. } = worst;
+    let (admitted, key) = (grouped(worst.admitted), plain(&worst.key));
     format!("{admitted} admitted from {from_s:.3}s to {to_s:.3}s for {key}")
 }
 
@@ -237,7 +189,7 @@ fn notes(report: &LoadReport) -> Vec<String> {
     let generator = report.generator;
     if !generator.kept_up {
         let [behind, waited, unsent] =
-            [generator.behind, generator.waited, report.requests.unsent].map(number);
+            [generator.behind, generator.waited, report.requests.unsent].map(grouped);
         let behind_max = millis(generator.behind_max_us);
         notes.push(format!(
             "the load did not keep up: {behind} requests were sent late (up to {behind_max}), \
@@ -246,11 +198,10 @@ fn notes(report: &LoadReport) -> Vec<String> {
         ));
     }
 
-    if let Some(first) = &report.errors.first {
-        let errors = &report.errors;
+    let errors = &report.errors;
+    if let Some(first) = errors.first.as_deref().map(plain) {
         let [timeout, connection, response] =
-            [errors.timeout, errors.connection, errors.response].map(number);
-        let first = plain(first);
+            [errors.timeout, errors.connection, errors.response].map(grouped);
         notes.push(format!(
             "errors: {timeout} timed out, {connection} connection errors, \
              {response} responses without a decision; first: {first}"
@@ -258,12 +209,11 @@ fn notes(report: &LoadReport) -> Vec<String> {
     }
 
     if report.untracked > 0 {
-        let count = number(report.untracked);
+        let count = grouped(report.untracked);
         notes.push(format!(
             "{count} admissions were not judged: too many different keys to track"
         ));
     }
-
     if report.limits.is_empty() && report.requests.allowed > 0 {
         notes.push("no limit applied to the allowed requests".to_owned());
     }
@@ -282,10 +232,15 @@ fn notes(report: &LoadReport) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use tollgate_load::{
-        ErrorCounts, GeneratorReport, LatencySummary, ReplicaReport, RequestCounts,
+        ErrorCounts, GeneratorReport, LatencySummary, LoadTimeline, ReplicaReport, RequestCounts,
     };
 
+    use super::super::super::terminal::without_colours;
     use super::*;
+
+    fn text(report: &LoadReport) -> String {
+        without_colours(&lines(report).join("\n")) + "\n"
+    }
 
     fn limit(name: &str, over: f64) -> LoadLimitReport {
         let key = "tenant=key-0\x1b".to_owned();
@@ -358,7 +313,7 @@ mod tests {
 
     #[test]
     fn an_exceeded_limit_has_its_interval() {
-        let text = table(&report(vec![limit("api", 588.014)]), Paint::off());
+        let text = text(&report(vec![limit("api", 588.014)]));
         let expected = "\
 sent         2,000 of 2,000 due in 2.0s
 decided      2,000, 1000/s: 1,200 allowed, 800 denied, 0 degraded, 0 errors
@@ -377,7 +332,7 @@ api  EXCEEDED by 588.01: 1,200 admitted from 0.000s to 1.199s for tenant=key-0\\
 
     #[test]
     fn a_limit_that_held_has_its_margin() {
-        let text = table(&report(vec![limit("api", -0.25)]), Paint::off());
+        let text = text(&report(vec![limit("api", -0.25)]));
         assert!(
             text.contains(
                 "api  held, 1,200 admitted, 1 key; \
@@ -421,7 +376,7 @@ api  EXCEEDED by 588.01: 1,200 admitted from 0.000s to 1.199s for tenant=key-0\\
             skipped: 4,
         };
         report.replicas.push(report.replicas[0].clone());
-        let text = table(&report, Paint::off());
+        let text = text(&report);
         for expected in [
             "9 unsent, ended early",
             "api  not judged, 1,200 admitted",

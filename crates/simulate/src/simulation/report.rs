@@ -1,21 +1,19 @@
 //! Builds the report from the counters.
 
 use tollgate::{EncodedKey, Micros, Quota};
-use tollgate_rules::{Attribute, LimitConfig};
+use tollgate_rules::LimitConfig;
 
-use super::{
-    BadLineExample, BadLineReport, ComparisonReport, ConfigReport, ErrorReport, KeyReport,
-    LimitCandidate, LimitComparison, LimitSuggestion, LogReport, SimulatedLimitReport,
-    SimulationReport, TimelineReport, TimelineSeries, WorstMinute,
-};
+use super::{Simulation, SimulationState};
 use crate::compare::{Comparison, LimitDifference};
-use crate::config_run::{ConfigRun, ReplayErrorCounts};
-use crate::counts::{
-    KeyDenials, KeyTable, LineCounts, SimulatedLimitCounts, SimulationTimeline, StepCounts,
-};
-use crate::log::LineErrorKind;
+use crate::config_run::ConfigRun;
+use crate::counts::{KeyDenials, KeyTable, LineCounts, SimulatedLimitCounts, SimulationTimeline};
+use crate::log::LineError;
 use crate::replay::ConfigReplay;
-use crate::simulation::{Simulation, SimulationState};
+use crate::report::{
+    BadLineReport, ComparisonReport, ConfigReport, KeyReport, LimitCandidate, LimitComparison,
+    LimitSuggestion, LogReport, SimulatedLimitReport, SimulationReport, TimelineReport,
+    TimelineSeries, WorstMinute,
+};
 use crate::suggest::{LimitPeaks, PERCENTILES, SuggestionTrials};
 use crate::text::utc;
 
@@ -51,7 +49,7 @@ impl Simulation {
 
         let suggestions = peaks.as_ref().map(|peaks| {
             peaks
-                .limits()
+                .limits
                 .iter()
                 .map(|limit| suggestion(limit, trials, labels.format_quota))
                 .collect()
@@ -60,7 +58,7 @@ impl Simulation {
             .map(|(second, comparison)| comparison_report(comparison, [first, second], labels.top));
 
         SimulationReport {
-            log: log_report(&self.lines, labels.logs.clone()),
+            log: log_report(&self.pass.lines, labels.logs.clone()),
             configuration: config_report(first, &labels.config, labels),
             against: second.map(|(run, _)| config_report(run, &labels.against, labels)),
             comparison,
@@ -71,28 +69,23 @@ impl Simulation {
 }
 
 fn log_report(lines: &LineCounts, files: Vec<String>) -> LogReport {
-    let kind = |kind: &LineErrorKind| {
-        let count = lines.bad_count(*kind);
-        (count > 0).then(|| BadLineReport {
+    let kind = |(kind, count): (&LineError, &u64)| {
+        let (found, expected) = kind.texts();
+        BadLineReport {
             kind: *kind,
-            count,
-            found: kind.found(),
-            expected: kind.expected(),
-        })
+            count: *count,
+            found,
+            expected,
+        }
     };
-    let examples = lines.samples.iter().map(|sample| BadLineExample {
-        line: sample.number,
-        kind: sample.kind,
-        text: sample.text.clone(),
-    });
 
     LogReport {
         files,
         lines: lines.all,
         requests: lines.read,
-        bad_lines: lines.bad(),
-        bad_kinds: LineErrorKind::ALL.iter().filter_map(kind).collect(),
-        bad_examples: examples.collect(),
+        bad_lines: lines.bad.values().sum(),
+        bad_kinds: lines.bad.iter().map(kind).collect(),
+        bad_examples: lines.examples.clone(),
         late_lines: lines.late,
         late_max_ms: millis(lines.late_max),
         from: lines.first.map(utc),
@@ -102,18 +95,13 @@ fn log_report(lines: &LineCounts, files: Vec<String>) -> LogReport {
 
 fn config_report(run: &ConfigRun, file: &str, labels: &ReportLabels) -> ConfigReport {
     let ConfigRun { replay, counts } = run;
-    let error = |errors: &ReplayErrorCounts| ErrorReport {
-        count: errors.count,
-        line: errors.line,
-        message: errors.message.clone(),
-    };
     let limits = counts.limits.iter().zip(replay.limits()).enumerate();
 
     ConfigReport {
         file: file.to_owned(),
         allowed: counts.allowed,
         denied: counts.denied,
-        errors: counts.errors.values().map(error).collect(),
+        errors: counts.errors.values().cloned().collect(),
         limits: limits
             .map(|(index, (counts, limit))| limit_report(index, counts, limit, replay, labels))
             .collect(),
@@ -138,7 +126,7 @@ fn notes(run: &ConfigRun) -> Vec<String> {
     let unkeyed = unkeyed.map(|(limit, counts)| {
         let name = limit.rule.name();
         let count = crate::text::grouped(counts.unkeyed);
-        let key = key_attributes(limit).join(", ");
+        let key = limit.key.part_names().join(", ");
         format!("{name} was skipped for {count} matching requests without its key ({key})")
     });
 
@@ -146,16 +134,6 @@ fn notes(run: &ConfigRun) -> Vec<String> {
         "the store was full, so some counters were evicted early, as in the service".to_owned()
     });
     concurrency.chain(unkeyed).chain(full).collect()
-}
-
-fn key_attributes(limit: &LimitConfig) -> Vec<String> {
-    let part = |part: &Vec<Attribute>| {
-        part.iter()
-            .map(Attribute::name)
-            .collect::<Vec<_>>()
-            .join(" | ")
-    };
-    limit.key.parts.iter().map(part).collect()
 }
 
 fn limit_report(
@@ -175,7 +153,7 @@ fn limit_report(
         name: rule.name().to_string(),
         quota: (labels.format_quota)(rule.quota()),
         shadow: rule.is_shadow(),
-        key: key_attributes(limit),
+        key: limit.key.part_names(),
         requests: counts.requests,
         denied: counts.denied,
         unkeyed: counts.unkeyed,
@@ -185,20 +163,14 @@ fn limit_report(
         last_denial: counts.last.map(utc),
         worst_minute,
         keys_denied: counts.keys.len() as u64,
-        keys_error_max: counts.keys.error_max(),
-        top_keys: top_keys(&counts.keys, labels.top, |key| {
-            replay.display_key(index, key)
-        }),
+        keys_error_max: counts.keys.error_max,
+        top_keys: top_keys(&counts.keys, labels.top, replay, index),
     }
 }
 
-fn top_keys(
-    keys: &KeyTable,
-    count: usize,
-    display: impl Fn(&EncodedKey) -> String,
-) -> Vec<KeyReport> {
+fn top_keys(keys: &KeyTable, count: usize, replay: &ConfigReplay, limit: usize) -> Vec<KeyReport> {
     let report = |(key, denials): (&EncodedKey, KeyDenials)| KeyReport {
-        key: display(key),
+        key: replay.display_key(limit, key),
         denied: denials.count,
         first: utc(denials.first),
         last: utc(denials.last),
@@ -213,28 +185,22 @@ fn comparison_report(
     count: usize,
 ) -> ComparisonReport {
     let top = |limit: &LimitDifference, side: usize| {
-        let display = |key: &EncodedKey| {
-            limit.index_in[side].map(|index| runs[side].replay.display_key(index, key))
-        };
-        top_keys(&limit.keys[side], count, |key| {
-            display(key).unwrap_or_default()
+        let index = limit.index_in[side];
+        index.map_or_else(Vec::new, |index| {
+            top_keys(&limit.keys[side], count, &runs[side].replay, index)
         })
     };
     let limit = |limit: &LimitDifference| LimitComparison {
         name: limit.name.clone(),
         in_configuration: limit.index_in[0].is_some(),
         in_against: limit.index_in[1].is_some(),
-        only_configuration: limit.denials.only_first,
-        only_against: limit.denials.only_second,
-        both: limit.denials.both,
+        denials: limit.denials,
         top_only_configuration: top(limit, 0),
         top_only_against: top(limit, 1),
     };
 
     ComparisonReport {
-        only_configuration: comparison.requests.only_first,
-        only_against: comparison.requests.only_second,
-        both: comparison.requests.both,
+        denials: comparison.requests,
         limits: comparison.limits.iter().map(limit).collect(),
     }
 }
@@ -244,13 +210,10 @@ fn suggestion(
     trials: Option<&SuggestionTrials>,
     format_quota: fn(&Quota) -> String,
 ) -> LimitSuggestion {
-    let denials = trials.map_or([None; PERCENTILES.len()], |trials| {
-        trials.denials_of(&peaks.name)
-    });
     let suggested = peaks.suggested();
     let candidate = |(index, (permille, percentile)): (usize, &(u64, &'static str))| {
         let limit = peaks.percentile(*permille)?;
-        let denials = denials[index];
+        let denials = trials.and_then(|trials| trials.denials(index, &peaks.name));
         let keys_denied = denials.map_or_else(
             || peaks.keys_above(limit),
             |denials| denials.keys.len() as u64,
@@ -263,11 +226,7 @@ fn suggestion(
             suggested: index == suggested,
         })
     };
-    let candidates: Vec<LimitCandidate> = PERCENTILES
-        .iter()
-        .enumerate()
-        .filter_map(candidate)
-        .collect();
+    let candidates = PERCENTILES.iter().enumerate().filter_map(candidate);
 
     LimitSuggestion {
         name: peaks.name.clone(),
@@ -276,11 +235,8 @@ fn suggestion(
         requests: peaks.requests,
         keys: peaks.keys(),
         tiers: peaks.has_tiers,
-        suggested: candidates
-            .iter()
-            .find(|candidate| candidate.suggested)
-            .map(|candidate| candidate.limit),
-        candidates,
+        candidates: candidates.collect(),
+        suggested: peaks.percentile(PERCENTILES[suggested].0),
     }
 }
 
@@ -289,34 +245,28 @@ fn timeline_report(
     first: &ConfigRun,
     second: Option<&ConfigRun>,
 ) -> TimelineReport {
-    let new_series = |limit: Option<String>, against: bool, index: usize| {
-        let counts = timeline.series(index);
-        let values = |of: fn(&StepCounts) -> u64| counts.iter().map(of).collect();
-        TimelineSeries {
-            limit,
-            against,
-            allowed: values(|counts| counts.allowed),
-            denied: values(|counts| counts.denied),
-        }
-    };
-    let all_series = |run: &ConfigRun, against: bool| -> Vec<TimelineSeries> {
-        let limits = run
-            .replay
-            .limits()
-            .map(|limit| Some(limit.rule.name().to_string()));
-        std::iter::once(None)
-            .chain(limits)
-            .zip(run.counts.first_series..)
-            .map(|(limit, index)| new_series(limit, against, index))
-            .collect()
-    };
+    let runs = std::iter::once((first, false)).chain(second.map(|run| (run, true)));
+    let series = runs.flat_map(|(run, against)| {
+        let limits = run.replay.limits();
+        let names = limits.map(|limit| Some(limit.rule.name().to_string()));
+        let all = std::iter::once(None).chain(names);
 
-    let mut series = all_series(first, false);
-    series.extend(second.into_iter().flat_map(|run| all_series(run, true)));
+        all.zip(run.counts.first_series..)
+            .map(move |(limit, index)| {
+                let counts = timeline.series(index).iter();
+                TimelineSeries {
+                    limit,
+                    against,
+                    allowed: counts.clone().map(|counts| counts.allowed).collect(),
+                    denied: counts.map(|counts| counts.denied).collect(),
+                }
+            })
+    });
+
     TimelineReport {
         from: utc(timeline.start()),
         step_seconds: timeline.step_length().get() / 1_000_000,
-        series,
+        series: series.collect(),
     }
 }
 

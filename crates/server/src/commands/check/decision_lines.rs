@@ -1,40 +1,38 @@
 //! The text output of `tollgate check`: the verdict, then what remains of each limit. Members that
 //! the response lacks are left out, so that services of other versions can be queried too.
 
-use std::fmt::Write as _;
-
 use hyper::StatusCode;
 use serde_json::Value;
 
-use super::super::numbers;
-use super::super::terminal::{Paint, Tone, plain};
+use super::super::numbers::length;
+use super::super::terminal::{Align, Tone, plain, table};
 
-/// Renders a decision. `peek` says that nothing was consumed.
-pub(super) fn render(decision: &Value, status: StatusCode, peek: bool, paint: Paint) -> String {
-    let limits: Vec<LimitJson<'_>> = list(decision, "limits").iter().map(LimitJson).collect();
-    let mut text = verdict(decision, &limits, status, peek, paint) + "\n";
+/// The lines about a decision. `peek` says that nothing was consumed.
+pub(super) fn lines(decision: &Value, status: StatusCode, peek: bool) -> Vec<String> {
+    let limits = list(decision, "limits");
+    let rows: Vec<_> = limits
+        .iter()
+        .map(|limit| {
+            vec![
+                (Tone::Name, format!("  {}", name(limit))),
+                (Tone::Plain, state(limit)),
+            ]
+        })
+        .collect();
 
-    let names = limits.iter().map(|limit| limit.name().len());
-    let width = names.max().unwrap_or_default();
-    for limit in &limits {
-        let name = paint.tone(Tone::Name, &format!("{:width$}", limit.name()));
-        let _infallible = writeln!(text, "  {name}  {}", limit.state());
-    }
-
-    for line in remarks(decision) {
-        let _infallible = writeln!(text, "{}", paint.tone(Tone::Warning, &line));
-    }
-    text
+    let mut lines = vec![verdict(decision, status, peek)];
+    lines.extend(table(&rows, Align::Left));
+    lines.extend(
+        remarks(decision)
+            .iter()
+            .map(|line| Tone::Warning.paint(line)),
+    );
+    lines
 }
 
 /// The first line, such as `denied by login: try again in 14m 59s`.
-fn verdict(
-    decision: &Value,
-    limits: &[LimitJson<'_>],
-    status: StatusCode,
-    peek: bool,
-    paint: Paint,
-) -> String {
+fn verdict(decision: &Value, status: StatusCode, peek: bool) -> String {
+    let limits = list(decision, "limits");
     let would = if peek { "would be " } else { "" };
     if decision["allowed"] == true {
         let remark = if limits.is_empty() {
@@ -42,42 +40,40 @@ fn verdict(
         } else {
             ""
         };
-        return format!("{would}{}{remark}", paint.tone(Tone::Good, "allowed"));
+        return format!("{would}{}{remark}", Tone::Good.paint("allowed"));
     }
 
-    let denied = paint.tone(Tone::Bad, "denied");
-    let violated: Vec<&str> = list(decision, "violated-policies")
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
-    let by = if violated.is_empty() {
+    let denied = Tone::Bad.paint("denied");
+    let violated = list(decision, "violated-policies");
+    let names: Vec<&str> = violated.iter().filter_map(Value::as_str).collect();
+    let by = if names.is_empty() {
         String::new()
     } else {
-        format!(" by {}", plain(&violated.join(", ")))
+        format!(" by {}", plain(&names.join(", ")))
     };
-
-    let is_violated =
-        |limit: &&LimitJson<'_>| violated.contains(&limit.0["name"].as_str().unwrap_or_default());
-    let retry = retry(limits.iter().filter(is_violated));
     let reason = if status == StatusCode::SERVICE_UNAVAILABLE {
         "the store is unavailable and the failure policy is deny; "
     } else {
         ""
     };
-    format!("{would}{denied}{by}: {reason}{retry}")
+
+    let denying = limits
+        .iter()
+        .filter(|limit| violated.contains(&limit["name"]));
+    format!("{would}{denied}{by}: {reason}{}", retry(denying))
 }
 
 /// When the limits that deny would all allow the request.
-fn retry<'a, 'v: 'a>(denying: impl Iterator<Item = &'a LimitJson<'v>> + Clone) -> String {
-    if let Some(limit) = denying.clone().find(|limit| limit.0["never"] == true) {
-        return format!("the cost exceeds what {} ever allows", limit.name());
+fn retry<'v>(denying: impl Iterator<Item = &'v Value> + Clone) -> String {
+    if let Some(limit) = denying.clone().find(|limit| limit["never"] == true) {
+        return format!("the cost exceeds what {} ever allows", name(limit));
     }
 
     let longest = denying
-        .filter_map(|limit| limit.0["retry_after_ms"].as_u64())
+        .filter_map(|limit| limit["retry_after_ms"].as_u64())
         .max();
     longest.map_or("try again later".to_owned(), |millis| {
-        format!("try again in {}", numbers::length(millis))
+        format!("try again in {}", length(millis))
     })
 }
 
@@ -87,14 +83,12 @@ fn remarks(decision: &Value) -> Vec<String> {
     if decision["degraded"] == true {
         lines.push("the store is unavailable: limits used their failure policies".to_owned());
     }
-
     if let Some(wait) = decision["wait_ms"].as_u64().filter(|wait| *wait > 0) {
         lines.push(format!(
             "delay the request by {} before processing it",
-            numbers::length(wait)
+            length(wait)
         ));
     }
-
     if let Some(permit) = decision["permit"].as_str() {
         lines.push(format!(
             "a permit is held until POST /v1/release with {{\"permit\": \"{}\"}}",
@@ -104,39 +98,35 @@ fn remarks(decision: &Value) -> Vec<String> {
     lines
 }
 
-/// One element of `limits` in the response.
-struct LimitJson<'v>(&'v Value);
+/// The name of an element of `limits`.
+fn name(limit: &Value) -> String {
+    plain(limit["name"].as_str().unwrap_or("?"))
+}
 
-impl LimitJson<'_> {
-    fn name(&self) -> String {
-        plain(self.0["name"].as_str().unwrap_or("?"))
+/// What remains of a limit, such as `3 of 5 left, full again in 2m`.
+fn state(limit: &Value) -> String {
+    let number = |member: &str| limit[member].as_u64();
+    let mut parts = Vec::new();
+
+    if let (Some(remaining), Some(limit)) = (number("remaining"), number("limit")) {
+        parts.push(format!("{remaining} of {limit} left"));
     }
-
-    /// What remains, such as `3 of 5 left, full again in 2m`.
-    fn state(&self) -> String {
-        let number = |member: &str| self.0[member].as_u64();
-        let mut parts = Vec::new();
-
-        if let (Some(remaining), Some(limit)) = (number("remaining"), number("limit")) {
-            parts.push(format!("{remaining} of {limit} left"));
-        }
-        if let Some(reset) = number("reset_after_ms").filter(|reset| *reset > 0) {
-            parts.push(format!("full again in {}", numbers::length(reset)));
-        }
-        if self.0["shadow"] == true {
-            let would_deny = number("retry_after_ms").is_some() || self.0["never"] == true;
-            let remark = if would_deny {
-                "shadow: would deny"
-            } else {
-                "shadow: never denies"
-            };
-            parts.push(remark.to_owned());
-        }
-        if let Some(policy) = self.0["fallback"].as_str() {
-            parts.push(format!("failure policy: {}", plain(policy)));
-        }
-        parts.join(", ")
+    if let Some(reset) = number("reset_after_ms").filter(|reset| *reset > 0) {
+        parts.push(format!("full again in {}", length(reset)));
     }
+    if limit["shadow"] == true {
+        let would_deny = number("retry_after_ms").is_some() || limit["never"] == true;
+        let verdict = if would_deny {
+            "would deny"
+        } else {
+            "never denies"
+        };
+        parts.push(format!("shadow: {verdict}"));
+    }
+    if let Some(policy) = limit["fallback"].as_str() {
+        parts.push(format!("failure policy: {}", plain(policy)));
+    }
+    parts.join(", ")
 }
 
 /// An array member; empty if it is missing.
@@ -148,15 +138,12 @@ fn list<'v>(value: &'v Value, member: &str) -> &'v [Value] {
 mod tests {
     use serde_json::json;
 
+    use super::super::super::terminal::without_colours;
     use super::*;
 
     fn render_plain(decision: &Value, status: u16, peek: bool) -> String {
-        render(
-            decision,
-            StatusCode::from_u16(status).unwrap(),
-            peek,
-            Paint::off(),
-        )
+        let lines = lines(decision, StatusCode::from_u16(status).unwrap(), peek);
+        without_colours(&lines.join("\n")) + "\n"
     }
 
     #[test]
