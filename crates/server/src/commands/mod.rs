@@ -96,7 +96,7 @@ impl CommandError {
 /// Runs the service until a signal stops it.
 pub(crate) fn serve(args: &ServeArgs) -> ExitCode {
     let result = serve::run(args).map(|()| (String::new(), Exit::Done));
-    finish(result.map_err(CommandError::invalid), false)
+    finish(result.map_err(invalid), false)
 }
 
 /// The text for standard output and the exit code, or why the command failed.
