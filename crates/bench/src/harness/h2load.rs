@@ -151,8 +151,8 @@ impl H2load {
     }
 }
 
-/// Parses the number of requests and the rate. Returns `None` if a request failed or a response has the wrong class of
-/// status.
+/// Parses the number of requests and the rate. Returns `None` if a request failed or a response has
+/// the wrong class of status.
 fn parse(text: &str, status: &str) -> Option<(u64, f64)> {
     let line = |start: &str| text.lines().find_map(|line| line.strip_prefix(start));
     let rate = line("finished in ")?

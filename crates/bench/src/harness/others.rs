@@ -91,8 +91,8 @@ fn process(stat: &str) -> Option<u64> {
     fields(stat).map(|ticks| ticks.iter().sum())
 }
 
-/// Fields 14 to 17: the ticks of a process in user and system mode, and those of the children it has
-/// waited for. The second field is its name in parentheses, which may contain anything.
+/// Fields 14 to 17: the ticks of a process in user and system mode, and those of the children that
+/// it has waited for. The second field is its name in parentheses, which may contain anything.
 fn fields(stat: &str) -> Option<[u64; 4]> {
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks: Option<Vec<u64>> = fields

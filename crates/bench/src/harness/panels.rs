@@ -285,9 +285,10 @@ impl fmt::Display for Picture {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (width, height) = (self.width(), self.height());
         let size = format!(r#"width="{width}" height="{height}" viewBox="0 0 {width} {height}""#);
+        let font = r#"font-family="sans-serif" font-size="12""#;
         writeln!(
             out,
-            r#"<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">"#
+            r#"<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>"#
         )?;
         writeln!(out, "{STYLE}")?;
         writeln!(

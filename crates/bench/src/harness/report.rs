@@ -35,8 +35,8 @@ pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
     #[serde(skip)]
     pub(crate) tables: Vec<Table>,
-    /// What a reader needs to know to interpret the numbers: a list, whose items go on in lines that
-    /// are indented.
+    /// What a reader needs to know to interpret the numbers: a list, whose items continue in
+    /// indented lines.
     #[serde(skip)]
     pub(crate) notes: &'static str,
 }
@@ -181,7 +181,8 @@ pub(crate) mod tests {
         let shown = report.to_string();
         for line in [
             "BUSY MACHINE: other programs took 20 % of it. Do not quote these numbers.",
-            "BUSY MACHINE: threads waited 10 % of their time for a core. Do not quote these numbers.",
+            "BUSY MACHINE: threads waited 10 % of their time for a core. \
+             Do not quote these numbers.",
         ] {
             assert!(shown.lines().any(|shown| shown == line), "{shown}");
         }

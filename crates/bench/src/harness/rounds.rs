@@ -49,8 +49,8 @@ impl<'a> Entrant<'a> {
 }
 
 impl Bench {
-    /// A benchmark with this number of steps. Of the two pairs, the number of rounds and their length
-    /// in milliseconds, the first is for `--quick`.
+    /// A benchmark with this number of steps. The pairs are the number of rounds and their length in
+    /// milliseconds: with `--quick`, and without.
     pub(crate) fn new(
         arguments: &OutputArguments,
         steps: usize,

@@ -39,8 +39,8 @@ const CROWD: usize = 256;
 
 /// The share of decisions that did not wait for the store.
 const LOCAL: &str = "local";
-/// The share of the time that threads waited for a core. It is subtracted from the times, but caches
-/// get cold meanwhile.
+/// The share of the time that threads waited for a core. It is subtracted from the times, but
+/// caches get cold meanwhile.
 const WAITED: &str = "waited";
 
 #[derive(Debug, clap::Args)]

@@ -47,11 +47,17 @@ pub(crate) struct Arguments {
     tollgate: Option<PathBuf>,
 }
 
+impl Arguments {
+    fn megabytes(&self) -> u64 {
+        let default = if self.output.quick { 100 } else { 1_000 };
+        self.megabytes.unwrap_or(default)
+    }
+}
+
 /// Measures, prints the table and writes the numbers and the picture. The log is written to the
 /// directory of the numbers.
 pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
-    let default = if arguments.output.quick { 100 } else { 1_000 };
-    let megabytes = arguments.megabytes.unwrap_or(default);
+    let megabytes = arguments.megabytes();
     let tollgate = tollgate_program(arguments.tollgate.as_ref())?;
     let out = arguments.output.file("simulate");
     let (config, log) = (
@@ -94,12 +100,8 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     )];
     report.tables = vec![table(lines, log_bytes, &report.rows)];
     let panels = [("CPU nanoseconds per line: shorter is better", CPU)];
-    report.publish(
-        &arguments.output,
-        "simulate",
-        "Replaying an access log",
-        &panels,
-    )
+    let title = "Replaying an access log";
+    report.publish(&arguments.output, "simulate", title, &panels)
 }
 
 fn table(lines: u64, log_bytes: u64, rows: &[Row]) -> Table {

@@ -24,15 +24,15 @@ mod schedule;
 mod store;
 mod table;
 
-use std::env;
 use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use self::cells::{Case, Mode, cells};
-use crate::output;
-use crate::progress::Progress;
-use crate::text::counted;
+use crate::harness::output;
+use crate::harness::process::tollgate_program;
+use crate::harness::progress::Progress;
+use crate::harness::text::counted;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -80,7 +80,7 @@ fn parse<T: FromStr>(text: &str, is_valid: impl Fn(&T) -> bool) -> Option<T> {
 /// Runs all cells, prints the table and writes the numbers and the picture. Returns an error if a
 /// bound was exceeded or a cell could not be measured.
 pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
-    let tollgate = tollgate(arguments)?;
+    let tollgate = tollgate_program(arguments.tollgate.as_ref())?;
     let cells = cells(arguments);
     let mut progress = Progress::new(cells.len());
     let report = run::measure(&cells, &tollgate, &mut progress);
@@ -98,21 +98,6 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
             counted(exceeded, "cell")
         ))),
     }
-}
-
-fn tollgate(arguments: &Arguments) -> io::Result<PathBuf> {
-    let tollgate = match &arguments.tollgate {
-        Some(program) => program.clone(),
-        None => env::current_exe()?.with_file_name("tollgate"),
-    };
-    if tollgate.is_file() {
-        return Ok(tollgate);
-    }
-    Err(io::Error::other(format!(
-        "{} not found; build it with `cargo build --release --package tollgate-server`, \
-         or pass another path with --tollgate",
-        tollgate.display()
-    )))
 }
 
 /// What a reader needs to know to interpret the numbers.

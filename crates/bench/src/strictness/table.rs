@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::NOTES;
 use super::cells::{Case, Mode};
 use super::row::Row;
-use crate::machine::Machine;
-use crate::text::{counted, grouped, write_lines};
+use crate::harness::machine::Machine;
+use crate::harness::text::{counted, grouped, write_lines};
 
 /// If other programs used a larger share of the machine than this, latencies and utilisation are
 /// not reliable.
@@ -194,7 +194,7 @@ fn ms(us: u64) -> String {
 mod tests {
     use super::super::row::tests::row;
     use super::*;
-    use crate::machine::Machine;
+    use crate::harness::machine::Machine;
 
     fn report(rows: Vec<Row>) -> Report {
         let machine = Machine {
