@@ -99,7 +99,7 @@ impl<'a, K> Demand<'a, K> {
     }
 }
 
-impl<'a, K: ToKey> Demand<'a, K> {
+impl<K: ToKey> Demand<'_, K> {
     /// The same demand with its key encoded into `buffer` if necessary, as stores take it.
     #[inline(always)]
     pub(crate) fn encode<'s>(&'s self, buffer: &'s mut KeyBuffer) -> Result<Demand<'s>, KeyError> {

@@ -97,12 +97,11 @@ impl Permit {
 
         for demand in &self.demands {
             let demand = demand.as_demand();
-            is_held &= match &self.local {
-                Some(local) => local.renew(&demand, self.id),
-                None => {
-                    let store = engine.store_for(demand.limit);
-                    engine.count_error(store.renew(&demand, self.id).await)?
-                }
+            is_held &= if let Some(local) = &self.local {
+                local.renew(&demand, self.id)
+            } else {
+                let store = engine.store_for(demand.limit);
+                engine.count_error(store.renew(&demand, self.id).await)?
             };
         }
         Ok(is_held)

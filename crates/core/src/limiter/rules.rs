@@ -94,7 +94,7 @@ impl Rules {
                 .positions
                 .insert(name.as_str().into(), table.list.len());
             table.list.push(NamedRule {
-                signature: signature(&name),
+                signature: signature(name),
                 rule: rule.with_replicas(replicas),
             });
         }
