@@ -7,10 +7,10 @@ use std::task::Context;
 use http::{Request, Response};
 use smallvec::SmallVec;
 use tollgate::{Decision, Micros, Permit, Quota};
+use tollgate_http::Fields;
 
 use crate::actual_cost::{ActualCost, CostCell};
 use crate::background;
-use crate::fields;
 use crate::permit_guard::PermitGuard;
 use crate::policy::{LayerDemand, LayerDemands, LayerPolicy, SettlementRule};
 use crate::response::ResponseHead;
@@ -85,12 +85,8 @@ impl AdmittedRequest {
         }
 
         if adds_fields {
-            fields::add(
-                response.headers_mut(),
-                &decision,
-                policy.fields,
-                policy.limiter.clock().now(),
-            );
+            let now = policy.limiter.clock().now();
+            Fields::new(&decision, policy.fields, now).add_to(response.headers_mut());
         }
 
         let settlement = settlement.filter(|settlement| settlement.is_pending());

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
-use tollgate::headers::EnabledFields;
 use tollgate::{Decision, Error, Limiter, Quota};
+use tollgate_http::EnabledFields;
 use tower_layer::Layer;
 
 use crate::by::KeyExtractor;

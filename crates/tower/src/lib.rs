@@ -57,7 +57,6 @@ mod actual_cost;
 mod admitted;
 mod background;
 pub mod by;
-mod fields;
 mod future;
 mod layer;
 mod observe;
@@ -72,7 +71,6 @@ mod response_body;
 mod service;
 
 pub use actual_cost::{ActualCost, ActualCostError};
-pub use fields::add as add_fields;
 pub use future::RateLimitFuture;
 pub use layer::RateLimitLayer;
 pub use outgoing::{OutgoingError, OutgoingLayer, OutgoingService};
@@ -82,6 +80,7 @@ pub use request_head::{Peer, RequestHead};
 pub use response::ResponseHead;
 pub use response_body::ResponseBody;
 pub use service::RateLimit;
+pub use tollgate_http::EnabledFields;
 pub use tollgate_subject::{
     AddressError, ClientResolver, ClientResolverError, ForwardedBy, GlobError, Network,
     NetworkError,

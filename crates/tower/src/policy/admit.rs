@@ -10,7 +10,6 @@ use tollgate::{Decision, Demand, EncodedKey, Error, Permit};
 
 use super::{LayerDemand, LayerDemands, LayerLimit, LayerPolicy, LimitKind};
 use crate::admitted::{AdmittedRequest, Settlement};
-use crate::fields;
 use crate::rejection::RejectionCause;
 use crate::request_head::RequestHead;
 
@@ -178,7 +177,7 @@ impl LayerPolicy {
 
         let needs_settlement =
             permit.is_some() || self.limits.iter().any(LayerLimit::depends_on_response);
-        if !needs_settlement && !fields::has_any(&decision, self.fields) {
+        if !needs_settlement && !self.fields.apply_to(&decision) {
             return AdmissionResult::Admitted(None);
         }
 

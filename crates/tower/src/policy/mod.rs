@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use http::Extensions;
 use smallvec::SmallVec;
-use tollgate::headers::EnabledFields;
 use tollgate::{Error, Limiter};
+use tollgate_http::EnabledFields;
 
 pub(crate) use self::admit::{AdmissionResult, SyncAdmission};
 pub(crate) use self::limit::{

@@ -6,20 +6,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::header::{CACHE_CONTROL, HeaderValue};
 use http::{Response, StatusCode};
-use serde_json::json;
 use tollgate::Decision;
-use tollgate::headers::{PROBLEM_JSON, Problem};
+use tollgate_http::{Fields, Problem};
 
-use crate::fields;
 use crate::policy::LayerPolicy;
 use crate::request_head::RequestHead;
 
 /// Makes the response to a rejected request, in place of [`Rejection::to_response`].
 pub(crate) type RejectionHandler = Arc<dyn Fn(&Rejection<'_>) -> Response<Bytes> + Send + Sync>;
-
-const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_JSON);
 
 /// Why a request is rejected.
 #[derive(Clone, Debug)]
@@ -117,7 +113,7 @@ impl<'r> Rejection<'r> {
         if self.head.is_grpc() {
             grpc::response(self)
         } else {
-            problem_response(self.cause)
+            problem(self.cause).to_response()
         }
     }
 }
@@ -162,29 +158,13 @@ impl fmt::Display for RejectionCause {
     }
 }
 
-fn problem_response(cause: &RejectionCause) -> Response<Bytes> {
-    let status = cause.status();
-
+/// The problem document for a cause.
+fn problem(cause: &RejectionCause) -> Problem<'_> {
     let denial = match cause {
-        RejectionCause::Denied(decision) => {
-            Problem::denied(decision).map(|problem| problem.to_json())
-        }
+        RejectionCause::Denied(decision) => Problem::denied(decision),
         _ => None,
     };
-    let body = denial.unwrap_or_else(|| {
-        let problem = json!({
-            "type": "about:blank",
-            "title": status.canonical_reason().unwrap_or("Rejected"),
-            "status": status.as_u16(),
-            "detail": cause.to_string(),
-        });
-        problem.to_string()
-    });
-
-    let mut response = Response::new(Bytes::from(body));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, PROBLEM);
-    response
+    denial.unwrap_or_else(|| Problem::new(cause.status(), cause.to_string()))
 }
 
 impl LayerPolicy {
@@ -202,7 +182,8 @@ impl LayerPolicy {
             .entry(CACHE_CONTROL)
             .or_insert(HeaderValue::from_static("no-store"));
         if let Some(decision) = rejection.decision() {
-            fields::add(headers, decision, self.fields, self.limiter.clock().now());
+            let now = self.limiter.clock().now();
+            Fields::new(decision, self.fields, now).add_to(headers);
         }
         response
     }
