@@ -12,6 +12,7 @@
 //! let layer = RateLimitLayer::new(&limiter, "api", by::client_address());
 //! // let app = Router::new().route("/", get(hello)).layer(layer);
 //! # let _ = layer;
+//! # Ok::<(), tollgate::Error>(())
 //! ```
 //!
 //! # How a request is processed
@@ -48,17 +49,19 @@
 //! | `tonic` | | reads the peer address from `TcpConnectInfo` |
 //! | `grpc` | yes | adds a `google.rpc.RetryInfo` to the status of rejected gRPC calls |
 //! | `metrics` | | records decisions through the `metrics` facade |
+//! | `tracing` | yes | logs decisions, outages and warnings through the `tracing` facade |
 //!
 //! Request bodies are read only by a [`ReadBodyLayer`], up to its maximum length.
 //!
 //! [axum]: https://docs.rs/axum
 
 mod actual_cost;
-mod admitted;
+mod admission;
 mod background;
 pub mod by;
 mod future;
 mod layer;
+mod limit;
 mod observe;
 mod outgoing;
 mod permit_guard;
@@ -69,6 +72,7 @@ mod request_head;
 pub mod response;
 mod response_body;
 mod service;
+mod settlement;
 
 pub use actual_cost::{ActualCost, ActualCostError};
 pub use future::RateLimitFuture;

@@ -12,8 +12,9 @@ use tollgate::Decision;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::future::AdmittedFuture;
-use crate::policy::{AdmissionResult, LayerPolicy};
+use crate::admission::admit;
+use crate::future::{AdmittedFuture, take_ready};
+use crate::policy::LayerPolicy;
 use crate::rejection::RejectionCause;
 use crate::response_body::ResponseBody;
 
@@ -51,6 +52,7 @@ pub enum OutgoingError<E> {
     #[error("call rejected by the rate limiter: {cause}")]
     Rejected {
         /// Why the call was not made.
+        #[source]
         cause: Box<RejectionCause>,
     },
     /// The call was made and failed.
@@ -62,10 +64,7 @@ impl<E> OutgoingError<E> {
     /// The decision, if a limit denied the call.
     pub fn decision(&self) -> Option<&Decision> {
         match self {
-            Self::Rejected { cause } => match &**cause {
-                RejectionCause::Denied(decision) => Some(decision),
-                _ => None,
-            },
+            Self::Rejected { cause } => cause.decision(),
             Self::Call(_) => None,
         }
     }
@@ -91,26 +90,20 @@ where
     }
 
     fn call(&mut self, mut request: Request<R>) -> Self::Future {
-        // The service that is ready makes this call; its clone becomes ready for the next.
-        let clone = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let mut inner = take_ready(&mut self.inner);
         let policy = self.policy.clone();
 
         Box::pin(async move {
             policy.monitor.count_request();
-            let admitted = match policy.admit(&mut request, None).await {
-                AdmissionResult::Admitted(admitted) => {
-                    admitted.map(|admitted| Box::new(admitted.without_fields()))
-                }
-                AdmissionResult::Rejected(cause) => {
+            match admit(&policy, &mut request, None).await {
+                Ok(admitted) => AdmittedFuture::new(inner.call(request), admitted)
+                    .await
+                    .map_err(OutgoingError::Call),
+                Err(cause) => {
                     policy.monitor.record_rejection(&cause);
-                    return Err(OutgoingError::Rejected { cause });
+                    Err(OutgoingError::Rejected { cause })
                 }
-            };
-
-            AdmittedFuture::new(inner.call(request), admitted)
-                .await
-                .map_err(OutgoingError::Call)
+            }
         })
     }
 }
