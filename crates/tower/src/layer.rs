@@ -1,6 +1,5 @@
 //! The layer and its configuration.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,7 +47,7 @@ use crate::service::RateLimit;
 /// If the limiter does not have the limit, the layer logs an error and rejects every request with
 /// status 500, so that none passes unlimited by mistake. Use [`validate`](Self::validate) to get
 /// the error at startup instead.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct RateLimitLayer {
     policy: Arc<LayerPolicy>,
 }
@@ -323,11 +322,5 @@ impl<S> Layer<S> for RateLimitLayer {
 
     fn layer(&self, inner: S) -> RateLimit<S> {
         RateLimit::new(inner, self.policy.clone())
-    }
-}
-
-impl fmt::Debug for RateLimitLayer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RateLimitLayer").field(&self.policy).finish()
     }
 }

@@ -90,7 +90,8 @@ pub use tollgate_subject::{
     NetworkError,
 };
 
-/// The README of the repository, whose code compiles.
+/// The pages of the repository and of this crate, whose code compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

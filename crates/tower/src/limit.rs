@@ -1,7 +1,6 @@
 //! One limit of a layer: which requests it applies to, under which key, at which cost, and how the
 //! response changes the cost.
 
-use std::fmt;
 use std::sync::Arc;
 
 use tollgate::{Demand, EncodedKey, LeakyMode, Quota, Rule};
@@ -127,14 +126,5 @@ impl From<Demand<'_, EncodedKey>> for OwnedDemand {
             cost: demand.cost,
             quota: demand.quota,
         }
-    }
-}
-
-/// Leaves out the functions, which have nothing to show.
-impl fmt::Debug for LayerLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LayerLimit")
-            .field("rule", &self.rule)
-            .finish_non_exhaustive()
     }
 }

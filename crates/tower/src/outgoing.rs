@@ -1,7 +1,6 @@
 //! The client-side middleware: outgoing calls wait until the limits admit them, or fail before they
 //! are made.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -13,7 +12,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::admission::admit;
-use crate::future::{AdmittedFuture, take_ready};
+use crate::future::{AdmittedFuture, BoxedResponse, take_ready};
 use crate::policy::LayerPolicy;
 use crate::rejection::RejectionCause;
 use crate::response_body::ResponseBody;
@@ -70,9 +69,6 @@ impl<E> OutgoingError<E> {
     }
 }
 
-type OutgoingFuture<B, E> =
-    Pin<Box<dyn Future<Output = Result<Response<ResponseBody<B>>, OutgoingError<E>>> + Send>>;
-
 impl<S, R, B> Service<Request<R>> for OutgoingService<S>
 where
     S: Service<Request<R>, Response = Response<B>> + Clone + Send + 'static,
@@ -83,7 +79,7 @@ where
 {
     type Response = Response<ResponseBody<B>>;
     type Error = OutgoingError<S::Error>;
-    type Future = OutgoingFuture<B, S::Error>;
+    type Future = BoxedResponse<B, Self::Error>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(context).map_err(OutgoingError::Call)

@@ -159,8 +159,9 @@ impl LayerPolicy {
 /// Leaves out the functions, which have nothing to show.
 impl fmt::Debug for LayerPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limits: Vec<_> = self.limits.iter().map(|limit| limit.rule.name()).collect();
         f.debug_struct("LayerPolicy")
-            .field("limits", &self.limits)
+            .field("limits", &limits)
             .field("max_wait", &self.max_wait)
             .field("fields", &self.fields)
             .field("unknown_limit", &self.unknown_limit)

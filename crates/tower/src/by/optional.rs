@@ -22,6 +22,7 @@ pub trait KeySource: Send + Sync + 'static {
 
 /// The result of looking up a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeyLookup {
     /// The request has the key, and it has been written.
     Written,

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use http::Extensions;
 use tollgate::{Decision, LimitName, Limiter};
 
-use super::{log, warning};
+use super::log;
+use super::warning;
 use crate::rejection::RejectionCause;
 
 /// How many requests of a layer are inspected for mistakes. A layer that is set up wrongly shows it
