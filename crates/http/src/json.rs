@@ -83,7 +83,10 @@ impl ToJson for &str {
 
         out.push('"');
         if has_byte(self, |byte| byte == b'"') {
-            out.push_str(&self.replace('"', "\\\""));
+            for (index, piece) in self.split('"').enumerate() {
+                out.push_str(if index > 0 { "\\\"" } else { "" });
+                out.push_str(piece);
+            }
         } else {
             out.push_str(self);
         }

@@ -50,8 +50,11 @@ pub use fields::{
 };
 pub use problem::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED, TEMPORARY_REDUCED_CAPACITY};
 
-/// The guide and the crate's page, whose code compiles.
+#[cfg(any(doc, doctest))]
+#[doc = include_str!("../guide/headers.md")]
+pub mod guide {}
+
+/// The crate's page, whose code compiles.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/headers.md")]
 #[doc = include_str!("../README.md")]
-struct Pages;
+struct Readme;

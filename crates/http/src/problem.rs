@@ -193,8 +193,11 @@ fn detail(limit: &LimitOutcome, verb: &str) -> String {
         }
         Some(Retry::After(length)) => {
             let secs = retry_secs(length);
-            let unit = if secs == 1 { "second" } else { "seconds" };
-            format!("Limit \"{name}\" {verb}; retry in {secs} {unit}.")
+            let unit = if secs == 1 { " second." } else { " seconds." };
+            let mut buffer = itoa::Buffer::new();
+            let secs = buffer.format(secs);
+            // Joined and not formatted, because that is faster and most denials are of this kind.
+            ["Limit \"", name, "\" ", verb, "; retry in ", secs, unit].concat()
         }
         None => format!("Limit \"{name}\" {verb}; retry later."),
     }

@@ -90,6 +90,11 @@ pub use tollgate_subject::{
     NetworkError,
 };
 
+// Its code blocks are those of tests/examples/page, because some of them would serve forever.
+#[cfg(all(doc, not(doctest)))]
+#[doc = include_str!("../guide/tower.md")]
+pub mod guide {}
+
 /// The pages of the repository and of this crate, whose code compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
