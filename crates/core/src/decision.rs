@@ -225,8 +225,8 @@ impl Decision {
     }
 
     /// True when the request is denied only because the store is unavailable and the deciding
-    /// limit's policy is [`FailurePolicy::Deny`]. The client did nothing wrong: HTTP status 503,
-    /// not 429.
+    /// limit's policy is [`FailurePolicy::Deny`]. The client did nothing wrong, and may
+    /// retry soon.
     pub fn is_unavailable(&self) -> bool {
         self.denied_by()
             .is_some_and(LimitOutcome::is_denied_by_policy)
@@ -265,12 +265,6 @@ impl LimitOutcome {
             source: Source::Fallback,
             ..self
         }
-    }
-
-    /// The limit's name as bytes, which needs no UTF-8 validation.
-    #[cfg(feature = "headers")]
-    pub(crate) fn name_bytes(&self) -> &[u8] {
-        self.name.as_bytes()
     }
 
     /// The limit's name.

@@ -73,8 +73,8 @@
 //! - **Permits:** [`Limiter::acquire`] takes a slot of a concurrency limit.
 //! - **Failure policies:** [`Limit::on_store_failure`] sets, for each limit, what happens while the
 //!   store is unavailable.
-//! - **HTTP headers and bodies:** the `headers` module makes `RateLimit`, `X-RateLimit-*`,
-//!   `Retry-After` and problem details from a decision (feature `headers`, enabled by default).
+//! - **HTTP:** the crate `tollgate-http` turns a decision into header fields and response bodies,
+//!   and `tollgate-tower` is a Tower layer.
 //! - **Snapshots:** [`MemoryStore::snapshot`] and [`MemoryStore::restore`] keep counters across a
 //!   restart.
 //!
@@ -97,8 +97,6 @@ mod decision;
 mod demand;
 #[cfg(any(doc, doctest))]
 pub mod guides;
-#[cfg(feature = "headers")]
-pub mod headers;
 mod key;
 pub mod lease;
 mod limit;

@@ -55,7 +55,7 @@ pub struct Rule {
 /// | policy | a request | use it for |
 /// |---|---|---|
 /// | `Allow` | passes, uncounted | availability before accuracy: most public APIs |
-/// | `Deny` | is denied for now (HTTP 503) | what must never pass uncounted: logins, payments |
+/// | `Deny` | is denied for now | what must never pass uncounted: logins, payments |
 /// | `Local` | is counted in this process, against its share of the limit | everything in between |
 ///
 /// The share is the limit divided by
@@ -358,7 +358,7 @@ pub enum LimitError {
         /// The length of the name in bytes.
         bytes: usize,
     },
-    /// The name contains a character that is not valid in headers, metrics and keys alike.
+    /// The name contains a character that is not valid in all places where names appear.
     #[error(
         "invalid character {found:?} in limit name {name:?}; \
          expected letters, digits or any of - _ . : /"

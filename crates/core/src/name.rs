@@ -8,7 +8,7 @@ use crate::limit::LimitError;
 /// The maximum length of a limit's name, in bytes.
 pub const NAME_MAX: usize = 47;
 
-/// The name of a limit, as it appears in decisions, headers, metrics and keys.
+/// The name of a limit, as it appears in decisions, metrics and keys.
 ///
 /// The bytes are stored inline and copied into every decision. A reference-counted string would
 /// make threads that decide on the same limit contend for its reference count.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use http::Extensions;
 use smallvec::SmallVec;
+use tollgate::LimitName;
 
 /// The value of a cell to which no cost has been reported.
 const NOT_REPORTED: u64 = u64::MAX;
@@ -35,7 +36,7 @@ pub struct ActualCost {
 /// The cost reported for one limit.
 #[derive(Debug)]
 pub(crate) struct CostCell {
-    limit: Arc<str>,
+    limit: LimitName,
     cost: AtomicU64,
 }
 
@@ -80,9 +81,9 @@ impl ActualCost {
     }
 
     /// Adds a cell for a limit to the request's `ActualCost`, which is created if necessary.
-    pub(crate) fn add_cell(extensions: &mut Extensions, limit: &Arc<str>) -> Arc<CostCell> {
+    pub(crate) fn add_cell(extensions: &mut Extensions, limit: &LimitName) -> Arc<CostCell> {
         let cell = Arc::new(CostCell {
-            limit: limit.clone(),
+            limit: *limit,
             cost: AtomicU64::new(NOT_REPORTED),
         });
 
@@ -106,10 +107,11 @@ mod tests {
 
     #[test]
     fn the_last_report_counts_and_unknown_limits_are_errors() {
+        let name = |name| LimitName::new(name).expect("a valid name");
         let mut extensions = Extensions::new();
         let (tokens, rows) = (
-            ActualCost::add_cell(&mut extensions, &"tokens".into()),
-            ActualCost::add_cell(&mut extensions, &"rows".into()),
+            ActualCost::add_cell(&mut extensions, &name("tokens")),
+            ActualCost::add_cell(&mut extensions, &name("rows")),
         );
         let cost = extensions
             .get::<ActualCost>()

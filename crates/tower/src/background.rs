@@ -3,6 +3,8 @@
 use std::pin::pin;
 use std::task::{Context, Waker};
 
+use crate::observe::log;
+
 /// Starts a refund or a release by polling it once. The limiter completes these calls even if their
 /// future is dropped.
 pub(crate) fn poll_once<T>(call: impl Future<Output = T>) {
@@ -16,7 +18,7 @@ pub(crate) fn poll_once<T>(call: impl Future<Output = T>) {
 pub(crate) fn run(call: impl Future<Output = Result<(), tollgate::Error>> + Send + 'static) {
     let call = async {
         if let Err(error) = call.await {
-            tracing::debug!(%error, "a background call to the limiter failed");
+            log::background_failure(&error);
         }
     };
 

@@ -7,13 +7,13 @@ use std::task::{Context, Poll, ready};
 use http::Response;
 use pin_project_lite::pin_project;
 
-use crate::admitted::AdmittedRequest;
+use crate::admission::AdmittedRequest;
 use crate::response_body::ResponseBody;
 
 /// The result of a rate limited service: a response, or the error of the inner service.
 pub(crate) type ServiceResult<B, E> = Result<Response<ResponseBody<B>>, E>;
-/// The response to a request that could not be decided without waiting.
-pub(crate) type PendingResponse<B, E> = Pin<Box<dyn Future<Output = ServiceResult<B, E>> + Send>>;
+/// A response that does not come from the inner service right away.
+pub(crate) type BoxedResponse<B, E> = Pin<Box<dyn Future<Output = ServiceResult<B, E>> + Send>>;
 
 pin_project! {
     /// The response future of a service behind a [`RateLimitLayer`](crate::RateLimitLayer).
@@ -28,33 +28,23 @@ pin_project! {
 pin_project! {
     #[project = StateProjection]
     enum State<F, B, E> {
-        // The request is rejected; `None` once the response has been returned.
-        Rejected { response: Option<Box<Response<ResponseBody<B>>>> },
         // The application handles the request.
         Admitted { #[pin] future: AdmittedFuture<F> },
-        // The request is not decided yet.
-        Pending { future: PendingResponse<B, E> },
+        // The request is rejected, or not decided yet.
+        Boxed { future: BoxedResponse<B, E> },
     }
 }
 
 impl<F, B, E> RateLimitFuture<F, B, E> {
-    pub(crate) fn rejected(response: Response<ResponseBody<B>>) -> Self {
-        Self {
-            state: State::Rejected {
-                response: Some(Box::new(response)),
-            },
-        }
-    }
-
     pub(crate) const fn admitted(future: AdmittedFuture<F>) -> Self {
         Self {
             state: State::Admitted { future },
         }
     }
 
-    pub(crate) const fn pending(future: PendingResponse<B, E>) -> Self {
+    pub(crate) const fn boxed(future: BoxedResponse<B, E>) -> Self {
         Self {
-            state: State::Pending { future },
+            state: State::Boxed { future },
         }
     }
 }
@@ -67,12 +57,8 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
-            StateProjection::Rejected { response } => {
-                let response = response.take();
-                Poll::Ready(Ok(*response.expect("future polled after completion")))
-            }
             StateProjection::Admitted { future } => future.poll(context),
-            StateProjection::Pending { future } => future.as_mut().poll(context),
+            StateProjection::Boxed { future } => future.as_mut().poll(context),
         }
     }
 }
@@ -116,10 +102,7 @@ where
 
         Poll::Ready(match (result, this.admitted.take()) {
             (Ok(response), Some(admitted)) => Ok(admitted.into_response(response)),
-            (Ok(response), None) => {
-                let status = response.status();
-                Ok(response.map(|body| ResponseBody::from_application(body, status, None)))
-            }
+            (Ok(response), None) => Ok(ResponseBody::wrap(response, None)),
             (Err(error), admitted) => {
                 if let Some(admitted) = admitted {
                     admitted.fail();
@@ -128,4 +111,10 @@ where
             }
         })
     }
+}
+
+/// Takes the service that is ready, and leaves a clone that becomes ready for the next request.
+pub(crate) fn take_ready<S: Clone>(service: &mut S) -> S {
+    let clone = service.clone();
+    std::mem::replace(service, clone)
 }

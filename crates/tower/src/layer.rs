@@ -1,18 +1,18 @@
 //! The layer and its configuration.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Response;
-use tollgate::headers::EnabledFields;
+use http::{Extensions, Response};
 use tollgate::{Decision, Error, Limiter, Quota};
+use tollgate_http::EnabledFields;
 use tower_layer::Layer;
 
 use crate::by::KeyExtractor;
+use crate::limit::{LayerLimit, SettlementRule};
 use crate::outgoing::OutgoingLayer;
-use crate::policy::{CostRule, ExtensionInsert, LayerLimit, LayerPolicy, LookupFn, SettlementRule};
+use crate::policy::{LayerPolicy, LookupFn};
 use crate::rejection::Rejection;
 use crate::request_head::RequestHead;
 use crate::response::ResponseHead;
@@ -41,12 +41,13 @@ use crate::service::RateLimit;
 ///     .and("per-address", by::client_address())
 ///     .skip(|head| head.path() == "/healthz");
 /// # let _ = layer;
+/// # Ok::<(), tollgate::Error>(())
 /// ```
 ///
 /// If the limiter does not have the limit, the layer logs an error and rejects every request with
 /// status 500, so that none passes unlimited by mistake. Use [`validate`](Self::validate) to get
 /// the error at startup instead.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct RateLimitLayer {
     policy: Arc<LayerPolicy>,
 }
@@ -75,7 +76,7 @@ impl RateLimitLayer {
     /// body itself, add a [`ReadBodyLayer`](crate::ReadBodyLayer).
     #[must_use]
     pub fn cost(self, cost: impl Fn(&RequestHead<'_>) -> u64 + Send + Sync + 'static) -> Self {
-        self.configure_last(|limit| limit.cost = CostRule::ByRequest(Arc::new(cost)))
+        self.configure_last(|limit| limit.cost = Some(Arc::new(cost)))
     }
 
     /// The quota of a request under the limit added last, such as that of the caller's tier; `None`
@@ -96,7 +97,7 @@ impl RateLimitLayer {
     ///         Tier::Pro => Some(pro.into()),
     ///     });
     /// # let _ = layer;
-    /// # Ok::<(), tollgate::LimitError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn quota(
@@ -192,6 +193,7 @@ impl RateLimitLayer {
     ///     async move { find_user(token?).await }
     /// });
     /// # let _ = layer;
+    /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
     pub fn look_up<T, F>(
@@ -202,21 +204,15 @@ impl RateLimitLayer {
         T: Clone + Send + Sync + 'static,
         F: Future<Output = Option<T>> + Send + 'static,
     {
-        let look_up = move |head: &RequestHead<'_>| {
-            let future = look_up(head);
-            async move {
-                let value = future.await;
-                let insert: ExtensionInsert = Box::new(|extensions| {
-                    drop(value.and_then(|value| extensions.insert(value)));
-                });
-                insert
-            }
-        };
-
-        self.configure(|policy| {
-            let look_up: LookupFn = Arc::new(move |head| Box::pin(look_up(head)));
-            policy.lookups.push(look_up);
-        })
+        let look_up: LookupFn = Arc::new(move |head| {
+            let value = look_up(head);
+            Box::pin(async move {
+                let mut extensions = Extensions::new();
+                value.await.and_then(|value| extensions.insert(value));
+                extensions
+            })
+        });
+        self.configure(|policy| policy.lookups.push(look_up))
     }
 
     /// Lets a request wait for up to `max_wait` until the limits admit it. A request that would
@@ -232,7 +228,7 @@ impl RateLimitLayer {
     /// Which rate limit fields to add to responses; all of them by default.
     #[must_use]
     pub fn fields(self, fields: EnabledFields) -> Self {
-        self.configure(|policy| policy.fields = fields)
+        self.configure(|policy| policy.fields = Some(fields))
     }
 
     /// Replaces the response to rejected requests. The function may call
@@ -296,10 +292,12 @@ impl RateLimitLayer {
     ///     .wait_up_to(Duration::from_secs(30))
     ///     .outgoing();
     /// # let _ = layer;
+    /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn outgoing(self) -> OutgoingLayer {
+        let layer = self.configure(|policy| policy.fields = None);
         OutgoingLayer {
-            policy: self.policy,
+            policy: layer.policy,
         }
     }
 
@@ -324,11 +322,5 @@ impl<S> Layer<S> for RateLimitLayer {
 
     fn layer(&self, inner: S) -> RateLimit<S> {
         RateLimit::new(inner, self.policy.clone())
-    }
-}
-
-impl fmt::Debug for RateLimitLayer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RateLimitLayer").field(&self.policy).finish()
     }
 }

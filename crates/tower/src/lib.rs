@@ -12,6 +12,7 @@
 //! let layer = RateLimitLayer::new(&limiter, "api", by::client_address());
 //! // let app = Router::new().route("/", get(hello)).layer(layer);
 //! # let _ = layer;
+//! # Ok::<(), tollgate::Error>(())
 //! ```
 //!
 //! # How a request is processed
@@ -48,18 +49,19 @@
 //! | `tonic` | | reads the peer address from `TcpConnectInfo` |
 //! | `grpc` | yes | adds a `google.rpc.RetryInfo` to the status of rejected gRPC calls |
 //! | `metrics` | | records decisions through the `metrics` facade |
+//! | `tracing` | yes | logs decisions, outages and warnings through the `tracing` facade |
 //!
 //! Request bodies are read only by a [`ReadBodyLayer`], up to its maximum length.
 //!
 //! [axum]: https://docs.rs/axum
 
 mod actual_cost;
-mod admitted;
+mod admission;
 mod background;
 pub mod by;
-mod fields;
 mod future;
 mod layer;
+mod limit;
 mod observe;
 mod outgoing;
 mod permit_guard;
@@ -70,9 +72,9 @@ mod request_head;
 pub mod response;
 mod response_body;
 mod service;
+mod settlement;
 
 pub use actual_cost::{ActualCost, ActualCostError};
-pub use fields::add as add_fields;
 pub use future::RateLimitFuture;
 pub use layer::RateLimitLayer;
 pub use outgoing::{OutgoingError, OutgoingLayer, OutgoingService};
@@ -82,12 +84,19 @@ pub use request_head::{Peer, RequestHead};
 pub use response::ResponseHead;
 pub use response_body::ResponseBody;
 pub use service::RateLimit;
+pub use tollgate_http::EnabledFields;
 pub use tollgate_subject::{
     AddressError, ClientResolver, ClientResolverError, ForwardedBy, GlobError, Network,
     NetworkError,
 };
 
-/// The README of the repository, whose code compiles.
+// Its code blocks are those of tests/examples/page, because some of them would serve forever.
+#[cfg(all(doc, not(doctest)))]
+#[doc = include_str!("../guide/tower.md")]
+pub mod guide {}
+
+/// The pages of the repository and of this crate, whose code compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,7 +1,6 @@
 //! The client-side middleware: outgoing calls wait until the limits admit them, or fail before they
 //! are made.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -12,8 +11,9 @@ use tollgate::Decision;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::future::AdmittedFuture;
-use crate::policy::{AdmissionResult, LayerPolicy};
+use crate::admission::admit;
+use crate::future::{AdmittedFuture, BoxedResponse, take_ready};
+use crate::policy::LayerPolicy;
 use crate::rejection::RejectionCause;
 use crate::response_body::ResponseBody;
 
@@ -51,6 +51,7 @@ pub enum OutgoingError<E> {
     #[error("call rejected by the rate limiter: {cause}")]
     Rejected {
         /// Why the call was not made.
+        #[source]
         cause: Box<RejectionCause>,
     },
     /// The call was made and failed.
@@ -62,17 +63,11 @@ impl<E> OutgoingError<E> {
     /// The decision, if a limit denied the call.
     pub fn decision(&self) -> Option<&Decision> {
         match self {
-            Self::Rejected { cause } => match &**cause {
-                RejectionCause::Denied(decision) => Some(decision),
-                _ => None,
-            },
+            Self::Rejected { cause } => cause.decision(),
             Self::Call(_) => None,
         }
     }
 }
-
-type OutgoingFuture<B, E> =
-    Pin<Box<dyn Future<Output = Result<Response<ResponseBody<B>>, OutgoingError<E>>> + Send>>;
 
 impl<S, R, B> Service<Request<R>> for OutgoingService<S>
 where
@@ -84,33 +79,27 @@ where
 {
     type Response = Response<ResponseBody<B>>;
     type Error = OutgoingError<S::Error>;
-    type Future = OutgoingFuture<B, S::Error>;
+    type Future = BoxedResponse<B, Self::Error>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(context).map_err(OutgoingError::Call)
     }
 
     fn call(&mut self, mut request: Request<R>) -> Self::Future {
-        // The service that is ready makes this call; its clone becomes ready for the next.
-        let clone = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let mut inner = take_ready(&mut self.inner);
         let policy = self.policy.clone();
 
         Box::pin(async move {
             policy.monitor.count_request();
-            let admitted = match policy.admit(&mut request, None).await {
-                AdmissionResult::Admitted(admitted) => {
-                    admitted.map(|admitted| Box::new(admitted.without_fields()))
-                }
-                AdmissionResult::Rejected(cause) => {
+            match admit(&policy, &mut request, None).await {
+                Ok(admitted) => AdmittedFuture::new(inner.call(request), admitted)
+                    .await
+                    .map_err(OutgoingError::Call),
+                Err(cause) => {
                     policy.monitor.record_rejection(&cause);
-                    return Err(OutgoingError::Rejected { cause });
+                    Err(OutgoingError::Rejected { cause })
                 }
-            };
-
-            AdmittedFuture::new(inner.call(request), admitted)
-                .await
-                .map_err(OutgoingError::Call)
+            }
         })
     }
 }

@@ -1,7 +1,6 @@
 //! Reads a request body up to a maximum length before the limits are checked, so that keys and
 //! costs can depend on it.
 
-use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -11,13 +10,10 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use tower_layer::Layer;
 use tower_service::Service;
 
+use crate::future::{BoxedResponse, take_ready};
 use crate::rejection::{Rejection, RejectionCause};
-use crate::request_head::RequestHead;
+use crate::request_head::{BufferedBody, RequestHead};
 use crate::response_body::ResponseBody;
-
-/// A body that has been read; an extension of the request.
-#[derive(Clone, Debug)]
-pub(crate) struct BufferedBody(pub(crate) Bytes);
 
 /// Reads request bodies for the limits inside of this layer: for a key with
 /// [`by::body`](crate::by::body), or for a cost with
@@ -45,6 +41,7 @@ pub(crate) struct BufferedBody(pub(crate) Bytes);
 ///     RateLimitLayer::new(&limiter, "login-account", account),
 /// );
 /// # let _ = layers;
+/// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ReadBodyLayer {
@@ -76,9 +73,6 @@ pub struct ReadBody<S> {
     bytes_max: usize,
 }
 
-type ReadBodyFuture<B, E> =
-    Pin<Box<dyn Future<Output = Result<Response<ResponseBody<B>>, E>> + Send>>;
-
 impl<S, R, B> Service<Request<R>> for ReadBody<S>
 where
     S: Service<Request<Full<Bytes>>, Response = Response<B>> + Clone + Send + 'static,
@@ -90,16 +84,14 @@ where
 {
     type Response = Response<ResponseBody<B>>;
     type Error = S::Error;
-    type Future = ReadBodyFuture<B, S::Error>;
+    type Future = BoxedResponse<B, S::Error>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<R>) -> Self::Future {
-        // The service that is ready handles this request; its clone becomes ready for the next.
-        let clone = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let mut inner = take_ready(&mut self.inner);
         let bytes_max = self.bytes_max;
 
         Box::pin(async move {
@@ -121,9 +113,7 @@ where
             parts.extensions.insert(BufferedBody(body.clone()));
             let request = Request::from_parts(parts, Full::new(body));
             let response = inner.call(request).await?;
-
-            let status = response.status();
-            Ok(response.map(|body| ResponseBody::from_application(body, status, None)))
+            Ok(ResponseBody::wrap(response, None))
         })
     }
 }

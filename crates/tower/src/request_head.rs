@@ -7,8 +7,6 @@ use http::header::AsHeaderName;
 use http::{Extensions, HeaderMap, Method, Request, Uri};
 use tollgate_subject::ClientResolver;
 
-use crate::read_body::BufferedBody;
-
 /// A borrowed request without its body. Every function that you give to a layer gets one.
 ///
 /// ```
@@ -44,6 +42,10 @@ pub struct RequestHead<'r> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
+
+/// A body that a [`ReadBodyLayer`](crate::ReadBodyLayer) has read; an extension of the request.
+#[derive(Clone, Debug)]
+pub(crate) struct BufferedBody(pub(crate) Bytes);
 
 impl<'r> RequestHead<'r> {
     /// Borrows the head of a request.

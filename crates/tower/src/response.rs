@@ -82,6 +82,7 @@ impl<'r> ResponseHead<'r> {
 /// let layer = RateLimitLayer::new(&limiter, "download-errors", by::client_address())
 ///     .refund_when(response::succeeded);
 /// # let _ = layer;
+/// # Ok::<(), tollgate::Error>(())
 /// ```
 pub fn succeeded(response: &ResponseHead<'_>) -> bool {
     match (response.grpc_status(), response.status) {

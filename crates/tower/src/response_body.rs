@@ -4,12 +4,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
 use pin_project_lite::pin_project;
 
-use crate::admitted::Settlement;
 use crate::response::ResponseHead;
+use crate::settlement::Settlement;
 
 pin_project! {
     /// The body of a response that has passed a [`RateLimitLayer`](crate::RateLimitLayer). It is
@@ -28,8 +29,7 @@ pin_project! {
 pin_project! {
     #[project = KindProjection]
     enum Kind<B> {
-        // The body of a rejection; `None` if it is empty or has been sent.
-        Rejection { text: Option<Bytes> },
+        Rejection { #[pin] body: Full<Bytes> },
         Application { #[pin] body: B },
     }
 }
@@ -37,25 +37,25 @@ pin_project! {
 impl<B> ResponseBody<B> {
     /// The body of a rejection.
     pub(crate) fn from_rejection(text: Bytes) -> Self {
-        let text = Some(text).filter(|text| !text.is_empty());
+        let body = Full::new(text);
         Self {
-            kind: Kind::Rejection { text },
+            kind: Kind::Rejection { body },
             status: StatusCode::OK,
             settlement: None,
         }
     }
 
-    /// The application's body.
-    pub(crate) const fn from_application(
-        body: B,
-        status: StatusCode,
+    /// The application's response, and what remains to be done at the end of its body.
+    pub(crate) fn wrap(
+        response: Response<B>,
         settlement: Option<Box<Settlement>>,
-    ) -> Self {
-        Self {
+    ) -> Response<Self> {
+        let status = response.status();
+        response.map(|body| Self {
             kind: Kind::Application { body },
             status,
             settlement,
-        }
+        })
     }
 }
 
@@ -69,8 +69,9 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = self.project();
         let body = match this.kind.project() {
-            KindProjection::Rejection { text } => {
-                return Poll::Ready(text.take().map(|text| Ok(Frame::data(text))));
+            KindProjection::Rejection { body } => {
+                let frame = body.poll_frame(context);
+                return frame.map_err(|never| match never {});
             }
             KindProjection::Application { body } => body,
         };
@@ -95,16 +96,14 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            Kind::Rejection { text } => text.is_none(),
+            Kind::Rejection { body } => body.is_end_stream(),
             Kind::Application { body } => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Rejection { text } => {
-                SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
-            }
+            Kind::Rejection { body } => body.size_hint(),
             Kind::Application { body } => body.size_hint(),
         }
     }

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::header::{CACHE_CONTROL, HeaderValue};
 use http::{Request, Response};
 use http_body::Body;
+use tollgate_http::Fields;
 use tower_service::Service;
 
-use crate::future::{AdmittedFuture, RateLimitFuture};
-use crate::policy::{AdmissionResult, LayerPolicy, SyncAdmission};
-use crate::rejection::RejectionCause;
+use crate::admission::{SyncAdmission, admit, try_admit};
+use crate::future::{AdmittedFuture, RateLimitFuture, take_ready};
+use crate::policy::LayerPolicy;
+use crate::rejection::{Rejection, RejectionCause};
 use crate::request_head::RequestHead;
 use crate::response_body::ResponseBody;
 
@@ -51,39 +54,49 @@ where
 
     fn call(&mut self, mut request: Request<R>) -> Self::Future {
         // The fast path needs neither an allocation nor a clone of the service.
-        let demand = match self.policy.try_admit(&mut request) {
-            SyncAdmission::Complete(AdmissionResult::Admitted(admitted)) => {
+        let demand = match try_admit(&self.policy, &mut request) {
+            SyncAdmission::Complete(Ok(admitted)) => {
                 let inner = self.inner.call(request);
                 return RateLimitFuture::admitted(AdmittedFuture::new(inner, admitted));
             }
-            SyncAdmission::Complete(AdmissionResult::Rejected(cause)) => {
-                return RateLimitFuture::rejected(reject(&self.policy, &request, &cause));
+            SyncAdmission::Complete(Err(cause)) => {
+                let response = reject(&self.policy, &request, &cause);
+                return RateLimitFuture::boxed(Box::pin(std::future::ready(Ok(response))));
             }
             SyncAdmission::Incomplete(demand) => demand,
         };
 
-        // The service that is ready handles this request; its clone becomes ready for the next.
-        let clone = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let mut inner = take_ready(&mut self.inner);
         let policy = self.policy.clone();
-
-        RateLimitFuture::pending(Box::pin(async move {
-            let admitted = match policy.admit(&mut request, demand).await {
-                AdmissionResult::Admitted(admitted) => admitted,
-                AdmissionResult::Rejected(cause) => return Ok(reject(&policy, &request, &cause)),
-            };
-            AdmittedFuture::new(inner.call(request), admitted).await
+        RateLimitFuture::boxed(Box::pin(async move {
+            match admit(&policy, &mut request, demand).await {
+                Ok(admitted) => AdmittedFuture::new(inner.call(request), admitted).await,
+                Err(cause) => Ok(reject(&policy, &request, &cause)),
+            }
         }))
     }
 }
 
+/// The response to a rejected request.
 fn reject<R, B>(
     policy: &LayerPolicy,
     request: &Request<R>,
     cause: &RejectionCause,
 ) -> Response<ResponseBody<B>> {
     policy.monitor.record_rejection(cause);
-    policy
-        .reject(RequestHead::new(request), cause)
-        .map(ResponseBody::from_rejection)
+    let rejection = Rejection::new(RequestHead::new(request), cause);
+    let mut response = match &policy.respond {
+        Some(respond) => respond(&rejection),
+        None => rejection.to_response(),
+    };
+
+    let headers = response.headers_mut();
+    // The same request may be allowed a moment later, so caches must not store this response.
+    headers
+        .entry(CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    if let (Some(decision), Some(enabled)) = (cause.decision(), policy.fields) {
+        Fields::new(decision, enabled, policy.limiter.clock().now()).add_to(headers);
+    }
+    response.map(ResponseBody::from_rejection)
 }

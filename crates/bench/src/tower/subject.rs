@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use tollgate::headers::EnabledFields;
+use tollgate_tower::EnabledFields;
 
 /// A subject: a handler and the layer in front of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use tollgate::headers::EnabledFields;
+use tollgate_http::EnabledFields;
 use tollgate_subject::ClientResolver;
 
 use super::clients::{self, HashConfig};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use tollgate::headers::EnabledFields;
+use tollgate_http::EnabledFields;
 
 use super::field::{BOOLEAN, ConfigField};
 use super::field_map::FieldMap;

@@ -2,9 +2,9 @@
 
 use hyper::{Request, Response};
 use serde::Serialize;
-use tollgate::headers::{DecisionBody, LimitBody};
 use tollgate::store::Intent;
 use tollgate::{Demand, EncodedKey};
+use tollgate_http::{DecisionBody, LimitBody};
 use tollgate_rules::{DisplayPart, Explanation};
 
 use super::encode::json_ok;

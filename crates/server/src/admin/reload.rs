@@ -2,6 +2,7 @@
 
 use hyper::Response;
 use serde::Serialize;
+use tollgate_http::Problem;
 use tollgate_rules::ConfigError;
 
 use super::encode::{json_ok, to_json};
@@ -23,7 +24,7 @@ struct ReloadResponse<'a> {
 #[derive(Debug, Serialize)]
 struct ConfigProblem<'a> {
     #[serde(flatten)]
-    error: &'a ApiError,
+    problem: Problem<'a>,
     #[serde(rename = "faults")]
     diagnostics: Vec<DiagnosticView<'a>>,
     /// How many further diagnostics were left out.
@@ -74,7 +75,7 @@ fn config_problem(error: &ConfigError) -> Response<Body> {
         message: &diagnostic.message,
     });
     let body = ConfigProblem {
-        error: &api_error,
+        problem: api_error.problem(),
         diagnostics: diagnostics.collect(),
         more: Some(error.more()).filter(|more| *more > 0),
     };

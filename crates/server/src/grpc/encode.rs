@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use hyper::StatusCode;
 use tollgate::algorithm::WindowStart;
-use tollgate::headers::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED, each_field};
 use tollgate::{Calendar, Decision, Demand, EncodedKey, LimitOutcome, Micros, Quota, Retry};
 use tollgate_envoy::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit};
+use tollgate_http::{Fields, PROBLEM_JSON, Problem};
 
-use super::error::InvalidRequestProblem;
 use super::overrides::Override;
 use super::plan::{DescriptorPlan, RequestPlan};
 use crate::gate::{ActiveConfig, GateDecision};
@@ -21,6 +21,8 @@ const UNITS: [(u64, Unit); 5] = [
     (60, Unit::Minute),
     (1, Unit::Second),
 ];
+/// Envoy has one status for all denials, even for those because the store is unavailable.
+const DENIED: StatusCode = StatusCode::TOO_MANY_REQUESTS;
 /// The most header fields of a denial: seven of the decision, two of its body.
 const HEADERS_MAX: usize = 9;
 /// The window of an override by the year.
@@ -46,18 +48,13 @@ pub(super) fn decision(
 
     let headers = &mut response.response_headers_to_add;
     headers.reserve_exact(HEADERS_MAX);
-    each_field(
-        decision,
-        active.config.headers,
-        now.into(),
-        |name, value| {
-            headers.push(header(name, value));
-        },
-    );
+    for (name, value) in Fields::new(decision, active.config.headers, now) {
+        headers.push(header(name, value.to_str().unwrap_or_default()));
+    }
 
-    match denial_body(plan, decision) {
+    match denial(plan, decision) {
         None => response.set_overall_code(Code::Ok),
-        Some(body) => deny(&mut response, body),
+        Some(problem) => deny(&mut response, &problem),
     }
 
     // The permit goes to the upstream, which does the work, and not to the client, who could
@@ -81,34 +78,32 @@ pub(super) fn denied(reason: &str, descriptors: usize) -> RateLimitResponse {
         ..Default::default()
     };
 
-    deny(&mut response, to_json(&InvalidRequestProblem::new(reason)));
+    let mut problem = Problem::new(DENIED, reason);
+    problem.title = "Invalid rate limit key";
+    deny(&mut response, &problem);
     response
 }
 
 /// The body of a denial; none if the request is allowed.
-fn denial_body(plan: &RequestPlan<'_>, decision: &Decision) -> Option<String> {
+fn denial<'d>(plan: &RequestPlan<'_>, decision: &'d Decision) -> Option<Problem<'d>> {
     if let Some(mut problem) = Problem::denied(decision) {
-        // Envoy has one status for all denials, even for those because the store is unavailable.
-        problem.status = 429;
-        return Some(problem.to_json());
+        problem.status = DENIED;
+        return Some(problem);
     }
 
     let zero_limit = plan
         .descriptors
         .iter()
         .find_map(|descriptor| descriptor.zero_limit)?;
-    Some(to_json(&ZeroLimitProblem {
-        kind: QUOTA_EXCEEDED,
-        title: "Request cannot be satisfied as assigned quota has been exceeded",
-        status: 429,
-        detail: "The proxy's limit for this request is 0; retrying will not help.",
-        violated_policies: [zero_limit.name()],
-    }))
+    let mut problem =
+        Problem::quota_exceeded("The proxy's limit for this request is 0; retrying will not help.");
+    problem.violated_policies.push(zero_limit.name());
+    Some(problem)
 }
 
-fn deny(response: &mut RateLimitResponse, body: String) {
+fn deny(response: &mut RateLimitResponse, problem: &Problem<'_>) {
     response.set_overall_code(Code::OverLimit);
-    response.raw_body = body.into();
+    response.raw_body = problem.to_json().into();
     let headers = &mut response.response_headers_to_add;
     headers.push(header("content-type", PROBLEM_JSON));
     headers.push(header("cache-control", "no-store"));
@@ -236,23 +231,6 @@ fn whole_secs(length: Duration) -> tollgate_envoy::Duration {
 
 fn at_most_u32(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
-}
-
-/// The body of a denial by an override of 0 requests.
-#[derive(Debug, serde::Serialize)]
-struct ZeroLimitProblem<'c> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    title: &'static str,
-    status: u16,
-    detail: &'static str,
-    #[serde(rename = "violated-policies")]
-    violated_policies: [&'c str; 1],
-}
-
-fn to_json(body: &impl serde::Serialize) -> String {
-    // A struct of strings and numbers always serialises.
-    serde_json::to_string(body).unwrap_or_default()
 }
 
 #[cfg(test)]

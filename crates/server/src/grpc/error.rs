@@ -7,7 +7,6 @@
 
 use std::fmt;
 
-use serde::Serialize;
 use tollgate_envoy::tonic::Status;
 use tollgate_rules::SelectError;
 
@@ -22,16 +21,6 @@ pub(super) enum GrpcError {
     Denied(String),
 }
 
-/// The body of a denial that no limit decided.
-#[derive(Debug, Serialize)]
-pub(super) struct InvalidRequestProblem<'f> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    title: &'static str,
-    status: u16,
-    detail: &'f str,
-}
-
 impl GrpcError {
     /// The proxy sent an invalid request, because it is misconfigured.
     pub(super) fn invalid(message: impl Into<String>) -> Self {
@@ -41,17 +30,6 @@ impl GrpcError {
     /// The client sent a value that no key can be made from.
     pub(super) fn denied(reason: impl fmt::Display) -> Self {
         Self::Denied(reason.to_string())
-    }
-}
-
-impl<'f> InvalidRequestProblem<'f> {
-    pub(super) const fn new(detail: &'f str) -> Self {
-        Self {
-            kind: "about:blank",
-            title: "Invalid rate limit key",
-            status: 429,
-            detail,
-        }
     }
 }
 

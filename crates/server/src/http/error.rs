@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use hyper::{Method, StatusCode};
-use serde::Serialize;
+use tollgate_http::Problem;
 use tollgate_rules::SelectError;
 
 use crate::gate::{DecideError, PermitTokenError};
@@ -11,57 +11,42 @@ use crate::gate::{DecideError, PermitTokenError};
 /// The longest path that a message repeats, in characters; longer ones are cut off.
 const PATH_CHARS: usize = 80;
 
-/// Why a request could not be served. Serialises to its problem body.
-#[derive(Debug, Serialize)]
+/// Why a request could not be served.
+#[derive(Debug)]
 pub(crate) struct ApiError {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    /// The meaning of the status, the same for every error with that status.
-    title: &'static str,
-    #[serde(serialize_with = "serialize_status")]
     pub(crate) status: StatusCode,
-    /// What was found and what is expected, for humans.
-    detail: String,
     /// The cause, for programs.
     pub(crate) code: &'static str,
+    /// What was found and what is expected, for humans.
+    detail: Cow<'static, str>,
     /// The methods that the path accepts, if another one was used.
-    #[serde(skip)]
     pub(crate) allow: Option<&'static str>,
     /// When to retry, in seconds.
-    #[serde(skip)]
     pub(crate) retry_after_secs: Option<u64>,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes the field by reference"
-)]
-fn serialize_status<S: serde::Serializer>(status: &StatusCode, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_u16(status.as_u16())
-}
-
 impl ApiError {
-    fn new(
-        status: StatusCode,
-        code: &'static str,
-        title: &'static str,
-        detail: impl Into<String>,
-    ) -> Self {
+    fn new(status: StatusCode, code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
-            kind: "about:blank",
-            title,
             status,
-            detail: detail.into(),
             code,
+            detail: detail.into(),
             allow: None,
             retry_after_secs: None,
         }
     }
 
+    /// The body of the response.
+    pub(crate) fn problem(&self) -> Problem<'_> {
+        let mut problem = Problem::new(self.status, &*self.detail);
+        problem.code = Some(self.code);
+        problem
+    }
+
     pub(crate) fn not_found(path: &str) -> Self {
         let path: String = path.chars().take(PATH_CHARS).collect();
         let detail = format!("unknown path {path:?}; GET /openapi.json describes all paths");
-        Self::new(StatusCode::NOT_FOUND, "not-found", "Not Found", detail)
+        Self::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
     /// An unknown path of the admin port, whose first page lists the paths.
@@ -70,7 +55,7 @@ impl ApiError {
         let detail = format!(
             "unknown path {path:?}; this is the admin port; the check API is on the address of --http"
         );
-        Self::new(StatusCode::NOT_FOUND, "not-found", "Not Found", detail)
+        Self::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
     pub(crate) fn method_not_allowed(found: &Method, allow: &'static str) -> Self {
@@ -79,7 +64,6 @@ impl ApiError {
         let error = Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method-not-allowed",
-            "Method Not Allowed",
             format!("the method is {found}; it must be {expected}"),
         );
 
@@ -91,22 +75,12 @@ impl ApiError {
 
     pub(crate) fn body_too_large(bytes_max: usize) -> Self {
         let detail = format!("the body is longer than {bytes_max} bytes");
-        Self::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "body-too-large",
-            "Content Too Large",
-            detail,
-        )
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", detail)
     }
 
     pub(crate) fn body_too_slow(seconds: f64) -> Self {
         let detail = format!("the body did not arrive within {seconds} s");
-        Self::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "body-too-slow",
-            "Request Timeout",
-            detail,
-        )
+        Self::new(StatusCode::REQUEST_TIMEOUT, "body-too-slow", detail)
     }
 
     /// The connection ended before the whole body had arrived.
@@ -117,39 +91,29 @@ impl ApiError {
     pub(crate) fn media_type(found: &str) -> Self {
         let found: String = found.chars().take(80).collect();
         let detail = format!("the content type is {found:?}; it must be application/json");
-        Self::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "not-json",
-            "Unsupported Media Type",
-            detail,
-        )
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", detail)
     }
 
     /// The request is malformed.
-    pub(crate) fn bad_request(code: &'static str, detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, code, "Bad Request", detail)
+    pub(crate) fn bad_request(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, detail)
     }
 
     /// The request is well-formed but cannot be carried out.
-    pub(crate) fn unprocessable(code: &'static str, detail: impl Into<String>) -> Self {
-        Self::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            code,
-            "Unprocessable Content",
-            detail,
-        )
+    pub(crate) fn unprocessable(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, detail)
     }
 
     pub(crate) fn unauthorized() -> Self {
         let detail = "missing or wrong token: send the value of TOLLGATE_ADMIN_TOKEN \
                       as `Authorization: Bearer <token>`";
-        Self::new(StatusCode::UNAUTHORIZED, "no-token", "Unauthorized", detail)
+        Self::new(StatusCode::UNAUTHORIZED, "no-token", detail)
     }
 
     /// A browser sent the request for a page of another site.
     pub(crate) fn cross_site() -> Self {
         let detail = "cross-site request: send it from a program or from this service's own page";
-        Self::new(StatusCode::FORBIDDEN, "cross-site", "Forbidden", detail)
+        Self::new(StatusCode::FORBIDDEN, "cross-site", detail)
     }
 
     /// The request names a host that an attacker could have pointed at this address.
@@ -159,22 +123,17 @@ impl ApiError {
             "the host is {found:?}; without an admin token it must be an IP address or localhost, \
              as a protection against DNS rebinding"
         );
-        Self::new(StatusCode::FORBIDDEN, "foreign-host", "Forbidden", detail)
+        Self::new(StatusCode::FORBIDDEN, "foreign-host", detail)
     }
 
     /// The service's state does not allow the operation.
-    pub(crate) fn conflict(code: &'static str, detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, code, "Conflict", detail)
+    pub(crate) fn conflict(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::CONFLICT, code, detail)
     }
 
     /// A bug in the service.
-    pub(crate) fn internal(detail: impl Into<String>) -> Self {
-        Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "Internal Server Error",
-            detail,
-        )
+    pub(crate) fn internal(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
 
     /// The body is not JSON, or not the JSON that is expected.
@@ -196,13 +155,8 @@ impl ApiError {
     }
 
     /// The service cannot carry out the request now but may be able to in a second.
-    pub(crate) fn unavailable(code: &'static str, detail: impl Into<String>) -> Self {
-        let error = Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            code,
-            "Service Unavailable",
-            detail,
-        );
+    pub(crate) fn unavailable(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
+        let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, code, detail);
 
         Self {
             retry_after_secs: Some(1),

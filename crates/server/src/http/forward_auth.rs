@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, FORWARDED};
 use hyper::{Request, Response, StatusCode};
-use tollgate::headers::Problem;
 use tollgate::store::Intent;
+use tollgate_http::Problem;
 
 use self::original_request::OriginalRequest;
 use self::parameters::ForwardAuthParameters;

@@ -4,8 +4,8 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{HeaderMap, Response, StatusCode};
-use tollgate::headers::{DecisionBody, EnabledFields, PROBLEM_JSON, Problem};
 use tollgate::{Decision, Micros};
+use tollgate_http::{DecisionBody, EnabledFields, Fields, Problem};
 
 use super::error::ApiError;
 use crate::gate::{GateDecision, PermitToken};
@@ -17,27 +17,20 @@ const ORIGINAL_STATUS: HeaderName = HeaderName::from_static("x-ratelimit-status"
 /// The most header fields of a response, including those that hyper adds.
 const FIELDS_MAX: usize = 12;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_JSON);
 
 /// A response with a JSON body.
 pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
-    respond(status, JSON, body.into())
-}
-
-fn respond(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Response<Body> {
-    let mut response = Response::new(Full::new(body));
+    let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     // With capacity for all fields of a decision, so that the map is allocated once.
     *response.headers_mut() = HeaderMap::with_capacity(FIELDS_MAX);
-    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
     response
 }
 
 /// The response to a request that failed.
 pub(crate) fn problem(error: &ApiError) -> Response<Body> {
-    // A struct of strings and numbers always serialises.
-    let body = serde_json::to_vec(error).unwrap_or_default();
-    let mut response = respond(error.status, PROBLEM, body.into());
+    let mut response = error.problem().to_response().map(Full::new);
 
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -72,16 +65,15 @@ pub(super) fn decision(
 
 /// The response to a denied request, with another status if one is given. The original status then
 /// goes into a header, so that a proxy that accepts only certain statuses can restore it.
-pub(super) fn denied(mut problem: Problem<'_>, deny_status: Option<u16>) -> Response<Body> {
+pub(super) fn denied(mut problem: Problem<'_>, deny_status: Option<StatusCode>) -> Response<Body> {
     let original_status = problem.status;
     problem.status = deny_status.unwrap_or(original_status);
-    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
 
-    let mut response = respond(status, PROBLEM, problem.to_json().into());
+    let mut response = problem.to_response().map(Full::new);
     if deny_status.is_some() {
         response
             .headers_mut()
-            .insert(ORIGINAL_STATUS, HeaderValue::from(original_status));
+            .insert(ORIGINAL_STATUS, HeaderValue::from(original_status.as_u16()));
     }
     response
 }
@@ -94,5 +86,5 @@ pub(super) fn add_fields(
     now: Micros,
 ) {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    tollgate_tower::add_fields(headers, decision, fields, now);
+    Fields::new(decision, fields, now).add_to(headers);
 }

@@ -9,8 +9,8 @@ use http::header::{FORWARDED, HeaderName};
 use tollgate::KeyParts;
 use tollgate_subject::ClientResolver;
 
-use super::{KeyExtractor, MissingKey};
-use crate::observe::Warning;
+use super::extractor::{KeyExtractor, MissingKey};
+use crate::observe::warning::{PRIVATE_PEER, UNTRUSTED_PROXY, Warning};
 use crate::request_head::RequestHead;
 
 /// The headers in which proxies forward the client address. Constants, so that no name is parsed
@@ -122,9 +122,9 @@ fn untrusted_proxy_warning(peer: IpAddr, headers: &HeaderMap) -> Option<Warning>
         .iter()
         .any(|name| headers.contains_key(name));
     if is_forwarded {
-        return Some(Warning::UntrustedProxy);
+        return Some(UNTRUSTED_PROXY);
     }
-    is_private(peer).then_some(Warning::PrivatePeer)
+    is_private(peer).then_some(PRIVATE_PEER)
 }
 
 /// Whether the address belongs to a private network, where load balancers usually are. Loopback

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::HeaderName;
 use tollgate::{KeyHasher, KeyParts};
 
-use super::{KeyLookup, KeySource, OptionalKey};
+use super::optional::{KeyLookup, KeySource, OptionalKey};
 use crate::request_head::RequestHead;
 
 /// The value of a header, such as an API key. An empty header counts as missing, and so does a

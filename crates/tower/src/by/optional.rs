@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::StatusCode;
 use tollgate::KeyParts;
 
-use super::{KeyExtractor, MissingKey};
+use super::extractor::{KeyExtractor, MissingKey};
 use crate::request_head::RequestHead;
 
 /// Looks up a key that a request may lack. Wrap it in [`OptionalKey`] to choose what to do without
@@ -22,6 +22,7 @@ pub trait KeySource: Send + Sync + 'static {
 
 /// The result of looking up a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeyLookup {
     /// The request has the key, and it has been written.
     Written,
@@ -32,22 +33,13 @@ pub enum KeyLookup {
     Misconfigured(String),
 }
 
-impl KeyLookup {
-    /// [`Written`](Self::Written) if a key was written, else [`Absent`](Self::Absent).
-    pub(super) const fn from_written(is_written: bool) -> Self {
+/// Whether the key has been written.
+impl From<bool> for KeyLookup {
+    fn from(is_written: bool) -> Self {
         if is_written {
             Self::Written
         } else {
             Self::Absent
-        }
-    }
-
-    /// Applies the fallback if the key is absent.
-    fn or_else(self, fallback: impl FnOnce() -> Result<(), MissingKey>) -> Result<(), MissingKey> {
-        match self {
-            Self::Written => Ok(()),
-            Self::Absent => fallback(),
-            Self::Misconfigured(reason) => Err(MissingKey::Misconfigured { reason }),
         }
     }
 }
@@ -63,6 +55,7 @@ impl KeyLookup {
 ///
 /// let limiter = Limiter::in_memory([Limit::token_bucket("api", 10, Rate::per_second(1))])?;
 /// let layer = RateLimitLayer::new(&limiter, "api", by::header("x-api-key"));
+/// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "say what to do without the key: `or`, `or_skip` or `or_reject`"]
@@ -79,21 +72,23 @@ impl<S: KeySource> OptionalKey<S> {
 
     /// Does not apply the limit to requests without the key. Choose this only if another limit
     /// covers them.
-    pub fn or_skip(self) -> KeyOrSkip<S> {
-        KeyOrSkip(self.0)
+    pub fn or_skip(self) -> KeyOr<S, MissingKey> {
+        self.or(MissingKey::Skip)
     }
 
     /// Rejects requests without the key with this status, such as 401. The response says which key
     /// is missing.
-    pub fn or_reject(self, status: StatusCode) -> KeyOrReject<S> {
-        KeyOrReject {
-            source: self.0,
+    pub fn or_reject(self, status: StatusCode) -> KeyOr<S, MissingKey> {
+        let description = self.0.description().into_owned();
+        self.or(MissingKey::Reject {
             status,
-        }
+            description,
+        })
     }
 }
 
-/// A key with another key as its fallback. Created by [`OptionalKey::or`].
+/// A key, and another key or what to do without it. Created by [`OptionalKey::or`],
+/// [`or_skip`](OptionalKey::or_skip) and [`or_reject`](OptionalKey::or_reject).
 #[derive(Clone, Copy, Debug)]
 pub struct KeyOr<S, K> {
     source: S,
@@ -102,37 +97,10 @@ pub struct KeyOr<S, K> {
 
 impl<S: KeySource, K: KeyExtractor> KeyExtractor for KeyOr<S, K> {
     fn extract(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> Result<(), MissingKey> {
-        self.source
-            .look_up(head, parts)
-            .or_else(|| self.other.extract(head, parts))
-    }
-}
-
-/// A key without which the limit does not apply. Created by [`OptionalKey::or_skip`].
-#[derive(Clone, Copy, Debug)]
-pub struct KeyOrSkip<S>(S);
-
-impl<S: KeySource> KeyExtractor for KeyOrSkip<S> {
-    fn extract(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> Result<(), MissingKey> {
-        self.0
-            .look_up(head, parts)
-            .or_else(|| Err(MissingKey::Skip))
-    }
-}
-
-/// A key without which a request is rejected. Created by [`OptionalKey::or_reject`].
-#[derive(Clone, Copy, Debug)]
-pub struct KeyOrReject<S> {
-    source: S,
-    status: StatusCode,
-}
-
-impl<S: KeySource> KeyExtractor for KeyOrReject<S> {
-    fn extract(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> Result<(), MissingKey> {
-        let reject = || MissingKey::Reject {
-            status: self.status,
-            description: self.source.description().into_owned(),
-        };
-        self.source.look_up(head, parts).or_else(|| Err(reject()))
+        match self.source.look_up(head, parts) {
+            KeyLookup::Written => Ok(()),
+            KeyLookup::Absent => self.other.extract(head, parts),
+            KeyLookup::Misconfigured(reason) => Err(MissingKey::Misconfigured { reason }),
+        }
     }
 }

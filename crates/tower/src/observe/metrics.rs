@@ -1,10 +1,26 @@
 //! Metrics through the `metrics` facade, under the names that the Tollgate service uses too.
 
-use metrics::{counter, gauge, histogram};
-use tollgate::{Decision, Micros};
+use tollgate::{Decision, Limiter, Micros};
+
+/// When a check starts. Without the feature `metrics` checks are not timed, and the clock is not
+/// read.
+pub(crate) fn start(limiter: &Limiter) -> Option<Micros> {
+    cfg!(feature = "metrics").then(|| limiter.clock().now())
+}
 
 /// Records the outcome of every limit, the duration of the decision and whether it is degraded.
-pub(super) fn record(decision: &Decision, duration: Micros) {
+pub(crate) fn record(limiter: &Limiter, decision: &Decision, started: Option<Micros>) {
+    #[cfg(feature = "metrics")]
+    if let Some(started) = started {
+        let duration = limiter.clock().now().since(started);
+        record_decision(decision, duration.into());
+    }
+}
+
+#[cfg(feature = "metrics")]
+fn record_decision(decision: &Decision, duration: std::time::Duration) {
+    use metrics::{counter, gauge, histogram};
+
     for limit in decision.limits() {
         let outcome = match (limit.retry(), limit.is_shadow()) {
             (None, _) => "allowed",
@@ -19,6 +35,6 @@ pub(super) fn record(decision: &Decision, duration: Micros) {
         counter!("tollgate_decisions_total", &labels).increment(1);
     }
 
-    histogram!("tollgate_decision_duration_seconds").record(std::time::Duration::from(duration));
+    histogram!("tollgate_decision_duration_seconds").record(duration);
     gauge!("tollgate_degraded").set(if decision.is_degraded() { 1.0 } else { 0.0 });
 }

@@ -1,13 +1,12 @@
 //! What a layer observes over time to detect mistakes and outages.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use http::Extensions;
-use tollgate::Decision;
+use tollgate::{Decision, LimitName, Limiter};
 
-use super::Warning;
-use crate::policy::LayerPolicy;
+use super::log;
+use super::warning;
 use crate::rejection::RejectionCause;
 
 /// How many requests of a layer are inspected for mistakes. A layer that is set up wrongly shows it
@@ -32,9 +31,9 @@ pub(crate) struct LayerMonitor {
     is_degraded: AtomicBool,
 }
 
-/// The layers that have admitted a request so far; an extension of the request.
-#[derive(Clone)]
-struct LayerHistory(Vec<Arc<LayerPolicy>>);
+/// The limits that a request has been charged for so far; an extension of the request.
+#[derive(Clone, Default)]
+struct ChargedLimits(Vec<(Limiter, LimitName)>);
 
 impl LayerMonitor {
     /// Counts a request that has arrived.
@@ -44,25 +43,31 @@ impl LayerMonitor {
         }
     }
 
-    /// Records in the request that this layer has admitted it, and warns once if an outer layer has
-    /// charged the request for the same limit.
-    pub(crate) fn record_admission(&self, policy: &Arc<LayerPolicy>, extensions: &mut Extensions) {
+    /// Records in the request that it is charged for these limits, and warns once if an outer layer
+    /// has charged it for one of them. Limits of different limiters are different, even if their
+    /// names are equal.
+    pub(crate) fn record_admission<'l>(
+        &self,
+        limiter: &Limiter,
+        limits: impl Iterator<Item = &'l LimitName>,
+        extensions: &mut Extensions,
+    ) {
         if self.requests.load(Relaxed) >= INSPECTED_REQUESTS {
             return;
         }
 
-        let LayerHistory(mut layers) = extensions
-            .remove()
-            .unwrap_or_else(|| LayerHistory(Vec::new()));
-        let shared_limit = layers.iter().find_map(|outer| outer.shared_limit(policy));
-        if let Some(limit) = shared_limit
-            && !self.has_warned_twice_applied.swap(true, Relaxed)
-        {
-            Warning::LimitAppliedTwice.log(limit);
+        let ChargedLimits(mut charged) = extensions.remove().unwrap_or_default();
+        let outer = charged.len();
+        for name in limits {
+            let is_twice = charged[..outer]
+                .iter()
+                .any(|(other, charged)| charged == name && other.is_clone_of(limiter));
+            if is_twice && !self.has_warned_twice_applied.swap(true, Relaxed) {
+                warning::LIMIT_APPLIED_TWICE.log(name);
+            }
+            charged.push((limiter.clone(), *name));
         }
-
-        layers.push(policy.clone());
-        extensions.insert(LayerHistory(layers));
+        extensions.insert(ChargedLimits(charged));
     }
 
     /// Logs once that the layer is set up wrongly, if that is the cause of a rejection. Clients do
@@ -71,7 +76,7 @@ impl LayerMonitor {
         if let RejectionCause::Misconfigured { reason } = cause
             && !self.has_logged_misconfiguration.swap(true, Relaxed)
         {
-            tracing::error!("rate limit layer rejects requests with status 500: {reason}");
+            log::misconfiguration(reason);
         }
     }
 
@@ -79,31 +84,11 @@ impl LayerMonitor {
     pub(crate) fn track_degradation(&self, decision: &Decision) {
         let is_degraded = decision.is_degraded();
         // The plain load keeps the usual case cheap; the swap makes one thread log the change.
-        if self.is_degraded.load(Relaxed) == is_degraded
-            || self.is_degraded.swap(is_degraded, Relaxed) == is_degraded
+        if self.is_degraded.load(Relaxed) != is_degraded
+            && self.is_degraded.swap(is_degraded, Relaxed) != is_degraded
         {
-            return;
+            log::degradation(is_degraded);
         }
-
-        if is_degraded {
-            tracing::warn!(
-                "store unavailable: rate limit layer decides by the limits' failure policies"
-            );
-        } else {
-            tracing::info!("store available again: rate limit layer decides by the store");
-        }
-    }
-}
-
-impl LayerPolicy {
-    /// The first limit of this layer that the other one applies too. Limits of different limiters
-    /// are different, even if their names are equal.
-    fn shared_limit(&self, other: &Self) -> Option<&str> {
-        let mut names = self.limits.iter().map(|limit| &*limit.name);
-        let is_shared = |name: &&str| other.limits.iter().any(|limit| &*limit.name == *name);
-        names
-            .find(is_shared)
-            .filter(|_| self.limiter.is_clone_of(&other.limiter))
     }
 }
 
@@ -112,7 +97,7 @@ impl Drop for LayerMonitor {
         if *self.requests.get_mut() == 1
             && DROPPED_AFTER_ONE_REQUEST.fetch_add(1, Relaxed) + 1 == SINGLE_USE_LAYERS
         {
-            Warning::LayerPerRequest.log("many layers served one request each");
+            warning::LAYER_PER_REQUEST.log("many layers served one request each");
         }
     }
 }

@@ -4,22 +4,24 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use tollgate::Decision;
 
-use super::{Rejection, RejectionCause};
+use super::cause::RejectionCause;
+use crate::request_head::RequestHead;
 
 /// The ASCII characters that must be percent-encoded in `grpc-message`.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// A response without a body, whose headers hold the gRPC status ("trailers-only").
-pub(super) fn response(rejection: &Rejection<'_>) -> Response<Bytes> {
-    let code = code(rejection.cause());
-    let message = rejection.cause().to_string();
+pub(super) fn response(head: &RequestHead<'_>, cause: &RejectionCause) -> Response<Bytes> {
+    let code = code(cause);
+    let message = cause.to_string();
 
     let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();
 
     // The content type of the request, so that gRPC-Web clients get a gRPC-Web response.
-    let content_type = rejection.head().headers().get(CONTENT_TYPE).cloned();
+    let content_type = head.headers().get(CONTENT_TYPE).cloned();
     headers.insert(
         CONTENT_TYPE,
         content_type.unwrap_or(HeaderValue::from_static("application/grpc")),
@@ -30,9 +32,7 @@ pub(super) fn response(rejection: &Rejection<'_>) -> Response<Bytes> {
     }
 
     // Clients that retry automatically wait this many milliseconds; -1 stops them from retrying.
-    let retry_after = rejection
-        .decision()
-        .and_then(tollgate::Decision::retry_after);
+    let retry_after = cause.decision().and_then(Decision::retry_after);
     let pushback = retry_after.map_or(-1, |delay| {
         i64::try_from(delay.as_micros().div_ceil(1_000)).unwrap_or(-1)
     });

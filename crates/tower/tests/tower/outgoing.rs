@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
-use tollgate::headers::Problem;
 use tollgate::{Limit, Rate};
+use tollgate_http::Problem;
 use tollgate_tower::{OutgoingError, RateLimitLayer, by};
 use tower::{Layer, Service, ServiceExt as _, service_fn};
 

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use tollgate::headers::{EnabledFields, Problem};
 use tollgate::{FailurePolicy, Limit};
+use tollgate_http::{EnabledFields, Problem};
 use tollgate_tower::{RateLimitLayer, Rejection, by};
 use tower::{Layer, service_fn};
 

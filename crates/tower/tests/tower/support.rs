@@ -37,7 +37,7 @@ pub(crate) fn unavailable(limit: Limit) -> Limiter {
     let port =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let store = RedisStore::connect(format!("redis://{}", port.expect("a free port")).as_str());
-    Limiter::new(store.expect("a right address"), [limit]).unwrap()
+    Limiter::new(store.expect("a right address"), [limit]).expect("valid limits")
 }
 
 /// A fixed window of one minute.

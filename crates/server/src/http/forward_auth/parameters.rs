@@ -1,6 +1,6 @@
 //! The query parameters of forward-auth: which kind of proxy calls, and the status of a denial.
 
-use hyper::Request;
+use hyper::{Request, StatusCode};
 
 use super::super::error::ApiError;
 use super::super::route::FORWARD_AUTH;
@@ -21,7 +21,7 @@ pub(super) enum ProxyKind {
 pub(super) struct ForwardAuthParameters {
     pub(super) proxy: ProxyKind,
     /// The status of a denial, for proxies that accept only certain statuses.
-    pub(super) deny_status: Option<u16>,
+    pub(super) deny_status: Option<StatusCode>,
 }
 
 impl ForwardAuthParameters {
@@ -50,7 +50,7 @@ impl ForwardAuthParameters {
     /// Detects the kind of proxy by its headers. Fails if there are those of several kinds.
     fn with_detected_proxy<B>(
         request: &Request<B>,
-        deny_status: Option<u16>,
+        deny_status: Option<StatusCode>,
     ) -> Result<Self, ApiError> {
         let has_any = |names: &[&str]| {
             names
@@ -108,14 +108,12 @@ fn parse_proxy(value: &str) -> Result<ProxyKind, ApiError> {
     }
 }
 
-fn parse_status(value: &str) -> Result<u16, ApiError> {
-    // Digits only: `parse` would accept a sign. At most 499: a proxy would take 5xx for a failure
+fn parse_status(value: &str) -> Result<StatusCode, ApiError> {
+    // At most 499: a proxy would take 5xx for a failure
     // of this service and might retry elsewhere.
-    let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
-    let status = value
-        .parse()
+    let status = StatusCode::from_bytes(value.as_bytes())
         .ok()
-        .filter(|status| is_number && (400..=499).contains(status));
+        .filter(StatusCode::is_client_error);
 
     status.ok_or_else(|| {
         let value: String = value.chars().take(40).collect();

@@ -17,14 +17,14 @@ fn app(limiter: &Limiter) -> Router {
 }
 
 #[tokio::main]
-async fn main() -> std::io::Result<()> {
-    let limiter =
-        Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]).unwrap();
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))])?;
     let listener = TcpListener::bind("127.0.0.1:3000").await?;
 
     // `by::client_address()` needs the peer address of each connection.
     let service = app(&limiter).into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, service).await
+    axum::serve(listener, service).await?;
+    Ok(())
 }
 
 mod tests;

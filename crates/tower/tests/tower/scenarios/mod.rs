@@ -46,7 +46,7 @@ impl Site {
             "the server is there"
         );
 
-        Limiter::new(store, limits).unwrap()
+        Limiter::new(store, limits).expect("valid limits")
     }
 
     /// Serves one replica on a free port.

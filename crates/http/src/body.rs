@@ -2,11 +2,10 @@
 //! details of a denial.
 
 use serde::Serialize;
+use tollgate::{Decision, FailurePolicy, LimitOutcome, Retry};
 
-use super::millis_ceil;
-use super::write::ObjectWriter;
-use crate::decision::{Decision, LimitOutcome, Retry};
-use crate::limit::FailurePolicy;
+use crate::json::{ObjectWriter, ToJson};
+use crate::time::millis_ceil;
 
 /// Capacities for the members of the decision and for each limit, so that the usual body is not
 /// reallocated while it grows.
@@ -17,8 +16,8 @@ const LIMIT_CAPACITY: usize = 192;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::headers::DecisionBody;
 /// use tollgate::{Limit, Limiter};
+/// use tollgate_http::DecisionBody;
 ///
 /// let limiter = Limiter::in_memory([Limit::fixed_window("login", 5, Duration::from_secs(900))])?;
 /// let decision = limiter.check("login", "ann").try_now()?;
@@ -32,7 +31,7 @@ const LIMIT_CAPACITY: usize = 192;
 pub struct DecisionBody<'a> {
     /// True when the request may pass.
     pub allowed: bool,
-    /// Where the decision came from, named as by [`Source::as_str`](crate::Source::as_str).
+    /// Where the decision came from, named as by [`Source::as_str`](tollgate::Source::as_str).
     pub source: &'static str,
     /// True when the store was unavailable and the limits' failure policies decided.
     pub degraded: bool,
@@ -70,7 +69,7 @@ pub struct LimitBody<'a> {
     #[serde(skip_serializing_if = "is_false")]
     pub shadow: bool,
     /// The failure policy that decided instead of the store, named as by
-    /// [`FailurePolicy::as_str`](crate::FailurePolicy::as_str). Absent when the store was
+    /// [`FailurePolicy::as_str`](tollgate::FailurePolicy::as_str). Absent when the store was
     /// available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<&'static str>,
@@ -99,21 +98,19 @@ impl<'a> DecisionBody<'a> {
     }
 
     /// The approximate length of the text, in bytes.
-    pub(super) fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         let permit = self.permit.as_ref().map_or(0, String::len);
         DECISION_CAPACITY + LIMIT_CAPACITY * self.limits.len() + permit
     }
 
     /// Adds the members to an object.
-    pub(super) fn write(&self, object: &mut ObjectWriter<'_>) {
-        object.flag("allowed", self.allowed);
-        object.text("source", self.source);
-        object.flag("degraded", self.degraded);
-        object.number("wait_ms", self.wait_ms);
-        object.list("limits", &self.limits, |out, limit| limit.write(out));
-        if let Some(permit) = &self.permit {
-            object.text("permit", permit);
-        }
+    pub(crate) fn write(&self, object: &mut ObjectWriter<'_>) {
+        object.member("allowed", &self.allowed);
+        object.member("source", &self.source);
+        object.member("degraded", &self.degraded);
+        object.member("wait_ms", &self.wait_ms);
+        object.member("limits", &self.limits[..]);
+        object.optional("permit", self.permit.as_deref());
     }
 }
 
@@ -136,25 +133,19 @@ impl<'a> LimitBody<'a> {
             fallback: limit.fallback().map(FailurePolicy::as_str),
         }
     }
+}
 
+impl ToJson for LimitBody<'_> {
     fn write(&self, out: &mut String) {
         let mut object = ObjectWriter::new(out);
-        object.text("name", self.name);
-        object.number("limit", self.limit);
-        object.number("remaining", self.remaining);
-        object.number("reset_after_ms", self.reset_after_ms);
-        object.number_or_null("retry_after_ms", self.retry_after_ms);
-
-        // These members are written only when they apply.
-        for (name, flag) in [("never", self.never), ("shadow", self.shadow)] {
-            if flag {
-                object.flag(name, true);
-            }
-        }
-        if let Some(fallback) = self.fallback {
-            object.text("fallback", fallback);
-        }
-
+        object.member("name", &self.name);
+        object.member("limit", &self.limit);
+        object.member("remaining", &self.remaining);
+        object.member("reset_after_ms", &self.reset_after_ms);
+        object.member("retry_after_ms", &self.retry_after_ms);
+        object.optional("never", self.never.then_some(true));
+        object.optional("shadow", self.shadow.then_some(true));
+        object.optional("fallback", self.fallback);
         object.end();
     }
 }

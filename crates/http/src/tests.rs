@@ -6,11 +6,15 @@ mod unavailable;
 
 use std::time::Duration;
 
+use http::HeaderMap;
+use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use sfv::{BareItem, List, ListEntry, Parser};
+use tollgate::limiter::{Check, Demands};
+use tollgate::{
+    Calendar, Clock, Decision, Limit, Limiter, ManualClock, MemoryStore, Micros, Rate, TokenBucket,
+};
 
 use super::*;
-use crate::limiter::{Check, Demands};
-use crate::{Calendar, Clock, Limit, Limiter, ManualClock, MemoryStore, Micros, Rate, TokenBucket};
 
 const MINUTE: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -28,28 +32,45 @@ fn is_allowed<'a, D: Demands<'a>>(check: Check<'a, D>) -> bool {
     check.try_now().unwrap().is_allowed()
 }
 
-fn text(fields: &[(&str, String)]) -> String {
-    fields
-        .iter()
-        .map(|(name, value)| [name, ": ", value, "\n"].concat())
-        .collect()
+/// All fields of a decision made at a time.
+fn sent_at(decision: &Decision, now: Micros) -> String {
+    let mut headers = HeaderMap::new();
+    Fields::new(decision, EnabledFields::default(), now).add_to(&mut headers);
+
+    let fields: Vec<_> = Fields::new(decision, EnabledFields::default(), now)
+        .into_iter()
+        .collect();
+
+    // Adding to a map and iterating give the same fields in the same order.
+    assert_eq!(headers.len(), fields.len());
+    for ((name, value), (added_name, added)) in fields.iter().zip(&headers) {
+        assert_eq!(
+            (&*name.to_ascii_lowercase(), value),
+            (added_name.as_str(), added)
+        );
+    }
+
+    let line =
+        |(name, value): &(&str, HeaderValue)| [name, ": ", value.to_str().unwrap(), "\n"].concat();
+    fields.iter().map(line).collect()
 }
 
 /// All fields of a decision made at the clock's start. Asserts that the structured ones parse.
 fn sent(decision: &Decision) -> String {
-    let fields = fields(
-        decision,
-        EnabledFields::default(),
-        ManualClock::default().now().into(),
-    );
+    let text = sent_at(decision, ManualClock::default().now());
 
-    for (name, value) in fields
-        .iter()
-        .filter(|(name, _)| name.starts_with("RateLimit"))
-    {
+    for line in text.lines().filter(|line| line.starts_with("RateLimit")) {
+        let (name, value) = line.split_once(": ").unwrap();
         assert!(!parsed(value).is_empty(), "{name}: {value}");
     }
-    text(&fields)
+    text
+}
+
+/// The value of one field.
+fn field(decision: &Decision, name: &HeaderName) -> String {
+    let mut headers = HeaderMap::new();
+    Fields::new(decision, EnabledFields::default(), Micros::ZERO).add_to(&mut headers);
+    headers[name].to_str().unwrap().to_owned()
 }
 
 /// The members of a structured list, parsed by the crate `sfv`: names and integer parameters.
@@ -204,14 +225,7 @@ X-RateLimit-Remaining: 0
 X-RateLimit-Reset: 1803859200
 Retry-After: 2419200
 "#;
-    assert_eq!(
-        text(&fields(
-            &decision,
-            EnabledFields::default(),
-            february.into()
-        )),
-        expected
-    );
+    assert_eq!(sent_at(&decision, february), expected);
 }
 
 #[test]
@@ -264,11 +278,11 @@ fn every_valid_character_of_a_name_parses() {
         )]
     };
     assert_eq!(
-        parsed(&rate_limit_policy(&decision).unwrap()),
+        parsed(&field(&decision, &RATE_LIMIT_POLICY)),
         members(["q", "w"], [5, 60])
     );
     assert_eq!(
-        parsed(&rate_limit(&decision).unwrap()),
+        parsed(&field(&decision, &RATE_LIMIT)),
         members(["r", "t"], [4, 60])
     );
 }
@@ -283,16 +297,16 @@ fn a_limit_with_two_keys_is_one_policy_unless_the_quotas_differ() {
             .limit_cost(4)
     };
     let decision = check().try_now().unwrap();
-    assert_eq!(rate_limit_policy(&decision).unwrap(), r#""plan";q=10;w=10"#);
+    assert_eq!(field(&decision, &RATE_LIMIT_POLICY), r#""plan";q=10;w=10"#);
     assert_eq!(
-        rate_limit(&decision).unwrap(),
+        field(&decision, &RATE_LIMIT),
         r#""plan";r=9;t=1, "plan";r=6;t=4"#
     );
 
     let large = TokenBucket::new(100, Rate::per_second(1)).unwrap();
     let decision = check().quota(large).try_now().unwrap();
     assert_eq!(
-        rate_limit_policy(&decision).unwrap(),
+        field(&decision, &RATE_LIMIT_POLICY),
         r#""plan";q=10;w=10, "plan";q=100;w=100"#
     );
 }
@@ -303,9 +317,9 @@ fn times_below_a_second_are_reported_as_one() {
     assert!(is_allowed(limiter.check("fast", "ann")));
     let decision = limiter.check("fast", "ann").try_now().unwrap();
 
-    assert_eq!(rate_limit_policy(&decision).unwrap(), r#""fast";q=1;w=1"#);
-    assert_eq!(rate_limit(&decision).unwrap(), r#""fast";r=0;t=1"#);
-    assert_eq!(retry_after_secs(&decision), Some(1));
+    assert_eq!(field(&decision, &RATE_LIMIT_POLICY), r#""fast";q=1;w=1"#);
+    assert_eq!(field(&decision, &RATE_LIMIT), r#""fast";r=0;t=1"#);
+    assert_eq!(field(&decision, &RETRY_AFTER), "1");
 }
 
 #[test]
@@ -313,12 +327,11 @@ fn reset_rounds_up_the_sum_and_not_its_terms() {
     let (limiter, _) = limiter([Limit::sliding_log("api", 5, Duration::from_millis(1_500))]);
     let decision = limiter.check("api", "ann").try_now().unwrap();
     let reset = |now_ms| {
-        LegacyFields::new(&decision, Duration::from_millis(now_ms))
-            .unwrap()
-            .reset_epoch_secs
+        let text = sent_at(&decision, Micros::from_millis(now_ms));
+        text.lines().last().unwrap().to_owned()
     };
-    assert_eq!(reset(10_500), 12);
-    assert_eq!(reset(10_501), 13);
+    assert_eq!(reset(10_500), "X-RateLimit-Reset: 12");
+    assert_eq!(reset(10_501), "X-RateLimit-Reset: 13");
 }
 
 #[test]
@@ -327,11 +340,12 @@ fn disabled_fields_are_omitted() {
     assert!(is_allowed(limiter.check("burst", "ann")));
     let decision = limiter.check("burst", "ann").try_now().unwrap();
 
-    let names = |decision: &Decision, enabled| -> Vec<&str> {
-        fields(decision, enabled, Duration::ZERO)
+    let names = |decision: &Decision, enabled: EnabledFields| -> Vec<&str> {
+        let fields: Vec<_> = Fields::new(decision, enabled, Micros::ZERO)
             .into_iter()
-            .map(|(name, _)| name)
-            .collect()
+            .collect();
+        assert!(fields.is_empty() || enabled.apply_to(decision));
+        fields.into_iter().map(|(name, _)| name).collect()
     };
 
     let none = EnabledFields {
@@ -339,16 +353,17 @@ fn disabled_fields_are_omitted() {
         legacy: false,
         retry_after: false,
     };
-    assert_eq!(names(&decision, none), [""; 0]);
+    assert!(names(&decision, none).is_empty());
+    assert!(!none.apply_to(&decision));
     assert_eq!(
         names(&decision, EnabledFields { ietf: true, ..none }),
-        [RATE_LIMIT_POLICY, RATE_LIMIT]
+        ["RateLimit-Policy", "RateLimit"]
     );
 
     let legacy = [
-        X_RATE_LIMIT_LIMIT,
-        X_RATE_LIMIT_REMAINING,
-        X_RATE_LIMIT_RESET,
+        "X-RateLimit-Limit",
+        "X-RateLimit-Remaining",
+        "X-RateLimit-Reset",
     ];
     assert_eq!(
         names(
@@ -368,7 +383,7 @@ fn disabled_fields_are_omitted() {
                 ..none
             }
         ),
-        [RETRY_AFTER]
+        ["Retry-After"]
     );
 
     let unavailable = unavailable::limiter([Limit::fixed_window("burst", 1, MINUTE)]);
@@ -377,6 +392,32 @@ fn disabled_fields_are_omitted() {
             &unavailable::decide(unavailable.check("burst", "ann")),
             none
         ),
-        [X_RATE_LIMIT_FALLBACK]
+        ["X-RateLimit-Fallback"]
     );
+}
+
+#[test]
+fn a_second_layer_adds_its_limits_and_the_tighter_one_is_described() {
+    let (limiter, _) = limiter([
+        Limit::fixed_window("wide", 100, MINUTE),
+        Limit::fixed_window("tight", 5, MINUTE),
+    ]);
+    let decide = |name: &'static str| limiter.check(name, "ann").try_now().unwrap();
+    let (wide, tight) = (decide("wide"), decide("tight"));
+
+    for order in [[&wide, &tight], [&tight, &wide]] {
+        let mut headers = HeaderMap::new();
+        for decision in order {
+            Fields::new(decision, EnabledFields::default(), Micros::ZERO).add_to(&mut headers);
+        }
+
+        assert_eq!(headers.get_all(RATE_LIMIT_POLICY).iter().count(), 2);
+        assert_eq!(headers.get_all(RATE_LIMIT).iter().count(), 2);
+        let legacy = [
+            X_RATE_LIMIT_LIMIT,
+            X_RATE_LIMIT_REMAINING,
+            X_RATE_LIMIT_RESET,
+        ];
+        assert_eq!(legacy.map(|name| headers[name].clone()), ["5", "4", "60"]);
+    }
 }

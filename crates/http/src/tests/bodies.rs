@@ -1,5 +1,8 @@
 //! Golden tests of the bodies. They are sent as one line; the tests break them up for readability.
 
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+
 use super::*;
 
 /// Joins the lines of a golden body.
@@ -16,7 +19,6 @@ fn an_allowed_request_has_the_documented_members() {
         {"name":"login","limit":5,"remaining":4,"reset_after_ms":900000,"retry_after_ms":null}]}"#;
     assert_eq!(DecisionBody::new(&decision).to_json(), one_line(expected));
     assert_eq!(Problem::denied(&decision), None);
-    assert_eq!(Problem::unavailable(&decision), None);
 }
 
 #[test]
@@ -37,7 +39,7 @@ fn a_permit_is_reported_for_release() {
     assert_eq!(permit.len(), 32);
     assert_eq!(
         u128::from_str_radix(&permit, 16).ok(),
-        allowed.permit_id().map(crate::PermitId::get)
+        allowed.permit_id().map(tollgate::PermitId::get)
     );
 
     let denied = limiter.check("in-flight", "ann").try_now().unwrap();
@@ -154,10 +156,26 @@ fn bodies_are_equal_to_what_serde_writes() {
             let Some(mut problem) = Problem::denied(decision) else {
                 continue;
             };
-            problem.detail = text.to_owned();
+            problem.detail = text.into();
+            problem.code = Some("a-code");
             problem.violated_policies.push(text);
             assert_eq!(problem.to_json(), serde_json::to_string(&problem).unwrap());
         }
     }
     assert!(allowed.is_allowed() && !denied.is_allowed() && never.is_never());
+}
+
+#[test]
+fn a_problem_without_a_denial_is_described_by_its_status() {
+    let mut problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "a \"quoted\" word");
+    problem.code = Some("bad-word");
+    let expected = r#"{"type":"about:blank","title":"Unprocessable Content","status":422,
+        "detail":"a \"quoted\" word","code":"bad-word"}"#;
+    assert_eq!(problem.to_json(), one_line(expected));
+    assert_eq!(problem.to_json(), serde_json::to_string(&problem).unwrap());
+
+    let response = problem.to_response();
+    assert_eq!(response.status(), 422);
+    assert_eq!(response.headers()[CONTENT_TYPE], PROBLEM_JSON);
+    assert_eq!(response.body(), problem.to_json().as_bytes());
 }

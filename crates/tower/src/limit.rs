@@ -1,0 +1,130 @@
+//! One limit of a layer: which requests it applies to, under which key, at which cost, and how the
+//! response changes the cost.
+
+use std::sync::Arc;
+
+use tollgate::{Demand, EncodedKey, LeakyMode, Quota, Rule};
+
+use crate::by::{KeyExtractor, MissingKey};
+use crate::rejection::RejectionCause;
+use crate::request_head::RequestHead;
+use crate::response::ResponseHead;
+
+/// A function of the request.
+pub(crate) type RequestFn<T> = Arc<dyn Fn(&RequestHead<'_>) -> T + Send + Sync>;
+/// A function of the response.
+pub(crate) type ResponseFn<T> = Arc<dyn Fn(&ResponseHead<'_>) -> T + Send + Sync>;
+
+/// One limit of a layer.
+#[derive(Clone)]
+pub(crate) struct LayerLimit {
+    /// The limit. Its position is its index in the layer.
+    pub(crate) rule: Rule,
+    key: Arc<dyn KeyExtractor>,
+    /// Which requests the limit applies to; `None` for all.
+    pub(crate) when: Option<RequestFn<bool>>,
+    /// What a request costs before its response is known; `None` for 1.
+    pub(crate) cost: Option<RequestFn<u64>>,
+    /// The quota for a request, in place of the limit's own.
+    pub(crate) quota: Option<RequestFn<Option<Quota>>>,
+    /// Which responses make a request free.
+    pub(crate) refund_when: Option<ResponseFn<bool>>,
+    pub(crate) settle: SettlementRule,
+}
+
+/// How the final cost of an admitted request becomes known.
+#[derive(Clone)]
+pub(crate) enum SettlementRule {
+    /// The cost charged at admission is final.
+    Never,
+    /// The response head determines the cost; `None` leaves it as charged.
+    ByResponse(ResponseFn<Option<u64>>),
+    /// The application reports the cost before the response body ends.
+    ByActualCost,
+}
+
+/// A demand by the index of its limit in the layer, for what outlives the borrow of the layer.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedDemand {
+    pub(crate) limit_index: usize,
+    pub(crate) key: EncodedKey,
+    pub(crate) cost: u64,
+    pub(crate) quota: Option<Quota>,
+}
+
+impl LayerLimit {
+    pub(crate) fn new(rule: Rule, key: impl KeyExtractor) -> Self {
+        Self {
+            rule,
+            key: Arc::new(key),
+            when: None,
+            cost: None,
+            quota: None,
+            refund_when: None,
+            settle: SettlementRule::Never,
+        }
+    }
+
+    /// Whether a request may have to wait for this limit, or needs a permit that must be released.
+    pub(crate) fn may_wait(&self) -> bool {
+        match self.rule.quota() {
+            Quota::Concurrency(_) => true,
+            Quota::LeakyBucket(bucket) => bucket.mode() == LeakyMode::Queue,
+            _ => false,
+        }
+    }
+
+    /// Whether the response may change what the request has cost.
+    pub(crate) const fn depends_on_response(&self) -> bool {
+        self.refund_when.is_some() || !matches!(self.settle, SettlementRule::Never)
+    }
+
+    /// What a request asks of this limit; `None` if the limit does not apply to it.
+    #[inline]
+    pub(crate) fn demand(
+        &self,
+        head: &RequestHead<'_>,
+    ) -> Result<Option<Demand<'_, EncodedKey>>, Box<RejectionCause>> {
+        if self.when.as_ref().is_some_and(|applies| !applies(head)) {
+            return Ok(None);
+        }
+
+        let mut missing = None;
+        let key = EncodedKey::from_writer(|parts| missing = self.key.extract(head, parts).err());
+        if let Some(missing) = missing {
+            return match missing {
+                MissingKey::Skip => Ok(None),
+                MissingKey::Reject {
+                    status,
+                    description,
+                } => Err(Box::new(RejectionCause::MissingKey {
+                    status,
+                    description,
+                })),
+                MissingKey::Misconfigured { reason } => {
+                    Err(Box::new(RejectionCause::Misconfigured { reason }))
+                }
+            };
+        }
+        let key = key.map_err(|source| RejectionCause::InvalidKey {
+            limit: *self.rule.name(),
+            source,
+        })?;
+
+        let cost = self.cost.as_ref().map_or(1, |cost| cost(head));
+        let quota = self.quota.as_ref().and_then(|quota| quota(head));
+        let demand = Demand::new(&self.rule, key);
+        Ok(Some(demand.with_cost(cost).with_quota(quota)))
+    }
+}
+
+impl From<Demand<'_, EncodedKey>> for OwnedDemand {
+    fn from(demand: Demand<'_, EncodedKey>) -> Self {
+        Self {
+            limit_index: demand.limit.position(),
+            key: demand.key,
+            cost: demand.cost,
+            quota: demand.quota,
+        }
+    }
+}

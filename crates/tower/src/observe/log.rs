@@ -1,0 +1,88 @@
+//! Every event that the layer logs.
+
+use tollgate::{Decision, Error};
+
+/// Logs an event if the feature `tracing` is enabled.
+macro_rules! event {
+    ($level:ident, $($argument:tt)+) => {
+        #[cfg(feature = "tracing")]
+        tracing::$level!($($argument)+);
+    };
+}
+
+/// A decision, at a low level because a client over its limit causes many denials.
+pub(crate) fn decision(decision: &Decision) {
+    let source = decision.source().as_str();
+    match decision.denied_by() {
+        None => {
+            event!(
+                trace,
+                source,
+                remaining = decision.remaining(),
+                "request allowed"
+            );
+        }
+        Some(limit) => {
+            event!(
+                debug,
+                limit = limit.name(),
+                source,
+                retry_after_ms = decision.retry_after().map(|delay| delay.as_millis()),
+                "request denied"
+            );
+        }
+    }
+
+    let is_denied = decision
+        .limits()
+        .iter()
+        .filter(|limit| limit.retry().is_some());
+    for limit in is_denied.filter(|limit| limit.is_shadow()) {
+        event!(
+            debug,
+            limit = limit.name(),
+            source,
+            "shadow limit would have denied the request"
+        );
+    }
+}
+
+/// The store became unavailable, or is available again.
+pub(crate) fn degradation(is_degraded: bool) {
+    if is_degraded {
+        event!(
+            warn,
+            "store unavailable: rate limit layer decides by the limits' failure policies"
+        );
+    } else {
+        event!(
+            info,
+            "store available again: rate limit layer decides by the store"
+        );
+    }
+}
+
+/// The layer is set up wrongly. Clients do not see the reason.
+pub(crate) fn misconfiguration(reason: &str) {
+    event!(
+        error,
+        "rate limit layer rejects requests with status 500: {reason}"
+    );
+}
+
+/// A probable mistake of the application.
+#[cold]
+pub(crate) fn warning(code: &str, message: &str, detail: &str) {
+    event!(
+        warn,
+        code,
+        detail,
+        "{message} (see docs/warnings.md#{})",
+        code.to_lowercase()
+    );
+}
+
+/// A call failed that no request waits for.
+pub(crate) fn background_failure(error: &Error) {
+    event!(debug, %error, "a background call to the limiter failed");
+}

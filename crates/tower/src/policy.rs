@@ -1,0 +1,170 @@
+//! The policy of a layer: which limits it applies to a request, under which keys and at which cost.
+//! It is only read once the layer is built.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Extensions;
+use smallvec::SmallVec;
+use tollgate::{Demand, EncodedKey, Error, Limiter};
+use tollgate_http::EnabledFields;
+
+use crate::by::KeyExtractor;
+use crate::limit::{LayerLimit, OwnedDemand, RequestFn};
+use crate::observe::{DecisionHooks, LayerMonitor, warning};
+use crate::rejection::{RejectionCause, RejectionHandler};
+use crate::request_head::RequestHead;
+
+/// Everything a [`RateLimitLayer`](crate::RateLimitLayer) is configured with.
+#[derive(Clone)]
+pub(crate) struct LayerPolicy {
+    pub(crate) limiter: Limiter,
+    pub(crate) limits: Vec<LayerLimit>,
+    /// The allow list: requests that pass without being counted.
+    pub(crate) skip: Vec<RequestFn<bool>>,
+    /// The deny list: requests that are rejected without being counted.
+    pub(crate) deny: Vec<RequestFn<bool>>,
+    pub(crate) lookups: Vec<LookupFn>,
+    /// How long a request may wait until the limits admit it; `None` if requests wait in queue
+    /// limits only.
+    pub(crate) max_wait: Option<Duration>,
+    /// `None` if responses are left as they are. On outgoing calls their fields describe the limits
+    /// of the remote service.
+    pub(crate) fields: Option<EnabledFields>,
+    /// `None` for the default response.
+    pub(crate) respond: Option<RejectionHandler>,
+    pub(crate) hooks: DecisionHooks,
+    pub(crate) monitor: Arc<LayerMonitor>,
+    /// The first limit that the limiter does not have. As long as it is set, every request is
+    /// rejected with status 500, so that none passes unlimited by mistake.
+    unknown_limit: Option<Box<str>>,
+}
+
+/// Looks up something about a request asynchronously, such as its user, to be added to the request's
+/// extensions.
+pub(crate) type LookupFn = RequestFn<Pin<Box<dyn Future<Output = Extensions> + Send>>>;
+
+/// The demands of one request, one per limit that applies to it.
+pub(crate) type LayerDemands<'p> = SmallVec<[Demand<'p, EncodedKey>; 1]>;
+
+impl LayerPolicy {
+    pub(crate) fn new(limiter: &Limiter) -> Self {
+        Self {
+            limiter: limiter.clone(),
+            limits: Vec::new(),
+
+            skip: Vec::new(),
+            deny: Vec::new(),
+            lookups: Vec::new(),
+            max_wait: None,
+
+            fields: Some(EnabledFields::default()),
+            respond: None,
+            hooks: DecisionHooks::default(),
+            monitor: Arc::default(),
+            unknown_limit: None,
+        }
+    }
+
+    /// Adds a limit, or notes that the limiter does not have it.
+    pub(crate) fn add_limit(&mut self, name: &str, key: impl KeyExtractor) {
+        let Ok(rule) = self.limiter.rule(name) else {
+            self.unknown_limit.get_or_insert_with(|| name.into());
+            return;
+        };
+
+        if self
+            .limits
+            .iter()
+            .any(|limit| limit.rule.name() == rule.name())
+        {
+            warning::LIMIT_APPLIED_TWICE.log(name);
+        }
+        let index = u32::try_from(self.limits.len()).unwrap_or(u32::MAX);
+        let limit = LayerLimit::new(rule.with_position(index), key);
+        self.limits.push(limit);
+    }
+
+    /// The mistake in the configuration, if there is one.
+    pub(crate) fn error(&self) -> Option<Error> {
+        let name = self.unknown_limit.as_ref()?;
+        self.limiter.rule(name).err()
+    }
+
+    /// Whether the policy itself never has to wait: one limit that is neither a queue nor a
+    /// concurrency limit, no lookups and no `wait_up_to`.
+    pub(crate) fn is_synchronous(&self) -> bool {
+        matches!(&self.limits[..], [limit] if !limit.may_wait())
+            && self.max_wait.is_none()
+            && self.lookups.is_empty()
+    }
+
+    /// The demands of a request; empty if no limit applies to it.
+    pub(crate) fn demands(
+        &self,
+        head: &RequestHead<'_>,
+    ) -> Result<LayerDemands<'_>, Box<RejectionCause>> {
+        let mut demands = LayerDemands::new();
+        if !self.is_exempt(head)? {
+            for limit in &self.limits {
+                demands.extend(limit.demand(head)?);
+            }
+        }
+        Ok(demands)
+    }
+
+    /// The demand of a request under a policy with exactly one limit; `None` if the limit does not
+    /// apply to it.
+    #[inline]
+    pub(crate) fn only_demand(
+        &self,
+        head: &RequestHead<'_>,
+    ) -> Result<Option<Demand<'_, EncodedKey>>, Box<RejectionCause>> {
+        if self.is_exempt(head)? {
+            Ok(None)
+        } else {
+            self.limits[0].demand(head)
+        }
+    }
+
+    /// A demand that was made earlier, with its limit.
+    pub(crate) fn restore(&self, demand: OwnedDemand) -> Demand<'_, EncodedKey> {
+        Demand {
+            limit: &self.limits[demand.limit_index].rule,
+            key: demand.key,
+            cost: demand.cost,
+            quota: demand.quota,
+        }
+    }
+
+    /// Whether a request is on the allow list. It is an error if the request is on the deny list,
+    /// or if the policy has a limit that the limiter does not have.
+    #[inline]
+    fn is_exempt(&self, head: &RequestHead<'_>) -> Result<bool, Box<RejectionCause>> {
+        if self.unknown_limit.is_some()
+            && let Some(error) = self.error()
+        {
+            return Err(RejectionCause::misconfigured(&error));
+        }
+
+        if self.deny.iter().any(|is_listed| is_listed(head)) {
+            return Err(Box::new(RejectionCause::DenyListed));
+        }
+        Ok(self.skip.iter().any(|is_listed| is_listed(head)))
+    }
+}
+
+/// Leaves out the functions, which have nothing to show.
+impl fmt::Debug for LayerPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limits: Vec<_> = self.limits.iter().map(|limit| limit.rule.name()).collect();
+        f.debug_struct("LayerPolicy")
+            .field("limits", &limits)
+            .field("max_wait", &self.max_wait)
+            .field("fields", &self.fields)
+            .field("unknown_limit", &self.unknown_limit)
+            .finish_non_exhaustive()
+    }
+}
