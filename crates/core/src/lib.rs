@@ -100,10 +100,12 @@ pub mod guides;
 mod key;
 pub mod lease;
 mod limit;
+mod limit_error;
 pub mod limiter;
 mod lock;
 pub mod memory;
 mod name;
+mod rate;
 pub mod store;
 mod time;
 
@@ -116,9 +118,10 @@ pub use consistency::Consistency;
 pub use decision::{Decision, LimitOutcome, Retry};
 pub use demand::{Demand, DemandBuf};
 pub use key::{
-    EncodedKey, KEY_MAX, Key, KeyDecodeError, KeyError, KeyHash, KeyHasher, KeyPart, KeyParts,
-    SecretError, ToKey,
+    EncodedKey, KEY_MAX, Key, KeyDecodeError, KeyError, KeyHash, KeyPart, KeyParts, ToKey,
 };
+#[cfg(feature = "hashing")]
+pub use key::{KeyHasher, SecretError};
 pub use limit::{FailurePolicy, Limit, LimitError, Rule};
 pub use limiter::{Acquisition, Error, Health, Limiter, Permit};
 pub use memory::MemoryStore;

@@ -1,15 +1,16 @@
-//! Limits: a name, a quota and options, and every way in which a limit can be invalid.
+//! Limits: a name, a quota and options.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::algorithm::{
-    AMOUNT_MAX, Calendar, Concurrency, FixedWindow, IN_FLIGHT_MAX, LeakyBucket, LeakyMode, Quota,
-    Rate, SlidingLog, SlidingWindow, TokenBucket,
+    Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, Quota, Rate, SlidingLog,
+    SlidingWindow, TokenBucket,
 };
 use crate::consistency::Consistency;
 use crate::key::KeyPrefix;
-use crate::name::{LimitName, NAME_MAX};
+pub use crate::limit_error::LimitError;
+use crate::name::LimitName;
 
 /// A named limit: what it allows, and how it behaves.
 ///
@@ -338,84 +339,4 @@ impl Rule {
     pub(crate) const fn prefix(&self) -> &KeyPrefix {
         &self.prefix
     }
-}
-
-/// Why a limit is invalid, and what would be valid.
-///
-/// The text consists of what was found and, after `"; "`, what is expected. Callers may show the
-/// second part alone, for example where the value found is a secret.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LimitError {
-    /// The name is empty.
-    #[error("limit name is empty; expected 1 to {NAME_MAX} letters, digits or any of - _ . : /")]
-    EmptyName,
-    /// The name is longer than [`NAME_MAX`] bytes.
-    #[error("limit name {found:?} has {bytes} bytes; must be at most {NAME_MAX}")]
-    LongName {
-        /// The first 80 characters of the name.
-        found: String,
-        /// The length of the name in bytes.
-        bytes: usize,
-    },
-    /// The name contains a character that is not valid in all places where names appear.
-    #[error(
-        "invalid character {found:?} in limit name {name:?}; \
-         expected letters, digits or any of - _ . : /"
-    )]
-    NameCharacter {
-        /// The name.
-        name: String,
-        /// The first invalid character.
-        found: char,
-    },
-    /// Two limits have the same name.
-    #[error("duplicate limit name {name:?}; names must be unique, or the counts would mix")]
-    DuplicateName {
-        /// The name.
-        name: String,
-    },
-    /// A limit or a capacity is out of range.
-    #[error("{field} {found} is out of range; must be between 1 and {AMOUNT_MAX} (2^53)")]
-    Amount {
-        /// Which number: `limit` or `capacity`.
-        field: &'static str,
-        /// The value found.
-        found: u64,
-    },
-    /// A window or a permit timeout is out of range.
-    #[error(
-        "duration {found:?} is out of range; \
-         must be whole microseconds between 1ms and 3653d (ten years)"
-    )]
-    Window {
-        /// The length found.
-        found: Duration,
-    },
-    /// A rate is out of range.
-    #[error(
-        "rate {found} is out of range; \
-         must be between 1 per 30d and 10000000 per 1s, with a period of whole microseconds"
-    )]
-    Rate {
-        /// The rate found.
-        found: Rate,
-    },
-    /// A bucket would take more than 100 years to fill.
-    #[error(
-        "capacity {capacity} at {rate} takes over 100 years to fill; \
-         use a smaller capacity or a faster rate"
-    )]
-    SlowRefill {
-        /// The capacity.
-        capacity: u64,
-        /// The rate.
-        rate: Rate,
-    },
-    /// The limit of a concurrency limit is out of range.
-    #[error("concurrency limit {found} is out of range; must be between 1 and {IN_FLIGHT_MAX}")]
-    InFlight {
-        /// The limit found.
-        found: u64,
-    },
 }

@@ -3,10 +3,8 @@
 use std::fmt;
 use std::ops::Deref;
 
-use crate::limit::LimitError;
-
-/// The maximum length of a limit's name, in bytes.
-pub const NAME_MAX: usize = 47;
+use crate::limit_error::LimitError;
+pub use crate::limit_error::NAME_MAX;
 
 /// The name of a limit, as it appears in decisions, metrics and keys.
 ///

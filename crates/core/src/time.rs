@@ -59,6 +59,11 @@ impl Micros {
             .ok()
             .map(Self)
     }
+
+    /// A duration that is a whole number of microseconds; `None` for any other.
+    pub fn from_duration(duration: Duration) -> Option<Self> {
+        Self::from_duration_ceil(duration).filter(|micros| Duration::from(*micros) == duration)
+    }
 }
 
 impl From<Micros> for Duration {

@@ -23,15 +23,10 @@ pub enum Calendar {
 impl Calendar {
     /// The end of the unit that contains `now`; always later than `now`.
     pub const fn end_of(self, now: Micros) -> Micros {
-        let now = now.get();
-        let length = match self {
-            Self::Second => 1_000_000,
-            Self::Minute => 60_000_000,
-            Self::Hour => 3_600_000_000,
-            Self::Day => DAY,
-            Self::Month => return Micros::new(next_month_start_day(now / DAY).saturating_mul(DAY)),
-        };
-
+        let (now, length) = (now.get(), self.length_max().get());
+        if matches!(self, Self::Month) {
+            return Micros::new(next_month_start_day(now / DAY).saturating_mul(DAY));
+        }
         Micros::new((now - now % length).saturating_add(length))
     }
 

@@ -4,14 +4,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::outcome::{Outcome, Verdict};
-use super::{CLOCK_SLACK, validate_window};
-use crate::limit::LimitError;
+use super::entries::EntryTotals;
+use super::outcome::{CLOCK_SLACK, Outcome};
+use crate::limit_error::{IN_FLIGHT_MAX, LimitError, validate_window};
 use crate::time::Micros;
-
-/// The most units that may be in flight for one key. The store keeps every permit, so this bounds
-/// memory too.
-pub const IN_FLIGHT_MAX: u64 = 65_536;
 
 /// The parameters of a concurrency limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -99,41 +95,24 @@ impl Concurrency {
         self.permit_timeout
     }
 
-    /// The outcome of acquiring `cost` units at `now`. The permits must have been
-    /// [pruned](Self::prune) at the same moment.
-    pub(crate) fn evaluate(&self, permits: &Permits, cost: u64, now: Micros) -> Outcome {
-        let sum = permits.sum();
-        let verdict = if cost > self.limit {
-            Verdict::Never
-        } else if cost == 0 || cost <= self.limit.saturating_sub(sum) {
-            Verdict::ALLOW
-        } else {
-            let missing = sum.saturating_add(cost).saturating_sub(self.limit);
-            Verdict::Deny {
-                retry_after: permits.frees_at(missing).since(now),
-            }
-        };
-
-        let acquired = if verdict.is_allowed() { cost } else { 0 };
-        let empty_at = if acquired > 0 {
-            permits.empty_at().max(now.after(self.permit_timeout))
-        } else {
-            permits.empty_at()
-        };
-
-        Outcome {
-            verdict,
-            limit: self.limit,
-            remaining: self.limit.saturating_sub(sum.saturating_add(acquired)),
-            reset_after: empty_at.since(now),
-        }
+    /// The outcome of acquiring `cost` units at `now`. Prunes the permits.
+    pub(crate) fn evaluate(&self, permits: &mut Permits, cost: u64, now: Micros) -> Outcome {
+        permits.prune(now);
+        let expiries = permits
+            .entries
+            .iter()
+            .map(|entry| (entry.expires, entry.cost));
+        let totals = EntryTotals::new(permits.sum(), self.limit, cost, expiries);
+        totals.spend(self.limit, self.permit_timeout, cost, now).1
     }
+}
 
+impl Permits {
     /// Drops expired permits. A permit from before the clock was set back then expires one timeout
     /// from now.
-    pub(crate) fn prune(permits: &mut Permits, now: Micros) {
+    pub(crate) fn prune(&mut self, now: Micros) {
         let mut is_reordered = false;
-        permits.entries.retain_mut(|entry| {
+        self.entries.retain_mut(|entry| {
             let latest = now.after(entry.timeout);
             if entry.expires.since(latest) > CLOCK_SLACK {
                 entry.expires = latest;
@@ -143,12 +122,10 @@ impl Concurrency {
         });
 
         if is_reordered {
-            permits.entries.sort_by_key(|entry| entry.expires);
+            self.entries.sort_by_key(|entry| entry.expires);
         }
     }
-}
 
-impl Permits {
     /// Units in flight.
     pub(crate) fn sum(&self) -> u64 {
         self.entries
@@ -180,14 +157,5 @@ impl Permits {
         self.entries
             .last()
             .map_or(Micros::ZERO, |entry| entry.expires)
-    }
-
-    /// The moment at which expired permits have freed `missing` units.
-    fn frees_at(&self, mut missing: u64) -> Micros {
-        let last = self.entries.iter().find(|entry| {
-            missing = missing.saturating_sub(entry.cost);
-            missing == 0
-        });
-        last.map_or(Micros::ZERO, |entry| entry.expires)
     }
 }

@@ -7,15 +7,13 @@
 use std::ops::{Add, Sub};
 
 /// An integer type wide enough for the products of a limit.
-pub(super) trait ProductInt: Copy + Ord + Add<Output = Self> + Sub<Output = Self> {
+pub(super) trait ProductInt:
+    Copy + Ord + From<u64> + Add<Output = Self> + Sub<Output = Self>
+{
     /// The product of two numbers, known to fit.
     fn product(a: u64, b: u64) -> Self;
-    /// Converts a number.
-    fn from_u64(number: u64) -> Self;
     /// Quotient and remainder; the quotient is known to fit into 64 bits.
     fn divide(self, divisor: u64) -> (u64, u64);
-    /// `self - other`, or zero when `other` is larger.
-    fn minus_or_zero(self, other: Self) -> Self;
 
     /// The quotient, rounded up.
     #[inline(always)]
@@ -23,17 +21,18 @@ pub(super) trait ProductInt: Copy + Ord + Add<Output = Self> + Sub<Output = Self
         let (quotient, rest) = self.divide(divisor);
         quotient.saturating_add(u64::from(rest > 0))
     }
+
+    /// `self - other`, or zero when `other` is larger.
+    #[inline(always)]
+    fn minus_or_zero(self, other: Self) -> Self {
+        self - other.min(self)
+    }
 }
 
 impl ProductInt for u64 {
     #[inline(always)]
     fn product(a: u64, b: u64) -> Self {
         a.wrapping_mul(b)
-    }
-
-    #[inline(always)]
-    fn from_u64(number: u64) -> Self {
-        number
     }
 
     #[inline(always)]
@@ -45,11 +44,6 @@ impl ProductInt for u64 {
             (self / divisor, self % divisor)
         }
     }
-
-    #[inline(always)]
-    fn minus_or_zero(self, other: Self) -> Self {
-        self.saturating_sub(other)
-    }
 }
 
 impl ProductInt for u128 {
@@ -59,21 +53,11 @@ impl ProductInt for u128 {
     }
 
     #[inline(always)]
-    fn from_u64(number: u64) -> Self {
-        number.into()
-    }
-
-    #[inline(always)]
     fn divide(self, divisor: u64) -> (u64, u64) {
         match u64::try_from(self) {
             Ok(narrow) => narrow.divide(divisor),
             Err(_) => divide_wide(self, divisor),
         }
-    }
-
-    #[inline(always)]
-    fn minus_or_zero(self, other: Self) -> Self {
-        self.saturating_sub(other)
     }
 }
 
@@ -84,22 +68,4 @@ fn divide_wide(dividend: u128, divisor: u64) -> (u64, u64) {
         narrow(dividend / u128::from(divisor)),
         narrow(dividend % u128::from(divisor)),
     )
-}
-
-/// The full product of two numbers.
-#[inline(always)]
-pub(super) fn product(a: u64, b: u64) -> u128 {
-    u128::product(a, b)
-}
-
-/// Quotient and remainder of `dividend / divisor`.
-#[inline(always)]
-pub(super) fn divide(dividend: u128, divisor: u64) -> (u64, u64) {
-    dividend.divide(divisor)
-}
-
-/// `dividend / divisor`, rounded up.
-#[inline(always)]
-pub(super) fn divide_ceil(dividend: u128, divisor: u64) -> u64 {
-    dividend.divide_ceil(divisor)
 }

@@ -4,12 +4,12 @@
 //! after it, so up to twice the limit can be allowed within one window's length. Choose
 //! [`SlidingWindow`](super::SlidingWindow) or [`SlidingLog`](super::SlidingLog) where that matters.
 
-use super::calendar::Calendar;
-use super::outcome::{Outcome, Verdict};
-use super::{CLOCK_SLACK, validate_amount, validate_window};
-use crate::limit::LimitError;
-use crate::time::Micros;
 use std::time::Duration;
+
+use super::calendar::Calendar;
+use super::outcome::{Algorithm, CLOCK_SLACK, Outcome, Verdict};
+use crate::limit_error::{LimitError, validate_amount, validate_window};
+use crate::time::Micros;
 
 /// When a fixed window begins and ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +20,16 @@ pub enum WindowStart {
     Clock(Calendar),
 }
 
+impl WindowStart {
+    /// The greatest length of a window.
+    pub const fn length_max(self) -> Micros {
+        match self {
+            Self::FirstHit(length) => length,
+            Self::Clock(unit) => unit.length_max(),
+        }
+    }
+}
+
 /// The parameters of a fixed window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FixedWindow {
@@ -27,11 +37,13 @@ pub struct FixedWindow {
     pub(crate) start: WindowStart,
 }
 
-/// The units spent in the window that ends at `ends`.
+/// The current window of a fixed window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WindowCount {
-    pub(crate) count: u64,
-    pub(crate) ends: Micros,
+pub struct WindowCount {
+    /// Units spent in the window.
+    pub count: u64,
+    /// When the window ends.
+    pub ends: Micros,
 }
 
 impl FixedWindow {
@@ -61,82 +73,71 @@ impl FixedWindow {
         self.start
     }
 
-    /// Spends `cost` when it fits, and returns the window after that.
-    #[inline]
-    pub(crate) fn spend(
-        &self,
-        state: WindowCount,
-        cost: u64,
-        now: Micros,
-    ) -> (WindowCount, Outcome) {
-        let open = self.open_window(state, now);
-        let left = self.limit.saturating_sub(open.count);
-        // A demand that spends nothing does not open a window. A window that was shortened because
-        // the clock was set back stays shortened.
-        let unspent = if state.ends <= now { state } else { open };
-
-        if cost > self.limit {
-            (unspent, self.outcome(Verdict::Never, unspent, now))
-        } else if cost > left {
-            let retry_after = open.ends.since(now);
-            let outcome = self.outcome(Verdict::Deny { retry_after }, unspent, now);
-            (unspent, outcome)
-        } else if cost == 0 {
-            (unspent, self.outcome(Verdict::ALLOW, unspent, now))
-        } else {
-            let spent = WindowCount {
-                count: open.count + cost,
-                ends: open.ends,
-            };
-            (spent, self.outcome(Verdict::ALLOW, spent, now))
+    /// The window that contains `now`: the current one, or a new one with nothing spent. A window
+    /// that ends later than its length allows was stored before the clock was set back: it keeps
+    /// its count and ends as if it had begun now.
+    fn open_window(&self, state: WindowCount, now: Micros) -> WindowCount {
+        let is_open = state.ends > now;
+        let left_max = self.start.length_max().after(CLOCK_SLACK);
+        if is_open && state.ends.since(now) <= left_max {
+            return state;
         }
+
+        let ends = match self.start {
+            WindowStart::FirstHit(length) => now.after(length),
+            WindowStart::Clock(unit) => unit.end_of(now),
+        };
+        let count = if is_open { state.count } else { 0 };
+        WindowCount { count, ends }
+    }
+}
+
+impl Algorithm for FixedWindow {
+    type State = WindowCount;
+
+    #[inline]
+    fn spend(&self, state: WindowCount, cost: u64, now: Micros) -> (WindowCount, Outcome) {
+        let open = self.open_window(state, now);
+        let verdict = if cost > self.limit {
+            Verdict::Never
+        } else if cost > self.limit.saturating_sub(open.count) {
+            let retry_after = open.ends.since(now);
+            Verdict::Deny { retry_after }
+        } else {
+            Verdict::ALLOW
+        };
+
+        let next = if verdict.is_allowed() && cost > 0 {
+            let count = open.count + cost;
+            WindowCount { count, ..open }
+        } else if state.ends <= now {
+            // A demand that spends nothing does not open a window.
+            state
+        } else {
+            open
+        };
+
+        let (count, reset_after) = if next.ends > now && next.count > 0 {
+            (next.count, next.ends.since(now))
+        } else {
+            (0, Micros::ZERO)
+        };
+        let outcome = Outcome {
+            verdict,
+            limit: self.limit,
+            remaining: self.limit.saturating_sub(count),
+            reset_after,
+        };
+        (next, outcome)
     }
 
-    /// Returns `cost` units to the current window, at most what was spent in it.
-    pub(crate) fn refund(&self, state: WindowCount, cost: u64, now: Micros) -> WindowCount {
+    fn refund(&self, state: WindowCount, cost: u64, now: Micros) -> WindowCount {
         if state.ends <= now {
             return state;
         }
 
         let open = self.open_window(state, now);
-        WindowCount {
-            count: open.count.saturating_sub(cost),
-            ends: open.ends,
-        }
-    }
-
-    /// The window that contains `now`: the current one, or a new one with nothing spent. A window
-    /// that ends later than its length allows was stored before the clock was set back: it keeps
-    /// its count and ends as if it had begun now.
-    fn open_window(&self, state: WindowCount, now: Micros) -> WindowCount {
-        let (ends, length_max) = match self.start {
-            WindowStart::FirstHit(length) => (now.after(length), length),
-            WindowStart::Clock(unit) => (unit.end_of(now), unit.length_max()),
-        };
-
-        if state.ends <= now {
-            WindowCount { count: 0, ends }
-        } else if state.ends.since(now) > length_max.after(CLOCK_SLACK) {
-            WindowCount { ends, ..state }
-        } else {
-            state
-        }
-    }
-
-    fn outcome(&self, verdict: Verdict, state: WindowCount, now: Micros) -> Outcome {
-        let is_open = state.ends > now && state.count > 0;
-        let count = if is_open { state.count } else { 0 };
-        let reset_after = if is_open {
-            state.ends.since(now)
-        } else {
-            Micros::ZERO
-        };
-
-        Outcome {
-            verdict,
-            limit: self.limit,
-            remaining: self.limit.saturating_sub(count),
-            reset_after,
-        }
+        let count = open.count.saturating_sub(cost);
+        WindowCount { count, ..open }
     }
 }

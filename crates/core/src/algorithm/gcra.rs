@@ -9,11 +9,10 @@
 //! values are integers and nothing is ever rounded. The moment is stored as whole microseconds and
 //! a remainder in `per`-ths of one.
 
-use super::division::{ProductInt, product};
-use super::outcome::{Outcome, Verdict};
-use super::rate::Rate;
-use super::{AMOUNT_MAX, CLOCK_SLACK, validate_amount};
-use crate::limit::LimitError;
+use super::division::ProductInt;
+use super::outcome::{CLOCK_SLACK, Outcome, Verdict};
+use crate::limit_error::{AMOUNT_MAX, LimitError, validate_amount};
+use crate::rate::Rate;
 use crate::time::Micros;
 
 /// The longest a bucket may take to refill from empty. With this bound the moment at which a bucket
@@ -33,31 +32,36 @@ pub(crate) struct Gcra {
     is_narrow: bool,
 }
 
-/// The moment at which the bucket is idle again: `at` plus `part / per` of a microsecond. A bucket
-/// whose moment is in the past is idle.
+/// The moment at which a bucket is idle again: full of tokens, or drained. A bucket whose moment is
+/// in the past is idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BucketState {
-    pub(crate) at: Micros,
-    pub(crate) part: u64,
+pub struct BucketState {
+    /// Whole microseconds since the epoch.
+    pub at: Micros,
+    /// Parts of a microsecond; the rate's `per` parts make one.
+    pub part: u64,
 }
 
 impl Gcra {
     pub(crate) fn new(capacity: u64, rate: Rate) -> Result<Self, LimitError> {
         let capacity = validate_amount("capacity", capacity)?;
-        let (per, period) = rate.reduced()?;
+        let reduced = rate.reduced().ok_or(LimitError::Rate { found: rate })?;
+        Self::from_reduced(capacity, reduced).ok_or(LimitError::SlowRefill { capacity, rate })
+    }
 
-        let span = product(capacity, period).div_ceil(u128::from(per));
-        let Some(span) = u64::try_from(span)
-            .ok()
-            .map(Micros::new)
-            .filter(|span| *span <= SPAN_MAX)
-        else {
-            return Err(LimitError::SlowRefill { capacity, rate });
-        };
+    /// A bucket at a rate of `(units, microseconds)` that is in range and in lowest terms; `None`
+    /// when it would take too long to refill.
+    pub(super) fn from_reduced(capacity: u64, (per, period): (u64, u64)) -> Option<Self> {
+        let span = u128::product(capacity, period).div_ceil(u128::from(per));
+        let span = u64::try_from(span).ok().map(Micros::new)?;
+        if span > SPAN_MAX {
+            return None;
+        }
 
         // The largest sum is the whole capacity on top of the longest backlog that is accepted.
-        let largest = product(span.after(CLOCK_SLACK).get() + 1, per) + product(capacity, period);
-        Ok(Self {
+        let backlog = u128::product(span.after(CLOCK_SLACK).get() + 1, per);
+        let largest = backlog + u128::product(capacity, period);
+        Some(Self {
             capacity,
             per,
             period,
@@ -72,10 +76,6 @@ impl Gcra {
     }
 
     /// Spends `cost` when it fits.
-    ///
-    /// A denial changes the state only when the clock has been set back since the last change. The
-    /// bucket then counts as empty at `now`: setting the clock back refills nothing and does not
-    /// deny a key for longer than an empty bucket takes to fill.
     #[inline(always)]
     pub(crate) fn spend(
         &self,
@@ -113,6 +113,11 @@ impl Gcra {
             at: now.after(Micros::new(ahead)),
             part: 0,
         })
+    }
+
+    /// How long `units` take to work off, as whole microseconds and `per`-ths of one.
+    pub(super) fn drain_time(&self, units: u64) -> (u64, u64) {
+        u128::product(units, self.period).divide(self.per)
     }
 
     /// How long the units already in the bucket take to drain: the wait of the next request in a
@@ -165,13 +170,13 @@ impl Gcra {
     #[inline(always)]
     fn backlog<W: ProductInt>(&self, state: BucketState, now: Micros) -> (W, BucketState) {
         if state.at < now {
-            return (W::from_u64(0), state);
+            return (W::from(0), state);
         }
 
         let ahead = state.at.since(now);
         if ahead <= self.span.after(CLOCK_SLACK) {
             let part = state.part.min(self.per - 1);
-            return (W::product(ahead.get(), self.per) + W::from_u64(part), state);
+            return (W::product(ahead.get(), self.per) + W::from(part), state);
         }
 
         let full_backlog = W::product(self.capacity, self.period);
@@ -203,3 +208,14 @@ impl Gcra {
 }
 
 const _: () = assert!(AMOUNT_MAX == 1 << 53, "a bucket's products fit in 128 bits");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_out_of_range_is_an_error_that_names_the_range() {
+        let error = Gcra::new(1, Rate::per_second(0)).unwrap_err().to_string();
+        assert!(error.contains("1 per 30d"), "{error}");
+    }
+}

@@ -6,9 +6,9 @@
 //! full is denied.
 
 use super::gcra::{BucketState, Gcra};
-use super::outcome::{Outcome, Verdict};
-use super::rate::Rate;
-use crate::limit::LimitError;
+use super::outcome::{Algorithm, Outcome, Verdict};
+use crate::limit_error::LimitError;
+use crate::rate::Rate;
 use crate::time::Micros;
 
 /// What a leaky bucket does with requests that it admits.
@@ -52,22 +52,24 @@ impl LeakyBucket {
     pub const fn mode(&self) -> LeakyMode {
         self.mode
     }
+}
+
+impl Algorithm for LeakyBucket {
+    type State = BucketState;
 
     /// Spends `cost` when it fits. The verdict of a queue contains the wait.
     #[inline]
-    pub(crate) fn spend(
-        &self,
-        state: BucketState,
-        cost: u64,
-        now: Micros,
-    ) -> (BucketState, Outcome) {
+    fn spend(&self, state: BucketState, cost: u64, now: Micros) -> (BucketState, Outcome) {
         let (next, mut outcome) = self.gcra.spend(state, cost, now);
         if self.mode == LeakyMode::Queue && outcome.verdict.is_allowed() {
-            outcome.verdict = Verdict::Allow {
-                wait: self.gcra.wait(state, now),
-            };
+            let wait = self.gcra.wait(state, now);
+            outcome.verdict = Verdict::Allow { wait };
         }
 
         (next, outcome)
+    }
+
+    fn refund(&self, state: BucketState, cost: u64, now: Micros) -> BucketState {
+        self.gcra.refund(state, cost, now)
     }
 }

@@ -2,6 +2,12 @@
 
 use crate::time::Micros;
 
+/// How far a timestamp may lie in the past before the clock counts as set back.
+///
+/// Threads read the clock before they lock a counter, so timestamps arrive slightly out of order.
+/// An earlier timestamp within this slack is treated as if no time had passed.
+pub const CLOCK_SLACK: Micros = Micros::from_secs(1);
+
 /// The outcome of one limit for one demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -42,4 +48,20 @@ impl Verdict {
     pub const fn is_allowed(self) -> bool {
         matches!(self, Self::Allow { .. })
     }
+}
+
+/// An algorithm whose state has a fixed size.
+pub(crate) trait Algorithm {
+    /// The state of a counter; the default is that of a counter that was never used.
+    type State: Copy + Default;
+
+    /// Spends `cost` when it fits. Returns the state after that and the outcome.
+    ///
+    /// A demand that is denied or costs nothing changes the state only when the clock has been set
+    /// back since the last change: that never refills a budget, and denies no key for longer than
+    /// an empty budget takes to fill.
+    fn spend(&self, state: Self::State, cost: u64, now: Micros) -> (Self::State, Outcome);
+
+    /// Returns `cost` units, at most what was spent.
+    fn refund(&self, state: Self::State, cost: u64, now: Micros) -> Self::State;
 }

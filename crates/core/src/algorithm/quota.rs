@@ -1,9 +1,14 @@
 //! The parameters of any algorithm, as one type.
 
-use super::{
-    Concurrency, FixedWindow, LeakyBucket, LeakyMode, SlidingLog, SlidingWindow, TokenBucket,
-    WindowStart,
-};
+use std::io::Write as _;
+
+use super::concurrency::Concurrency;
+use super::fixed_window::{FixedWindow, WindowStart};
+use super::gcra::Gcra;
+use super::leaky_bucket::{LeakyBucket, LeakyMode};
+use super::sliding_log::SlidingLog;
+use super::sliding_window::SlidingWindow;
+use super::token_bucket::TokenBucket;
 use crate::time::Micros;
 
 /// What a limit allows: an algorithm and its validated parameters.
@@ -40,15 +45,21 @@ impl Quota {
     /// from empty to full. `None` for a concurrency limit.
     pub const fn window(&self) -> Option<Micros> {
         match self {
-            Self::FixedWindow(quota) => match quota.start {
-                WindowStart::FirstHit(length) => Some(length),
-                WindowStart::Clock(unit) => Some(unit.length_max()),
-            },
+            Self::FixedWindow(quota) => Some(quota.start.length_max()),
             Self::SlidingWindow(quota) => Some(quota.length),
             Self::SlidingLog(quota) => Some(quota.length),
             Self::TokenBucket(quota) => Some(quota.gcra.span),
             Self::LeakyBucket(quota) => Some(quota.gcra.span),
             Self::Concurrency(_) => None,
+        }
+    }
+
+    /// The arithmetic of a bucket; `None` for other algorithms.
+    pub(crate) const fn bucket(&self) -> Option<&Gcra> {
+        match self {
+            Self::TokenBucket(TokenBucket { gcra })
+            | Self::LeakyBucket(LeakyBucket { gcra, .. }) => Some(gcra),
+            _ => None,
         }
     }
 
@@ -101,18 +112,7 @@ pub struct QuotaShape {
 impl QuotaShape {
     /// Appends the letter and the window in decimal digits, which is short and safe in any key.
     pub fn write(self, into: &mut Vec<u8>) {
-        into.push(self.tag);
-
-        // A u64 has at most 20 decimal digits. They are filled in from the right.
-        let mut digits = [b'0'; 20];
-        let (mut at, mut rest) = (digits.len() - 1, self.window);
-        while rest > 9 {
-            digits[at] += u8::try_from(rest % 10).unwrap_or_default();
-            (at, rest) = (at - 1, rest / 10);
-        }
-        digits[at] += u8::try_from(rest).unwrap_or_default();
-
-        into.extend_from_slice(&digits[at..]);
+        write!(into, "{}{}", char::from(self.tag), self.window).expect("a vector takes all bytes");
     }
 }
 

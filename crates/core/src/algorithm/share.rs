@@ -4,15 +4,13 @@
 //! This module divides a quota. The limiter decides when to use a share, and that it starts empty.
 
 use std::num::NonZeroU32;
-use std::time::Duration;
 
+use super::concurrency::Concurrency;
 use super::gcra::Gcra;
-use super::{Concurrency, LeakyBucket, LeakyMode, Quota, Rate, TokenBucket, WINDOW_MAX};
-
-/// The longest period of a [`Rate`] in microseconds: thirty days.
-const PERIOD_MAX: u128 = 30 * 86_400 * 1_000_000;
-/// The most units of a [`Rate`] per microsecond.
-const PER_MICRO_MAX: u128 = 10;
+use super::leaky_bucket::{LeakyBucket, LeakyMode};
+use super::quota::Quota;
+use super::token_bucket::TokenBucket;
+use crate::rate::{PER_MICRO_MAX, PERIOD_MAX, gcd};
 
 impl Quota {
     /// The part of this quota that each of `replicas` may allow without asking the others.
@@ -46,19 +44,16 @@ impl Quota {
     pub fn share(&self, replicas: NonZeroU32) -> Self {
         let capacity = (self.limit() / u64::from(replicas.get())).max(1);
 
-        let gcra = match self {
-            Self::Concurrency(quota) => {
+        let rate = match (self, self.bucket(), self.window()) {
+            (Self::Concurrency(quota), ..) => {
                 let limit = capacity;
                 return Concurrency { limit, ..*quota }.into();
             }
-            Self::LeakyBucket(quota) => divided_bucket(capacity, quota.leak(), replicas),
-            Self::TokenBucket(quota) => divided_bucket(capacity, quota.refill(), replicas),
-            Self::FixedWindow(_) | Self::SlidingWindow(_) | Self::SlidingLog(_) => {
-                let window = self.window().unwrap_or(WINDOW_MAX);
-                divided_bucket(capacity, (self.limit(), window.get()), replicas)
-            }
+            (_, Some(gcra), _) => gcra.rate(),
+            (.., window) => (self.limit(), window.unwrap_or(PERIOD_MAX).get()),
         };
 
+        let gcra = divided_bucket(capacity, divided_rate(rate, replicas));
         match self {
             Self::LeakyBucket(quota) if quota.mode == LeakyMode::Queue => {
                 let mode = LeakyMode::Queue;
@@ -69,58 +64,54 @@ impl Quota {
     }
 }
 
-/// A bucket at a rate of `(units, microseconds)` divided by `replicas`.
+/// A bucket at a rate in range.
 ///
 /// It takes no longer to fill than the whole did, or thirty days when it holds 1. Only when the
 /// whole took almost a hundred years can rounding make the share slower than a bucket may be; it
 /// then gets a capacity of 1.
-fn divided_bucket(capacity: u64, rate: (u64, u64), replicas: NonZeroU32) -> Gcra {
-    let rate = divided_rate(rate, replicas);
-    Gcra::new(capacity, rate)
-        .or_else(|_| Gcra::new(1, rate))
+fn divided_bucket(capacity: u64, rate: (u64, u64)) -> Gcra {
+    Gcra::from_reduced(capacity, rate)
+        .or_else(|| Gcra::from_reduced(1, rate))
         .expect("at a rate in range, one unit refills within thirty days")
 }
 
-/// The rate divided by `replicas`, exact where a [`Rate`] can represent it.
-fn divided_rate((amount, micros): (u64, u64), replicas: NonZeroU32) -> Rate {
+/// A rate of `(units, microseconds)` divided by `replicas`: exact where it is then still in the
+/// range of a [`Rate`](crate::Rate), and in lowest terms.
+fn divided_rate((amount, micros): (u64, u64), replicas: NonZeroU32) -> (u64, u64) {
     let amount = u128::from(amount);
     let micros = u128::from(micros) * u128::from(replicas.get());
+    let period_max = u128::from(PERIOD_MAX.get());
+
+    let (amount, micros) = reduced(amount, micros);
+    let (amount, micros) = if amount > micros * u128::from(PER_MICRO_MAX) {
+        (PER_MICRO_MAX.into(), 1)
+    } else if micros <= period_max {
+        (amount, micros)
+    } else {
+        // The most whole units that refill within the longest period, and how long they take.
+        match amount * period_max / micros {
+            0 => (1, period_max),
+            within => reduced(within, (micros * within).div_ceil(amount)),
+        }
+    };
+
+    let narrow = |wide| u64::try_from(wide).expect("a rate in range fits into 64 bits");
+    (narrow(amount), narrow(micros))
+}
+
+fn reduced(amount: u128, micros: u128) -> (u128, u128) {
     let divisor = gcd(amount, micros);
-    let (amount, micros) = (amount / divisor, micros / divisor);
-
-    if amount > micros * PER_MICRO_MAX {
-        return rate(PER_MICRO_MAX, 1);
-    }
-    if micros <= PERIOD_MAX {
-        return rate(amount, micros);
-    }
-
-    // The most whole units that refill within the longest period, and how long they take.
-    match amount * PERIOD_MAX / micros {
-        0 => rate(1, PERIOD_MAX),
-        within => rate(within, (micros * within).div_ceil(amount)),
-    }
-}
-
-/// A rate from numbers in the range of a rate, which fit into 64 bits.
-fn rate(amount: u128, micros: u128) -> Rate {
-    let narrow = |wide: u128| u64::try_from(wide).unwrap_or(u64::MAX);
-    Rate::new(narrow(amount), Duration::from_micros(narrow(micros)))
-}
-
-fn gcd(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
+    (amount / divisor, micros / divisor)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::super::{
-        AMOUNT_MAX, Calendar, FixedWindow, IN_FLIGHT_MAX, SlidingLog, SlidingWindow,
+        AMOUNT_MAX, Calendar, FixedWindow, IN_FLIGHT_MAX, Rate, SlidingLog, SlidingWindow,
     };
     use super::*;
 
@@ -286,10 +277,12 @@ mod tests {
             // Where a rate can represent it, the division is exact; elsewhere it gives no more.
             let exact = (all, all_micros * u128::from(count));
             let divisor = gcd(exact.0, exact.1);
-            let is_exact = exact.1 / divisor <= PERIOD_MAX && exact.0 <= exact.1 * PER_MICRO_MAX;
+            let period_max = u128::from(PERIOD_MAX.get());
+            let is_exact = exact.1 / divisor <= period_max
+                && exact.0 <= exact.1 * u128::from(PER_MICRO_MAX);
 
             let (given, due) = (part * u128::from(count) * all_micros, all * part_micros);
-            let is_slowest = (part, part_micros) == (1, PERIOD_MAX);
+            let is_slowest = (part, part_micros) == (1, period_max);
             prop_assert!(given == due || !is_exact, "{} of {}", given, due);
             prop_assert!(given <= due || is_slowest, "{} of {}", given, due);
         }

@@ -8,9 +8,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::outcome::{Outcome, Verdict};
-use super::{CLOCK_SLACK, validate_amount, validate_window};
-use crate::limit::LimitError;
+use super::entries::EntryTotals;
+use super::outcome::{CLOCK_SLACK, Outcome};
+use crate::limit_error::{LimitError, validate_amount, validate_window};
 use crate::time::Micros;
 
 /// The most hits one key keeps.
@@ -56,80 +56,39 @@ impl SlidingLog {
         self.length
     }
 
-    /// The outcome of spending `cost` at `now`. The log must have been [pruned](Self::prune) at the
-    /// same moment.
-    pub(crate) fn evaluate(&self, log: &HitLog, cost: u64, now: Micros) -> Outcome {
-        let verdict = if cost > self.limit {
-            Verdict::Never
-        } else if cost == 0 || cost <= self.limit.saturating_sub(log.sum) {
-            Verdict::ALLOW
-        } else {
-            Verdict::Deny {
-                retry_after: self.retry_after(log, cost, now),
-            }
-        };
-
-        let spent = if verdict.is_allowed() { cost } else { 0 };
-        let sum = log.sum.saturating_add(spent);
-        let newest = log.hits.back().map(|hit| hit.at);
-        let last = if spent > 0 {
-            newest.max(Some(now))
-        } else {
-            newest
-        };
-
-        Outcome {
-            verdict,
-            limit: self.limit,
-            remaining: self.limit.saturating_sub(sum),
-            reset_after: last.map_or(Micros::ZERO, |at| at.after(self.length).since(now)),
-        }
+    /// The outcome of spending `cost` at `now`. Prunes the log.
+    pub(crate) fn evaluate(&self, log: &mut HitLog, cost: u64, now: Micros) -> Outcome {
+        self.prune(log, now);
+        let expiries = log.hits.iter().map(|hit| (self.expiry(hit), hit.cost));
+        let totals = EntryTotals::new(log.sum, self.limit, cost, expiries);
+        totals.spend(self.limit, self.length, cost, now).1
     }
 
     /// Drops hits that have left the window. Hits from before the clock was set back get the
     /// timestamp `now`. Pruning changes no outcome, so it may happen at any time.
     pub(crate) fn prune(&self, log: &mut HitLog, now: Micros) {
-        while let Some(hit) = log
-            .hits
-            .front()
-            .filter(|hit| hit.at.after(self.length) <= now)
-            .copied()
-        {
-            log.hits.pop_front();
+        while let Some(hit) = log.hits.front().filter(|hit| self.expiry(hit) <= now) {
             log.sum = log.sum.saturating_sub(hit.cost);
+            log.hits.pop_front();
         }
 
-        let mut is_restamped = false;
-        for hit in log
-            .hits
-            .iter_mut()
-            .rev()
-            .take_while(|hit| hit.at.since(now) > CLOCK_SLACK)
-        {
-            hit.at = now;
-            is_restamped = true;
-        }
-        if is_restamped {
+        let is_ahead = |hit: &&mut LogHit| hit.at.since(now) > CLOCK_SLACK;
+        let ahead = log.hits.iter_mut().rev().take_while(is_ahead);
+        let restamped = ahead.map(|hit| hit.at = now).count();
+        if restamped > 0 {
             log.hits.make_contiguous().sort_by_key(|hit| hit.at);
         }
     }
 
     /// The moment at which the log is empty if no more hits are added.
     pub(crate) fn empty_at(&self, log: &HitLog) -> Micros {
-        log.hits
-            .back()
-            .map_or(Micros::ZERO, |hit| hit.at.after(self.length))
+        let newest = log.hits.back();
+        newest.map_or(Micros::ZERO, |hit| self.expiry(hit))
     }
 
-    /// How long until the oldest hits that make room for `cost` have left the window.
-    fn retry_after(&self, log: &HitLog, cost: u64, now: Micros) -> Micros {
-        let mut missing = log.sum.saturating_add(cost).saturating_sub(self.limit);
-        let last = log.hits.iter().find(|hit| {
-            missing = missing.saturating_sub(hit.cost);
-            missing == 0
-        });
-
-        last.map_or(Micros::ZERO, |hit| hit.at.after(self.length).since(now))
+    /// The moment at which a hit leaves the window.
+    fn expiry(&self, hit: &LogHit) -> Micros {
+        hit.at.after(self.length)
     }
 }
 

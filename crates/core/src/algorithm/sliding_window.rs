@@ -8,10 +8,9 @@
 
 use std::time::Duration;
 
-use super::division::{divide, divide_ceil, product};
-use super::outcome::{Outcome, Verdict};
-use super::{AMOUNT_MAX, CLOCK_SLACK, validate_amount, validate_window};
-use crate::limit::LimitError;
+use super::division::ProductInt;
+use super::outcome::{Algorithm, CLOCK_SLACK, Outcome, Verdict};
+use crate::limit_error::{AMOUNT_MAX, LimitError, validate_amount, validate_window};
 use crate::time::Micros;
 
 /// The parameters of a sliding window counter. Windows begin at whole multiples of their length
@@ -22,12 +21,15 @@ pub struct SlidingWindow {
     pub(crate) length: Micros,
 }
 
-/// The counts of the window that begins at `start` and of the one before it.
+/// The current and the previous window of a sliding window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SlidingCounts {
-    pub(crate) current: u64,
-    pub(crate) previous: u64,
-    pub(crate) start: Micros,
+pub struct SlidingCounts {
+    /// Units spent in the current window.
+    pub current: u64,
+    /// Units spent in the previous window.
+    pub previous: u64,
+    /// When the current window began.
+    pub start: Micros,
 }
 
 impl SlidingWindow {
@@ -49,54 +51,6 @@ impl SlidingWindow {
         self.length
     }
 
-    /// Spends `cost` when it fits, and returns the counts after that.
-    #[inline(always)]
-    pub(crate) fn spend(
-        &self,
-        counts: SlidingCounts,
-        cost: u64,
-        now: Micros,
-    ) -> (SlidingCounts, Outcome) {
-        let counts = self.roll(counts, now);
-        if cost > self.limit {
-            return (counts, self.outcome(Verdict::Never, counts, now));
-        }
-
-        // All of these are at most 2^53, so the sums fit.
-        let room = self.limit.saturating_sub(counts.current);
-        let fits = cost <= room
-            && product(counts.previous, self.covered(counts, now))
-                <= product(room - cost, self.length.get());
-
-        if cost == 0 {
-            (counts, self.outcome(Verdict::ALLOW, counts, now))
-        } else if fits {
-            let spent = SlidingCounts {
-                current: counts.current + cost,
-                ..counts
-            };
-            (spent, self.outcome(Verdict::ALLOW, spent, now))
-        } else {
-            let retry_after = self.retry_after(counts, cost, now);
-            let outcome = self.outcome(Verdict::Deny { retry_after }, counts, now);
-            (counts, outcome)
-        }
-    }
-
-    /// Subtracts `cost` from the current window first, then from the previous one; at most what one
-    /// demand can have spent.
-    pub(crate) fn refund(&self, counts: SlidingCounts, cost: u64, now: Micros) -> SlidingCounts {
-        let cost = cost.min(AMOUNT_MAX);
-        let counts = self.roll(counts, now);
-        let rest = cost.saturating_sub(counts.current);
-
-        SlidingCounts {
-            current: counts.current.saturating_sub(cost),
-            previous: counts.previous.saturating_sub(rest),
-            ..counts
-        }
-    }
-
     /// The counts as of the window that contains `now`.
     ///
     /// A moment slightly before the stored window still belongs to it. A moment well before it
@@ -106,28 +60,23 @@ impl SlidingWindow {
     fn roll(&self, counts: SlidingCounts, now: Micros) -> SlidingCounts {
         let start = Micros::new(now.get() - now.get() % self.length.get());
 
-        if start == counts.start || (start < counts.start && counts.start.since(now) <= CLOCK_SLACK)
+        let (current, previous) = if start == counts.start
+            || (start < counts.start && counts.start.since(now) <= CLOCK_SLACK)
         {
-            counts
+            return counts;
         } else if start < counts.start {
             let sum = counts.current.saturating_add(counts.previous);
-            SlidingCounts {
-                current: sum.min(AMOUNT_MAX),
-                previous: 0,
-                start,
-            }
+            (sum.min(AMOUNT_MAX), 0)
         } else if start.since(counts.start) == self.length {
-            SlidingCounts {
-                current: 0,
-                previous: counts.current,
-                start,
-            }
+            (0, counts.current)
         } else {
-            SlidingCounts {
-                current: 0,
-                previous: 0,
-                start,
-            }
+            (0, 0)
+        };
+
+        SlidingCounts {
+            current,
+            previous,
+            start,
         }
     }
 
@@ -161,17 +110,21 @@ impl SlidingWindow {
         if room >= count {
             self.length.get()
         } else {
-            divide(product(room, self.length.get()), count).0
+            u128::product(room, self.length.get()).divide(count).0
         }
+    }
+
+    /// The previous count, weighted by how much of its window is still covered, times the length.
+    fn weighted_previous(&self, counts: SlidingCounts, now: Micros) -> u128 {
+        u128::product(counts.previous, self.covered(counts, now))
     }
 
     #[inline(always)]
     fn outcome(&self, verdict: Verdict, counts: SlidingCounts, now: Micros) -> Outcome {
         let left = self.left_of_window(counts, now);
-        let previous = divide_ceil(
-            product(counts.previous, self.covered(counts, now)),
-            self.length.get(),
-        );
+        let previous = self
+            .weighted_previous(counts, now)
+            .divide_ceil(self.length.get());
         let used = counts.current.saturating_add(previous);
         let reset_after = if counts.current > 0 {
             left.saturating_add(self.length.get())
@@ -186,6 +139,47 @@ impl SlidingWindow {
             limit: self.limit,
             remaining: self.limit.saturating_sub(used),
             reset_after: Micros::new(reset_after),
+        }
+    }
+}
+
+impl Algorithm for SlidingWindow {
+    type State = SlidingCounts;
+
+    #[inline(always)]
+    fn spend(&self, counts: SlidingCounts, cost: u64, now: Micros) -> (SlidingCounts, Outcome) {
+        let counts = self.roll(counts, now);
+        if cost > self.limit {
+            return (counts, self.outcome(Verdict::Never, counts, now));
+        }
+
+        // All of these are at most 2^53, so the sums fit.
+        let room = self.limit.saturating_sub(counts.current);
+        let fits = cost <= room
+            && self.weighted_previous(counts, now) <= u128::product(room - cost, self.length.get());
+
+        if fits || cost == 0 {
+            let current = counts.current + cost;
+            let spent = SlidingCounts { current, ..counts };
+            (spent, self.outcome(Verdict::ALLOW, spent, now))
+        } else {
+            let retry_after = self.retry_after(counts, cost, now);
+            let outcome = self.outcome(Verdict::Deny { retry_after }, counts, now);
+            (counts, outcome)
+        }
+    }
+
+    /// Subtracts `cost` from the current window first, then from the previous one; at most what one
+    /// demand can have spent.
+    fn refund(&self, counts: SlidingCounts, cost: u64, now: Micros) -> SlidingCounts {
+        let cost = cost.min(AMOUNT_MAX);
+        let counts = self.roll(counts, now);
+        let rest = cost.saturating_sub(counts.current);
+
+        SlidingCounts {
+            current: counts.current.saturating_sub(cost),
+            previous: counts.previous.saturating_sub(rest),
+            ..counts
         }
     }
 }

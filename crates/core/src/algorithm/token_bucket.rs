@@ -1,9 +1,10 @@
 //! Token bucket: allows bursts up to the capacity, then the refill rate. In any interval of length
 //! s it allows at most `capacity + rate * s` units, exactly.
 
-use super::gcra::Gcra;
-use super::rate::Rate;
-use crate::limit::LimitError;
+use super::gcra::{BucketState, Gcra};
+use super::outcome::{Algorithm, Outcome};
+use crate::limit_error::LimitError;
+use crate::rate::Rate;
 use crate::time::Micros;
 
 /// The parameters of a token bucket: its capacity and its refill rate.
@@ -31,5 +32,18 @@ impl TokenBucket {
     /// How long an empty bucket takes to fill.
     pub const fn span(&self) -> Micros {
         self.gcra.span
+    }
+}
+
+impl Algorithm for TokenBucket {
+    type State = BucketState;
+
+    #[inline(always)]
+    fn spend(&self, state: BucketState, cost: u64, now: Micros) -> (BucketState, Outcome) {
+        self.gcra.spend(state, cost, now)
+    }
+
+    fn refund(&self, state: BucketState, cost: u64, now: Micros) -> BucketState {
+        self.gcra.refund(state, cost, now)
     }
 }

@@ -1,13 +1,12 @@
 //! A clock that is set by hand, for tests and for replaying recorded traffic.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 
 use parking_lot::Mutex;
 
-use super::{Clock, Sleep};
+use super::timeline::{Clock, Sleep};
 use crate::time::Micros;
 
 /// A clock that moves only when [`advance`](Self::advance) or [`set`](Self::set) is called. Clones
@@ -41,11 +40,9 @@ struct State {
 impl ManualClock {
     /// Creates a clock whose current time is `now`.
     pub fn new(now: Micros) -> Self {
+        let sleepers = Vec::new();
         Self {
-            state: Arc::new(Mutex::new(State {
-                now,
-                sleepers: Vec::new(),
-            })),
+            state: Arc::new(Mutex::new(State { now, sleepers })),
         }
     }
 
@@ -85,35 +82,19 @@ impl Clock for ManualClock {
     }
 
     fn sleep(&self, length: Micros) -> Sleep {
-        Box::pin(ManualSleep {
-            until: self.now().after(length),
-            clock: self.clone(),
-        })
-    }
-}
+        let (clock, until) = (self.clone(), self.now().after(length));
+        Box::pin(poll_fn(move |context| {
+            let mut state = clock.state.lock();
+            if state.now >= until {
+                return Poll::Ready(());
+            }
 
-struct ManualSleep {
-    until: Micros,
-    clock: ManualClock,
-}
-
-impl Future for ManualSleep {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.clock.state.lock();
-        if state.now >= self.until {
-            return Poll::Ready(());
-        }
-
-        // A future may be polled again before the time moves: register its waker once.
-        let is_registered = state
-            .sleepers
-            .iter()
-            .any(|waker| waker.will_wake(context.waker()));
-        if !is_registered {
-            state.sleepers.push(context.waker().clone());
-        }
-        Poll::Pending
+            // A future may be polled again before the time moves: register its waker once.
+            let waker = context.waker();
+            if !state.sleepers.iter().any(|other| other.will_wake(waker)) {
+                state.sleepers.push(waker.clone());
+            }
+            Poll::Pending
+        }))
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_timer::Delay;
 
-use super::{Clock, Sleep};
+use super::timeline::{Clock, Sleep};
 use crate::time::Micros;
 
 /// How often the processor's counter is corrected by the operating system's monotonic clock, in

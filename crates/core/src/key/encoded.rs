@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use super::parts::{self, KeyPart, KeyParts, ToKey};
-use super::{KEY_MAX, KeyBuffer, KeyError, Parts};
+use super::parts::{
+    KEY_MAX, KeyBuffer, KeyError, KeyPart, KeyParts, Parts, single_text, take_part,
+};
 
 /// An encoded key. It identifies the same counter as the value it was made from.
 ///
@@ -25,33 +26,28 @@ pub struct EncodedKey {
 }
 
 impl EncodedKey {
-    /// Encodes a key, or returns why it is invalid.
-    pub fn new(key: &(impl ToKey + ?Sized)) -> Result<Self, KeyError> {
-        KeyParts::encode(key).map(|bytes| Self { bytes })
-    }
-
     /// Encodes the parts that a function writes, for callers that know the parts of a key only at
     /// run time.
     pub fn from_writer(write: impl FnOnce(&mut KeyParts)) -> Result<Self, KeyError> {
-        KeyParts::encode_with(write).map(|bytes| Self { bytes })
+        KeyParts::encode(write).map(|bytes| Self { bytes })
     }
 
     /// Decodes the bytes that [`as_bytes`](Self::as_bytes) returned.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyDecodeError> {
-        let is_valid = bytes.len() <= KEY_MAX && parts::are_parts(bytes);
-        if is_valid {
-            Ok(Self {
-                bytes: bytes.into(),
-            })
-        } else {
-            Err(KeyDecodeError)
-        }
+        let mut rest = bytes;
+        while take_part(&mut rest).is_some() {}
+
+        let is_valid = rest.is_empty() && bytes.len() <= KEY_MAX;
+        let key = is_valid.then(|| Self {
+            bytes: bytes.into(),
+        });
+        key.ok_or(KeyDecodeError)
     }
 
     /// Borrows the parts.
     #[inline]
     pub(crate) fn as_parts(&self) -> Parts<'_> {
-        parts::single_text(&self.bytes).map_or(Parts::Encoded(&self.bytes), Parts::Text)
+        single_text(&self.bytes).map_or(Parts::Encoded(&self.bytes), Parts::Text)
     }
 
     /// The encoded parts.
@@ -70,27 +66,7 @@ impl EncodedKey {
     /// ```
     pub fn parts(&self) -> impl Iterator<Item = KeyPart<'_>> {
         let mut rest: &[u8] = &self.bytes;
-        std::iter::from_fn(move || {
-            let (part, after) = parts::next_part(rest)?;
-            rest = after;
-            Some(part)
-        })
-    }
-}
-
-impl ToKey for EncodedKey {
-    fn write(&self, parts: &mut KeyParts) {
-        parts.encoded(&self.bytes);
-    }
-
-    #[inline]
-    fn as_text(&self) -> Option<&str> {
-        parts::single_text(&self.bytes)
-    }
-
-    #[inline]
-    fn as_encoded(&self) -> Option<&Self> {
-        Some(self)
+        std::iter::from_fn(move || take_part(&mut rest))
     }
 }
 

@@ -1,8 +1,36 @@
-//! The types that can be keys, and the encoding of their parts.
+//! The parts of a key and their encoding.
 
+use std::fmt;
 use std::net::IpAddr;
 
-use super::{EncodedKey, KEY_MAX, KeyBuffer, KeyError, KeyHash, SHORT_MAX};
+use smallvec::SmallVec;
+
+use super::hash::KeyHash;
+
+/// The maximum length of a key's encoded parts, in bytes.
+pub const KEY_MAX: usize = 1_024;
+
+/// The parts of a key. The same parts always take the same of the two forms, whatever type they
+/// came from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parts<'a> {
+    /// A single text, not encoded. This is the usual case.
+    Text(&'a str),
+    /// Any other parts, encoded.
+    Encoded(&'a [u8]),
+}
+
+/// Owned [`Parts`].
+#[derive(Clone)]
+pub(crate) enum PartsBuf {
+    Text(Box<str>),
+    Encoded(KeyBuffer),
+}
+
+/// A buffer for encoded parts, inline up to [`SHORT_MAX`] bytes.
+pub(crate) type KeyBuffer = SmallVec<[u8; SHORT_MAX]>;
+/// The maximum length of encoded parts that are stored inline.
+const SHORT_MAX: usize = 48;
 
 // The tags of the encoding. Stored keys contain them, so they must not change.
 const TEXT: u8 = 1;
@@ -12,42 +40,7 @@ const IPV4: u8 = 4;
 const IPV6: u8 = 5;
 const HASHED: u8 = 6;
 
-/// A type that can be a key: text, a number, an address, a hash, or a tuple of these.
-///
-/// ```
-/// use std::net::Ipv4Addr;
-/// use std::time::Duration;
-/// use tollgate::{Limit, Limiter};
-///
-/// let login = Limiter::in_memory([Limit::sliding_log("login", 5, Duration::from_secs(900))])?;
-/// let key = (Ipv4Addr::new(203, 0, 113, 7), "ann@example.com");
-/// let decision = login.check("login", key).try_now()?;
-/// assert_eq!(decision.remaining(), 4);
-/// # Ok::<(), tollgate::Error>(())
-/// ```
-///
-/// The unit `()` has no parts: all clients share one counter. Empty text is an error, because a
-/// missing value must not silently have the same effect.
-pub trait ToKey {
-    /// Writes the key's parts in order.
-    fn write(&self, parts: &mut KeyParts);
-
-    /// The text, if the key is a single text: then it need not be copied. An implementation must
-    /// write the same single text in [`write`](Self::write).
-    #[inline]
-    fn as_text(&self) -> Option<&str> {
-        None
-    }
-
-    /// The encoded key, if the key is encoded already: then it need not be encoded again.
-    #[doc(hidden)]
-    #[inline]
-    fn as_encoded(&self) -> Option<&EncodedKey> {
-        None
-    }
-}
-
-/// Receives and encodes the parts of a key; see [`ToKey::write`].
+/// Receives and encodes the parts of a key; see [`ToKey::write`](super::ToKey::write).
 #[derive(Debug)]
 pub struct KeyParts {
     /// The encoded parts while they fit. Most keys do, so writing them is a copy of a few bytes to
@@ -101,20 +94,9 @@ pub enum KeyPart<'k> {
     Hash(KeyHash),
 }
 
-/// True when `bytes` are complete encoded parts, none of them empty.
-pub(super) fn are_parts(mut bytes: &[u8]) -> bool {
-    while !bytes.is_empty() {
-        let Some((_, after)) = next_part(bytes) else {
-            return false;
-        };
-        bytes = after;
-    }
-    true
-}
-
-/// Decodes the first part, and returns it with the remaining bytes. `None` when it is incomplete,
-/// empty or otherwise invalid.
-pub(super) fn next_part(bytes: &[u8]) -> Option<(KeyPart<'_>, &[u8])> {
+/// Decodes and removes the first part. Returns `None` and removes nothing when there is none, or
+/// when it is incomplete, empty or otherwise invalid.
+pub(super) fn take_part<'k>(bytes: &mut &'k [u8]) -> Option<KeyPart<'k>> {
     let (tag, rest) = bytes.split_first()?;
     let (length, rest) = match (*tag, rest) {
         (TEXT | BYTES, [low, high, rest @ ..]) => {
@@ -136,9 +118,10 @@ pub(super) fn next_part(bytes: &[u8]) -> Option<(KeyPart<'_>, &[u8])> {
         NUMBER => KeyPart::Number(u64::from_le_bytes(part.try_into().ok()?)),
         IPV4 => KeyPart::Address(<[u8; 4]>::try_from(part).ok()?.into()),
         IPV6 => KeyPart::Address(<[u8; 16]>::try_from(part).ok()?.into()),
-        _ => KeyPart::Hash(KeyHash::from_bytes(part.try_into().ok()?)),
+        _ => KeyPart::Hash(KeyHash(part.try_into().ok()?)),
     };
-    Some((part, after))
+    *bytes = after;
+    Some(part)
 }
 
 /// Encodes a text as the only part of a key.
@@ -149,11 +132,8 @@ pub(super) fn encode_text(text: &str) -> KeyBuffer {
 }
 
 impl KeyParts {
-    pub(super) fn encode(key: &(impl ToKey + ?Sized)) -> Result<KeyBuffer, KeyError> {
-        Self::encode_with(|parts| key.write(parts))
-    }
-
-    pub(super) fn encode_with(write: impl FnOnce(&mut Self)) -> Result<KeyBuffer, KeyError> {
+    /// The parts that `write` adds, encoded, or why the key is invalid.
+    pub(super) fn encode(write: impl FnOnce(&mut Self)) -> Result<KeyBuffer, KeyError> {
         let mut parts = Self::default();
         write(&mut parts);
 
@@ -260,93 +240,47 @@ impl KeyParts {
     }
 }
 
-macro_rules! to_key {
-    ($($kind:ty => |$value:ident, $parts:ident| $write:expr;)*) => {$(
-        impl ToKey for $kind {
-            #[inline]
-            fn write(&self, $parts: &mut KeyParts) {
-                let $value = self;
-                $write;
-            }
-        }
-    )*};
-}
-to_key! {
-    [u8] => |bytes, parts| parts.bytes(bytes);
-    Vec<u8> => |bytes, parts| parts.bytes(bytes);
-    u64 => |number, parts| parts.number(*number);
-    u32 => |number, parts| parts.number(u64::from(*number));
-    IpAddr => |address, parts| parts.address(*address);
-    std::net::Ipv4Addr => |address, parts| parts.address(IpAddr::V4(*address));
-    std::net::Ipv6Addr => |address, parts| parts.address(IpAddr::V6(*address));
-    KeyHash => |hashed, parts| parts.hashed(*hashed);
-}
-
-impl ToKey for str {
-    fn write(&self, parts: &mut KeyParts) {
-        parts.text(self);
-    }
-
-    #[inline]
-    fn as_text(&self) -> Option<&str> {
-        Some(self)
+/// Omits the content, because keys can identify people and must not appear in logs.
+impl fmt::Debug for PartsBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PartsBuf(..)")
     }
 }
 
-impl ToKey for String {
-    fn write(&self, parts: &mut KeyParts) {
-        parts.text(self);
-    }
-
-    #[inline]
-    fn as_text(&self) -> Option<&str> {
-        Some(self)
-    }
-}
-
-impl ToKey for () {
-    fn write(&self, _: &mut KeyParts) {}
-}
-
-impl<T: ToKey + ?Sized> ToKey for &T {
-    #[inline]
-    fn write(&self, parts: &mut KeyParts) {
-        (**self).write(parts);
-    }
-
-    #[inline]
-    fn as_text(&self) -> Option<&str> {
-        (**self).as_text()
-    }
-
-    #[inline]
-    fn as_encoded(&self) -> Option<&EncodedKey> {
-        (**self).as_encoded()
-    }
-}
-
-/// `None` makes the key invalid: clients without a value must not share a counter.
-impl<T: ToKey> ToKey for Option<T> {
-    fn write(&self, parts: &mut KeyParts) {
+impl Parts<'_> {
+    /// Copies the parts into owned ones.
+    pub(crate) fn to_buf(self) -> PartsBuf {
         match self {
-            Some(part) => part.write(parts),
-            None => parts.missing(),
+            Self::Text(text) => PartsBuf::Text(text.into()),
+            Self::Encoded(parts) => PartsBuf::Encoded(parts.into()),
         }
     }
 }
 
-macro_rules! tuple_to_key {
-    ($($name:ident),*) => {
-        impl<$($name: ToKey),*> ToKey for ($($name,)*) {
-            fn write(&self, parts: &mut KeyParts) {
-                #[expect(non_snake_case, reason = "the type parameters name the fields")]
-                let ($($name,)*) = self;
-                $($name.write(parts);)*
-            }
+impl PartsBuf {
+    pub(crate) fn as_parts(&self) -> Parts<'_> {
+        match self {
+            Self::Text(text) => Parts::Text(text),
+            Self::Encoded(parts) => Parts::Encoded(parts),
         }
-    };
+    }
 }
-tuple_to_key!(A);
-tuple_to_key!(A, B);
-tuple_to_key!(A, B, C);
-tuple_to_key!(A, B, C, D);
+
+/// Why a key is invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// A part is empty or missing. If it were accepted, all clients without a value would share one
+    /// counter.
+    #[error("empty key part; skip the limit, or use the key () to count all clients together")]
+    Empty,
+    /// The key is too long.
+    #[error(
+        "key has {found} bytes; must be at most {KEY_MAX} \
+         (each part adds 1 to 3 bytes); hash long parts with a KeyHasher"
+    )]
+    TooLong {
+        /// The length in bytes: of the text if the key is a single text, else of all encoded parts.
+        found: usize,
+    },
+}

@@ -3,23 +3,19 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-use sha2::{Digest, Sha256};
-
+use super::digest::digest;
 use crate::algorithm::QuotaShape;
 use crate::consistency::Consistency;
-use crate::name::{LimitName, NAME_MAX};
-
-/// The length of an encoded shape: a tag and eight bytes of window.
-const SHAPE_LEN: usize = 9;
+use crate::name::LimitName;
 
 /// A limit's name and the shape of its state. Because the shape is included, a limit whose
 /// algorithm or window changes starts new counters instead of misreading the old ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyPrefix {
-    len: usize,
-    bytes: [u8; NAME_MAX + SHAPE_LEN + 1],
-    digest: u128,
-    shape: QuotaShape,
+    /// A digest of the encoded prefix, for hashing.
+    pub(super) digest: u128,
+    pub(super) name: LimitName,
+    pub(super) shape: QuotaShape,
     /// How replicas share the counters. Not part of the encoded prefix.
     consistency: Consistency,
     /// How many replicas share the counters. Not part of the encoded prefix.
@@ -35,25 +31,16 @@ impl fmt::Debug for KeyPrefix {
 
 impl KeyPrefix {
     pub(crate) fn new(name: LimitName, shape: QuotaShape) -> Self {
-        let window = shape.window.to_le_bytes();
-
-        let mut bytes = [0; NAME_MAX + SHAPE_LEN + 1];
-        let mut len = 0;
-        for part in [&[shape.tag], &window[..], name.as_bytes(), &[0]] {
-            bytes[len..len + part.len()].copy_from_slice(part);
-            len += part.len();
-        }
-
-        let mut digest = [0; 16];
-        digest.copy_from_slice(&Sha256::digest(&bytes[..len])[..16]);
-
-        Self {
-            len,
-            bytes,
-            digest: u128::from_le_bytes(digest),
+        let prefix = Self {
+            digest: 0,
+            name,
             shape,
             consistency: Consistency::default(),
             replicas: NonZeroU32::MIN,
+        };
+        Self {
+            digest: digest(&prefix.to_bytes()),
+            ..prefix
         }
     }
 
@@ -81,22 +68,8 @@ impl KeyPrefix {
 
     /// The encoded prefix: a tag, eight bytes of window, the name and a zero byte. No name contains
     /// a zero byte, so the end of the prefix is unambiguous.
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        let name = &self.bytes[SHAPE_LEN..self.len - 1];
-        std::str::from_utf8(name).expect("a limit's name is ASCII")
-    }
-
-    pub(crate) const fn shape(&self) -> QuotaShape {
-        self.shape
-    }
-
-    /// A digest of the encoded prefix, for hashing.
-    #[inline]
-    pub(crate) const fn digest(&self) -> u128 {
-        self.digest
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        let window = self.shape.window.to_le_bytes();
+        [&[self.shape.tag], &window[..], self.name.as_bytes(), &[0]].concat()
     }
 }

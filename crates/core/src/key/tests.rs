@@ -98,7 +98,7 @@ proptest! {
     #[test]
     fn no_prefix_is_the_beginning_of_another(a in "[a-c]{1,4}", b in "[a-c]{1,4}") {
         let (first, second) = (prefix(&a, bucket()), prefix(&b, bucket()));
-        prop_assert_eq!(first.as_bytes().starts_with(second.as_bytes()), a == b);
+        prop_assert_eq!(first.to_bytes().starts_with(&second.to_bytes()), a == b);
     }
 }
 
@@ -151,7 +151,8 @@ fn limits_and_shapes_have_separate_counters() {
         prefix("api", bucket()),
     ];
 
-    let distinct: std::collections::HashSet<_> = prefixes.iter().map(KeyPrefix::digest).collect();
+    let distinct: std::collections::HashSet<_> =
+        prefixes.iter().map(|prefix| prefix.digest).collect();
     assert_eq!(distinct.len(), prefixes.len());
 
     let more = SlidingWindow::new(500, Duration::from_secs(60)).unwrap();

@@ -1,110 +1,66 @@
-//! A store call about the lease of one counter: its request, its grant and its end.
+//! A store call about the lease of one counter, from its start to its end.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::entry::LeaseEntry;
-use super::pending::PendingCall;
-use super::table::{LeaseOutcome, LeaseTable};
-use crate::algorithm::remote::CounterState;
+use super::request::{CallFailure, CallPurpose, CallRequest, LeaseGrant, LeaseRequest};
+use super::shard::LeaseShards;
+use crate::algorithm::Outcome;
 use crate::demand::{Demand, DemandBuf};
-use crate::memory::fingerprint::Fingerprint;
-use crate::store::Source;
+use crate::key::Fingerprint;
+use crate::store::{Source, SpendReply};
 use crate::time::Micros;
 
-/// What a store call asks for in addition to spending the cost of its demand. The store first
-/// settles the units that the instance holds, then spends the cost, then grants more units.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LeaseRequest {
-    /// The most units to grant of what is left after the cost is spent.
-    pub max_units: u64,
-    /// True when the granted units are lent, and count as lent until they are settled. False when
-    /// they have been spent already and are only reported.
-    pub is_lent: bool,
-    /// The generation under which the store counts the held units; 0 when there are none that can
-    /// be settled.
-    pub generation: u64,
-    /// The units that the store counts as lent to this instance.
-    pub held: u64,
-    /// How many of the held units the instance keeps.
-    pub kept: u64,
-    /// How many of the held units the instance returns. The others are spent.
-    pub returned: u64,
-}
-
-/// The reply of the store to a [`LeaseRequest`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseGrant {
-    /// The counter after the held units were settled, before the cost was spent and units were
-    /// granted.
-    pub state: CounterState,
-    /// The moment of the call on the store's timeline.
-    pub at: Micros,
-    /// The number of granted units.
-    pub units: u64,
-    /// The generation under which the store now counts the held units. For a window it identifies
-    /// the window.
-    pub generation: u64,
-    /// True when the store still knew the held units. If false, they must not be spent any more.
-    pub is_known: bool,
-}
-
-/// Why a store call got no reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallFailure {
-    /// The call was not executed at the store.
-    NotExecuted,
-    /// The call may have been executed at the store.
-    Unknown,
-}
-
-/// The content of a store call.
+/// The outcome of a demand for a leased or eventual limit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CallRequest {
-    pub(super) lease: LeaseRequest,
-    pub(super) cost: u64,
-    /// When the call was created, on this instance's clock. The life of the lease starts here, so
-    /// that it expires in the instance before it expires at the store.
-    pub(super) sent_at: Micros,
+pub struct LeaseOutcome {
+    /// The outcome of the limit.
+    pub outcome: Outcome,
+    /// Where the outcome came from: a lease, the deny cache or the store.
+    pub source: Source,
+    /// The moment of the decision on the store's timeline, extrapolated if no store call was
+    /// made.
+    pub at: Micros,
+    /// The generation of the lease from which the units came.
+    pub(super) generation: u64,
 }
 
-/// Why a store call is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallPurpose {
-    /// A request waits for its decision.
-    Decide,
-    /// The leased units are running low.
-    Renew,
-    /// The leased units are idle.
-    Return,
-    /// Units were spent locally that the store does not know about yet.
-    Report,
+impl From<LeaseOutcome> for SpendReply {
+    fn from(decided: LeaseOutcome) -> Self {
+        Self::from_sources([(decided.outcome, decided.source)], decided.at)
+    }
 }
 
 /// A store call about one counter. The caller ends it with [`complete`](Self::complete) or
 /// [`fail`](Self::fail). A call that is dropped counts as failed with [`CallFailure::Unknown`].
 pub struct LeaseCall {
-    leases: LeaseTable,
+    shards: Arc<LeaseShards>,
     fingerprint: Fingerprint,
     demand: DemandBuf,
     request: CallRequest,
-    pending: PendingCall,
     is_finished: bool,
 }
 
 impl LeaseCall {
-    pub(super) fn new(
-        leases: LeaseTable,
+    /// Starts a call. It spends a demand only if the purpose is to decide one.
+    #[cold]
+    pub(super) fn start(
+        shards: &Arc<LeaseShards>,
         fingerprint: Fingerprint,
-        demand: DemandBuf,
-        request: CallRequest,
-        pending: PendingCall,
+        entry: &mut LeaseEntry,
+        purpose: CallPurpose<'_>,
+        now: Micros,
     ) -> Self {
+        let demand = match purpose {
+            CallPurpose::Decide(demand) => demand.to_buf(),
+            CallPurpose::Renew | CallPurpose::Return => entry.demand().clone().with_cost(0),
+        };
         Self {
-            leases,
+            shards: shards.clone(),
             fingerprint,
+            request: entry.start_call(purpose, demand.cost, now),
             demand,
-            request,
-            pending,
             is_finished: false,
         }
     }
@@ -122,14 +78,13 @@ impl LeaseCall {
     /// Ends the call with the reply of the store, and returns the outcome for the request that
     /// caused it; `None` when the counter's state in the reply belongs to another algorithm.
     pub fn complete(mut self, grant: &LeaseGrant) -> Option<LeaseOutcome> {
-        let request = self.request;
-        let applied = self.finish(|entry, now| entry.apply_grant(&request, grant, now));
+        let applied = self.finish(|entry, request, now| entry.apply_grant(request, grant, now));
 
         // The entry may have been removed meanwhile. The outcome is still valid, and the granted
         // units are not spent.
         let outcome = applied.unwrap_or_else(|| {
-            let quota = self.demand.quota();
-            quota.outcome(grant.state, request.cost, grant.at)
+            let demand = self.demand();
+            demand.quota().outcome(grant.state, demand.cost, grant.at)
         });
         outcome.map(|outcome| LeaseOutcome {
             outcome,
@@ -145,18 +100,26 @@ impl LeaseCall {
     }
 
     fn abort(&mut self, failure: CallFailure) {
-        let lease = self.request.lease;
-        self.finish(|entry, _| entry.apply_failure(&lease, failure));
+        self.finish(|entry, request, _| entry.apply_failure(&request.lease, failure));
     }
 
     /// Updates the entry, if it is still the one that started this call, and wakes the requests
     /// that wait for the call.
-    fn finish<T>(&mut self, update: impl FnOnce(&mut LeaseEntry, Micros) -> T) -> Option<T> {
+    fn finish<T>(
+        &mut self,
+        update: impl FnOnce(&mut LeaseEntry, &CallRequest, Micros) -> T,
+    ) -> Option<T> {
         self.is_finished = true;
-        let result = self
-            .leases
-            .finish_call(self.fingerprint, &self.pending, update);
-        self.pending.finish();
+        let request = &self.request;
+        let (now, mut shard) = self.shards.lock(self.fingerprint);
+        let entry = shard.entries.get_mut(&self.fingerprint);
+        let result = entry
+            .filter(|entry| entry.is_pending_call(&request.pending))
+            .map(|entry| update(entry, request, now));
+        shard.queue_sweep(self.fingerprint, now);
+
+        drop(shard);
+        request.pending.finish();
         result
     }
 }

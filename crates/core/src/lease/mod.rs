@@ -33,13 +33,15 @@ mod call;
 mod entry;
 mod pending;
 mod policy;
+mod request;
 mod shard;
 mod table;
 
-pub use call::{CallFailure, CallPurpose, LeaseCall, LeaseGrant, LeaseRequest};
+pub use call::{LeaseCall, LeaseOutcome};
 pub use pending::{CallCompletion, PendingCall};
 pub use policy::{DENY_CACHE_MAX, SWEEP_EVERY, quantum};
-pub use table::{LeaseOutcome, LeaseStep, LeaseTable};
+pub use request::{CallFailure, LeaseGrant, LeaseRequest};
+pub use table::{LeaseStep, LeaseTable};
 
 #[cfg(doc)]
 use crate::consistency::Consistency;

@@ -1,4 +1,4 @@
-//! One shard of the lease table: the entries behind one lock, and the queues of entries that need
+//! The lease entries in shards: the entries behind one lock, and the queues of entries that need
 //! attention.
 
 use std::collections::{HashMap, VecDeque};
@@ -6,10 +6,39 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use super::entry::LeaseEntry;
 use super::policy::{KEYS_MAX, REMOVE_AFTER, SWEEP_EVERY};
-use super::table::SHARDS;
+use crate::clock::ClockSource;
 use crate::demand::Demand;
-use crate::memory::fingerprint::Fingerprint;
+use crate::key::{Fingerprint, Fingerprinter};
+use crate::lock::{PaddedGuard, PaddedMutex};
 use crate::time::Micros;
+
+/// The number of shards, a power of two.
+const SHARDS: usize = 64;
+
+/// All entries of an instance, and the clock by which they live.
+pub(super) struct LeaseShards {
+    pub(super) clock: ClockSource,
+    pub(super) fingerprinter: Fingerprinter,
+    pub(super) shards: Box<[PaddedMutex<LeaseShard>]>,
+}
+
+impl LeaseShards {
+    pub(super) fn new(clock: ClockSource) -> Self {
+        Self {
+            clock,
+            fingerprinter: Fingerprinter::with_random_seeds(),
+            shards: (0..SHARDS).map(|_| PaddedMutex::default()).collect(),
+        }
+    }
+
+    /// Reads the clock and locks the shard of a counter.
+    #[inline]
+    pub(super) fn lock(&self, fingerprint: Fingerprint) -> (Micros, PaddedGuard<'_, LeaseShard>) {
+        let now = self.clock.now();
+        let shard = self.shards[fingerprint.high as usize & (SHARDS - 1)].lock();
+        (now, shard)
+    }
+}
 
 /// The entries of some counters, and the queues in which they wait for a sweep or their removal.
 #[derive(Default)]
@@ -54,49 +83,35 @@ impl LeaseShard {
         demand: &Demand<'_>,
         now: Micros,
     ) -> Option<&mut LeaseEntry> {
-        let mut entry = match self.entries.get(&fingerprint) {
+        match self.entries.get(&fingerprint) {
             Some(entry) if entry.matches_quota(demand.quota()) => {
                 return self.entries.get_mut(&fingerprint);
             }
-            Some(entry) if entry.has_pending_call() => return None,
+            Some(entry) if entry.pending.is_some() => return None,
+            Some(_) => {}
             None if self.entries.len() >= KEYS_MAX / SHARDS => return None,
-            _ => LeaseEntry::new(demand, now),
-        };
+            None => {
+                let due = now.after(REMOVE_AFTER);
+                self.removal_queue.push_back((due, fingerprint));
+            }
+        }
 
+        let mut entry = LeaseEntry::new(demand, now);
         if let Some(old) = self.entries.get(&fingerprint) {
             entry.carry_over(old);
-            entry.is_in_sweep_queue = old.is_in_sweep_queue;
-            entry.is_in_removal_queue = old.is_in_removal_queue;
         }
         self.entries.insert(fingerprint, entry);
-        self.queue_removal(fingerprint, now);
         self.entries.get_mut(&fingerprint)
-    }
-
-    /// Adds an entry to the removal queue, unless it is there already.
-    fn queue_removal(&mut self, fingerprint: Fingerprint, now: Micros) {
-        if let Some(entry) = self
-            .entries
-            .get_mut(&fingerprint)
-            .filter(|entry| !entry.is_in_removal_queue)
-        {
-            entry.is_in_removal_queue = true;
-            self.removal_queue
-                .push_back((now.after(REMOVE_AFTER), fingerprint));
-        }
     }
 
     /// Adds an entry that holds units to the sweep queue, unless it is there already.
     #[inline]
     pub(super) fn queue_sweep(&mut self, fingerprint: Fingerprint, now: Micros) {
-        if let Some(entry) = self
-            .entries
-            .get_mut(&fingerprint)
-            .filter(|entry| entry.needs_sweep())
-        {
+        let entry = self.entries.get_mut(&fingerprint);
+        if let Some(entry) = entry.filter(|entry| entry.needs_sweep()) {
             entry.is_in_sweep_queue = true;
-            self.sweep_queue
-                .push_back((now.after(SWEEP_EVERY), fingerprint));
+            let due = now.after(SWEEP_EVERY);
+            self.sweep_queue.push_back((due, fingerprint));
         }
     }
 
@@ -108,24 +123,21 @@ impl LeaseShard {
         mut visit: impl FnMut(&mut LeaseEntry, Fingerprint),
     ) {
         while let Some(fingerprint) = pop_due(&mut self.sweep_queue, now) {
-            let Some(entry) = self.entries.get_mut(&fingerprint) else {
-                continue;
-            };
-            entry.is_in_sweep_queue = false;
-            visit(entry, fingerprint);
-            self.queue_sweep(fingerprint, now);
-            self.queue_removal(fingerprint, now);
+            if let Some(entry) = self.entries.get_mut(&fingerprint) {
+                entry.is_in_sweep_queue = false;
+                visit(entry, fingerprint);
+                self.queue_sweep(fingerprint, now);
+            }
         }
 
+        // An entry is in the removal queue from its creation to its removal.
         while let Some(fingerprint) = pop_due(&mut self.removal_queue, now) {
-            let Some(entry) = self.entries.get_mut(&fingerprint) else {
-                continue;
-            };
-            entry.is_in_removal_queue = false;
-            if entry.is_removable(now) {
+            let entry = self.entries.get(&fingerprint);
+            if entry.is_some_and(|entry| entry.is_removable(now)) {
                 self.entries.remove(&fingerprint);
-            } else {
-                self.queue_removal(fingerprint, now);
+            } else if entry.is_some() {
+                let due = now.after(REMOVE_AFTER);
+                self.removal_queue.push_back((due, fingerprint));
             }
         }
 
@@ -138,7 +150,7 @@ impl LeaseShard {
 
 /// Removes and returns the first element of a queue if its time has come.
 fn pop_due(queue: &mut VecDeque<(Micros, Fingerprint)>, now: Micros) -> Option<Fingerprint> {
-    queue
-        .pop_front_if(|(at, _)| *at <= now)
-        .map(|(_, fingerprint)| fingerprint)
+    let (_, fingerprint) = queue.front().filter(|(due, _)| *due <= now).copied()?;
+    queue.pop_front();
+    Some(fingerprint)
 }

@@ -3,34 +3,23 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::call::{CallPurpose, CallRequest, LeaseCall};
-use super::entry::{EntryStep, LeaseEntry};
+use super::call::{LeaseCall, LeaseOutcome};
+use super::entry::LeaseEntry;
 use super::pending::PendingCall;
-use super::shard::LeaseShard;
+use super::request::CallPurpose;
+use super::shard::{LeaseShard, LeaseShards};
 use crate::algorithm::Outcome;
-use crate::clock::{Clock, ClockSource, SystemClock};
+use crate::clock::{Clock, ClockSource};
 use crate::demand::Demand;
-use crate::key::Key;
-use crate::lock::{PaddedGuard, PaddedMutex};
-use crate::memory::fingerprint::{Fingerprint, Fingerprinter};
+use crate::key::{Fingerprint, Key};
 use crate::store::Source;
-use crate::store::SpendReply;
 use crate::time::Micros;
-
-/// The number of shards, a power of two.
-pub(super) const SHARDS: usize = 64;
 
 /// The units that an instance holds of leased and eventual limits, and its cached denials. Clones
 /// share everything.
 #[derive(Clone)]
 pub struct LeaseTable {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
-    clock: ClockSource,
-    fingerprinter: Fingerprinter,
-    shards: Box<[PaddedMutex<LeaseShard>]>,
+    inner: Arc<LeaseShards>,
 }
 
 /// What to do for a demand before any store call is made.
@@ -47,29 +36,9 @@ pub enum LeaseStep {
     Strict(Option<LeaseCall>),
 }
 
-/// The outcome of a demand for a leased or eventual limit.
-#[derive(Clone, Copy, Debug)]
-pub struct LeaseOutcome {
-    /// The outcome of the limit.
-    pub outcome: Outcome,
-    /// Where the outcome came from: a lease, the deny cache or the store.
-    pub source: Source,
-    /// The moment of the decision on the store's timeline, extrapolated if no store call was
-    /// made.
-    pub at: Micros,
-    /// The generation of the lease from which the units came.
-    pub(super) generation: u64,
-}
-
-impl From<LeaseOutcome> for SpendReply {
-    fn from(decided: LeaseOutcome) -> Self {
-        Self::from_sources([(decided.outcome, decided.source)], decided.at)
-    }
-}
-
 impl Default for LeaseTable {
     fn default() -> Self {
-        Self::with_clock_source(ClockSource::System(Arc::new(SystemClock::new())))
+        Self::with_clock_source(ClockSource::default())
     }
 }
 
@@ -81,13 +50,8 @@ impl LeaseTable {
     }
 
     fn with_clock_source(clock: ClockSource) -> Self {
-        let shards = (0..SHARDS).map(|_| PaddedMutex::default()).collect();
         Self {
-            inner: Arc::new(Inner {
-                clock,
-                fingerprinter: Fingerprinter::with_random_seeds(),
-                shards,
-            }),
+            inner: Arc::new(LeaseShards::new(clock)),
         }
     }
 
@@ -100,24 +64,15 @@ impl LeaseTable {
         demand: &Demand<'_>,
     ) -> Option<(Outcome, Source, Option<Box<LeaseCall>>)> {
         let fingerprint = self.inner.fingerprinter.fingerprint(&demand.key);
-        let now = self.inner.clock.now();
-        let mut shard = self.shard(fingerprint);
+        let (now, mut shard) = self.inner.lock(fingerprint);
         let entry = shard
             .entries
             .get_mut(&fingerprint)
             .filter(|entry| entry.matches_quota(demand.quota()))?;
-
-        let EntryStep::Decided {
-            outcome,
-            source,
-            is_renewal_due,
-        } = entry.spend(demand.cost, now)
-        else {
-            return None;
-        };
+        let (outcome, source) = entry.spend(demand.cost, now)?;
 
         // A call is large and rare. In a box it does not have to be moved when there is none.
-        let call = if is_renewal_due {
+        let call = if source == Source::Lease && entry.is_renewal_due(now) {
             Some(self.boxed_renewal(entry, fingerprint, now))
         } else {
             None
@@ -130,12 +85,12 @@ impl LeaseTable {
 
     /// Decides a single demand, or returns how to get it decided.
     pub fn spend(&self, demand: &Demand<'_>) -> LeaseStep {
-        self.spend_or_else(demand, |entry, fingerprint, now, step| {
-            if let EntryStep::Wait(pending) = step {
-                return LeaseStep::Wait(pending);
+        self.spend_or_else(demand, |entry, fingerprint, now| {
+            if let Some(pending) = &entry.pending {
+                return LeaseStep::Wait(pending.clone());
             }
-            let purpose = CallPurpose::Decide;
-            LeaseStep::Call(self.start_call(entry, fingerprint, purpose, Some(demand), now))
+            let purpose = CallPurpose::Decide(demand);
+            LeaseStep::Call(self.start_call(entry, fingerprint, purpose, now))
         })
     }
 
@@ -145,9 +100,11 @@ impl LeaseTable {
     /// [`LeaseStep::Strict`], with a call to make in the background when it is time to lease a
     /// batch.
     pub fn spend_in_request(&self, demand: &Demand<'_>) -> LeaseStep {
-        self.spend_or_else(demand, |entry, fingerprint, now, _| {
+        self.spend_or_else(demand, |entry, fingerprint, now| {
             let wants_batch = entry.wants_batch(demand.cost, now);
-            LeaseStep::Strict(wants_batch.then(|| self.renewal(entry, fingerprint, now)))
+            LeaseStep::Strict(
+                wants_batch.then(|| self.start_call(entry, fingerprint, CallPurpose::Renew, now)),
+            )
         })
     }
 
@@ -155,22 +112,19 @@ impl LeaseTable {
     fn spend_or_else(
         &self,
         demand: &Demand<'_>,
-        otherwise: impl FnOnce(&mut LeaseEntry, Fingerprint, Micros, EntryStep) -> LeaseStep,
+        otherwise: impl FnOnce(&mut LeaseEntry, Fingerprint, Micros) -> LeaseStep,
     ) -> LeaseStep {
         let fingerprint = self.inner.fingerprinter.fingerprint(&demand.key);
-        let now = self.inner.clock.now();
-        let mut shard = self.shard(fingerprint);
+        let (now, mut shard) = self.inner.lock(fingerprint);
         let Some(entry) = shard.entry(fingerprint, demand, now) else {
             return LeaseStep::Strict(None);
         };
 
         let step = match entry.spend(demand.cost, now) {
-            EntryStep::Decided {
-                outcome,
-                source,
-                is_renewal_due,
-            } => {
-                let call = is_renewal_due.then(|| self.renewal(entry, fingerprint, now));
+            Some((outcome, source)) => {
+                let is_renewal_due = source == Source::Lease && entry.is_renewal_due(now);
+                let call = is_renewal_due
+                    .then(|| self.start_call(entry, fingerprint, CallPurpose::Renew, now));
                 let decided = LeaseOutcome {
                     outcome,
                     source,
@@ -179,7 +133,7 @@ impl LeaseTable {
                 };
                 LeaseStep::Decided(decided, call)
             }
-            step => otherwise(entry, fingerprint, now, step),
+            None => otherwise(entry, fingerprint, now),
         };
 
         shard.queue_sweep(fingerprint, now);
@@ -219,25 +173,26 @@ impl LeaseTable {
     /// Removes the entry of a counter and the units it holds.
     pub fn forget(&self, key: &Key<'_>) {
         let fingerprint = self.inner.fingerprinter.fingerprint(key);
-        self.shard(fingerprint).entries.remove(&fingerprint);
+        let (_, mut shard) = self.inner.lock(fingerprint);
+        shard.entries.remove(&fingerprint);
     }
 
     /// Removes unneeded entries. Returns the calls that are due without a request,
     /// and whether the table still has entries.
     pub fn sweep(&self) -> (Vec<LeaseCall>, bool) {
         let now = self.inner.clock.now();
-        let (mut calls, mut is_empty) = (Vec::new(), true);
+        let (mut calls, mut has_entries) = (Vec::new(), false);
         for shard in &self.inner.shards {
             let mut shard = shard.lock();
             shard.sweep(now, |entry, fingerprint| {
-                if let Some(purpose) = entry.due_call(now) {
-                    calls.push(self.start_call(entry, fingerprint, purpose, None, now));
+                if entry.is_return_due(now) {
+                    calls.push(self.start_call(entry, fingerprint, CallPurpose::Return, now));
                 }
             });
-            is_empty &= shard.entries.is_empty();
+            has_entries |= !shard.entries.is_empty();
         }
 
-        (calls, !is_empty)
+        (calls, has_entries)
     }
 
     /// The calls that return or report all units, and the calls in flight that may still bring
@@ -247,9 +202,10 @@ impl LeaseTable {
         let (mut calls, mut pending_calls) = (Vec::new(), Vec::new());
         for shard in &self.inner.shards {
             for (fingerprint, entry) in &mut shard.lock().entries {
-                pending_calls.extend(entry.pending_call().cloned());
-                if let Some(purpose) = entry.final_call() {
-                    calls.push(self.start_call(entry, *fingerprint, purpose, None, now));
+                if let Some(pending) = &entry.pending {
+                    pending_calls.push(pending.clone());
+                } else if entry.outstanding() > 0 {
+                    calls.push(self.start_call(entry, *fingerprint, CallPurpose::Return, now));
                 }
             }
         }
@@ -259,49 +215,21 @@ impl LeaseTable {
 
     /// Units held of all keys: leased in advance, or spent locally and not yet reported.
     pub fn units(&self) -> u64 {
-        let units = |shard: &PaddedMutex<LeaseShard>| {
-            let shard = shard.lock();
-            shard
+        let held = |entries: &LeaseShard| {
+            entries
                 .entries
                 .values()
                 .map(LeaseEntry::outstanding)
                 .sum::<u64>()
         };
-        self.inner.shards.iter().map(units).sum()
+        let shards = self.inner.shards.iter();
+        shards.map(|shard| held(&shard.lock())).sum()
     }
 
     /// The number of counters with an entry.
     pub fn keys(&self) -> usize {
-        self.inner
-            .shards
-            .iter()
-            .map(|shard| shard.lock().entries.len())
-            .sum()
-    }
-
-    #[inline]
-    fn shard(&self, fingerprint: Fingerprint) -> PaddedGuard<'_, LeaseShard> {
-        self.inner.shards[fingerprint.high as usize & (SHARDS - 1)].lock()
-    }
-
-    /// Updates the entry that started a call, if it still exists, and adds it to the sweep queue if
-    /// it holds units.
-    pub(super) fn finish_call<T>(
-        &self,
-        fingerprint: Fingerprint,
-        call: &PendingCall,
-        update: impl FnOnce(&mut LeaseEntry, Micros) -> T,
-    ) -> Option<T> {
-        let now = self.inner.clock.now();
-        let mut shard = self.shard(fingerprint);
-        let entry = shard
-            .entries
-            .get_mut(&fingerprint)
-            .filter(|entry| entry.is_pending_call(call));
-
-        let result = entry.map(|entry| update(entry, now));
-        shard.queue_sweep(fingerprint, now);
-        result
+        let shards = self.inner.shards.iter();
+        shards.map(|shard| shard.lock().entries.len()).sum()
     }
 
     fn with_entry<T>(
@@ -310,8 +238,7 @@ impl LeaseTable {
         update: impl FnOnce(&mut LeaseEntry, Micros) -> T,
     ) -> Option<T> {
         let fingerprint = self.inner.fingerprinter.fingerprint(key);
-        let now = self.inner.clock.now();
-        let mut shard = self.shard(fingerprint);
+        let (now, mut shard) = self.inner.lock(fingerprint);
         let entry = shard.entries.get_mut(&fingerprint);
         entry.map(|entry| update(entry, now))
     }
@@ -323,36 +250,17 @@ impl LeaseTable {
         fingerprint: Fingerprint,
         now: Micros,
     ) -> Box<LeaseCall> {
-        Box::new(self.renewal(entry, fingerprint, now))
+        Box::new(self.start_call(entry, fingerprint, CallPurpose::Renew, now))
     }
 
-    #[cold]
-    fn renewal(&self, entry: &mut LeaseEntry, fingerprint: Fingerprint, now: Micros) -> LeaseCall {
-        self.start_call(entry, fingerprint, CallPurpose::Renew, None, now)
-    }
-
-    /// Starts a call for `demand`, or a call that spends nothing if there is none.
     fn start_call(
         &self,
         entry: &mut LeaseEntry,
         fingerprint: Fingerprint,
-        purpose: CallPurpose,
-        demand: Option<&Demand<'_>>,
+        purpose: CallPurpose<'_>,
         now: Micros,
     ) -> LeaseCall {
-        let cost = demand.map_or(0, |demand| demand.cost);
-        let (lease, pending) = entry.start_call(purpose, cost, now);
-
-        let demand = match demand {
-            Some(demand) => demand.to_buf(),
-            None => entry.demand().clone().with_cost(0),
-        };
-        let request = CallRequest {
-            lease,
-            cost,
-            sent_at: now,
-        };
-        LeaseCall::new(self.clone(), fingerprint, demand, request, pending)
+        LeaseCall::start(&self.inner, fingerprint, entry, purpose, now)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::algorithm::remote::CounterState;
+use crate::algorithm::remote::{BucketState, CounterState};
 use crate::algorithm::{Outcome, Rate, Verdict};
 use crate::clock::{Clock as _, ManualClock};
 use crate::consistency::Consistency;
@@ -65,10 +65,10 @@ impl Scene {
     fn grant(&self, call: &LeaseCall, left: u64) -> LeaseGrant {
         let at = self.clock.now();
         let backlog = Micros::new((1_000 - left) * 1_000);
-        let seen = CounterState::Bucket {
+        let seen = CounterState::Bucket(BucketState {
             at: at.after(backlog),
             part: 0,
-        };
+        });
 
         let units = left
             .checked_sub(call.demand().cost)

@@ -1,29 +1,22 @@
 //! Builds a memory store.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use super::fingerprint::Fingerprinter;
-use super::key_cap::KeyCap;
-use super::shard::InitialState;
-use super::{Inner, MemoryStore};
-use crate::clock::{Clock, ClockSource, SystemClock};
-use crate::lock::PaddedMutex;
+use super::counters::Counters;
+use super::store::MemoryStore;
+use crate::clock::{Clock, ClockSource};
+use crate::key::Fingerprinter;
 use crate::time::Micros;
 
 /// The default cap: a million keys, which take at most 58 MB.
 pub const KEYS_MAX_DEFAULT: usize = 1_000_000;
-/// The number of keys for which one more shard is worthwhile.
-const KEYS_PER_SHARD_MIN: usize = 1_024;
-/// The most shards of a store.
-const SHARDS_MAX: usize = 256;
 
 /// Configures a [`MemoryStore`], see [`MemoryStore::builder`].
 #[derive(Debug)]
 pub struct MemoryStoreBuilder {
     keys_max: usize,
     clock: Option<ClockSource>,
-    initial_state: InitialState,
+    empty_since: Option<Micros>,
 }
 
 impl Default for MemoryStoreBuilder {
@@ -31,7 +24,7 @@ impl Default for MemoryStoreBuilder {
         Self {
             keys_max: KEYS_MAX_DEFAULT,
             clock: None,
-            initial_state: InitialState::Full,
+            empty_since: None,
         }
     }
 }
@@ -62,7 +55,7 @@ impl MemoryStoreBuilder {
     /// Makes the buckets of unknown keys start empty at `moment` and refill from then on.
     #[must_use]
     pub(crate) fn empty_since(mut self, moment: Micros) -> Self {
-        self.initial_state = InitialState::EmptySince(moment);
+        self.empty_since = Some(moment);
         self
     }
 
@@ -72,32 +65,25 @@ impl MemoryStoreBuilder {
     }
 
     pub(super) fn build_with(self, fingerprinter: Fingerprinter) -> MemoryStore {
-        MemoryStore {
-            inner: Arc::new(self.inner(fingerprinter)),
-        }
+        let counters = Counters::new(self.keys_max, self.empty_since, fingerprinter);
+        MemoryStore::from_counters(counters, self.clock.unwrap_or_default())
+    }
+}
+
+impl MemoryStore {
+    /// A store with the default cap and the system clock.
+    pub fn new() -> Self {
+        Self::builder().build()
     }
 
-    /// Builds the contents of a store, for an owner that does not share them.
-    pub(super) fn build_inner(self) -> Inner {
-        self.inner(Fingerprinter::with_random_seeds())
+    /// Configures the cap and the clock.
+    pub fn builder() -> MemoryStoreBuilder {
+        MemoryStoreBuilder::default()
     }
+}
 
-    fn inner(self, fingerprinter: Fingerprinter) -> Inner {
-        let clock = self
-            .clock
-            .unwrap_or_else(|| ClockSource::System(Arc::new(SystemClock::new())));
-        let shards = (self.keys_max / KEYS_PER_SHARD_MIN)
-            .clamp(1, SHARDS_MAX)
-            .next_power_of_two();
-
-        Inner {
-            clock,
-            fingerprinter,
-            shards: (0..shards).map(|_| PaddedMutex::default()).collect(),
-            key_cap: KeyCap::new(self.keys_max),
-            sweep_at: AtomicU64::new(0),
-            shards_swept: AtomicUsize::new(0),
-            initial_state: self.initial_state,
-        }
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
     }
 }

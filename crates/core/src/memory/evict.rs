@@ -1,10 +1,10 @@
 //! How a shard drops counters: expired ones, and at the cap those whose loss changes least.
 
-use super::fingerprint::Fingerprint;
 use super::key_cap::KeyCap;
 use super::shard::CounterShard;
 use super::slot::{QuotaUsage, Slot};
 use crate::algorithm::CLOCK_SLACK;
+use crate::key::Fingerprint;
 use crate::time::Micros;
 
 /// Whether a shard may evict an exhausted key, one that has used up its quota. Evicting it

@@ -3,22 +3,18 @@
 use std::fmt;
 use std::hint::black_box;
 
-use super::evict::EvictionPolicy;
-use super::fingerprint::Fingerprint;
-use super::shard::{CounterShard, DemandContext};
-use super::transaction::{ShardAccess, Transaction};
-use super::{Inner, KeyCap, MemoryStore, NEIGHBOURS};
+use smallvec::SmallVec;
+
+use super::counters::Counters;
 use crate::algorithm::{Outcome, PermitId};
-use crate::clock::ManualClock;
 use crate::demand::Demand;
-use crate::key::Key;
-use crate::lock::PaddedMutex;
+use crate::key::{Fingerprint, Fingerprinter, Key};
 use crate::store::Intent;
 use crate::time::Micros;
 
-/// The counters of a [`MemoryStore`] for the exclusive use of one thread.
+/// The counters of a [`MemoryStore`](super::MemoryStore) for the exclusive use of one thread.
 ///
-/// A ledger gives the same outcomes without locks and without a clock, for replays of millions of
+/// A ledger gives the same outcomes without a clock and without waiting, for replays of millions of
 /// requests. A caller that knows its next requests can [`prefetch`](Self::prefetch) their counters
 /// together, instead of waiting for memory once per request.
 ///
@@ -43,7 +39,7 @@ use crate::time::Micros;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Ledger {
-    inner: Inner,
+    counters: Counters,
 }
 
 /// Identifies a counter of a [`Ledger`], whether it exists yet or not.
@@ -53,39 +49,33 @@ pub struct CounterId(Fingerprint);
 impl Ledger {
     /// An empty ledger for at most `keys_max` counters, at least 1.
     pub fn new(keys_max: usize) -> Self {
-        // Every call passes the time, so this clock is never read. Unlike a system clock it costs
-        // nothing to create.
-        let unused_clock = ManualClock::default();
+        let fingerprinter = Fingerprinter::with_random_seeds();
         Self {
-            inner: MemoryStore::builder()
-                .keys_max(keys_max)
-                .clock(unused_clock)
-                .build_inner(),
+            counters: Counters::new(keys_max.max(1), None, fingerprinter),
         }
     }
 
     /// The number of counters in the ledger.
     pub fn keys(&self) -> usize {
-        self.inner.keys()
+        self.counters.keys()
     }
 
     /// The configured cap on the number of counters.
     pub const fn keys_max(&self) -> usize {
-        self.inner.key_cap.max()
+        self.counters.key_cap().max()
     }
 
     /// The id of the counter of `key`.
     #[inline]
     pub fn counter_id(&self, key: &Key<'_>) -> CounterId {
-        CounterId(self.inner.fingerprinter.fingerprint(key))
+        CounterId(self.counters.fingerprinter.fingerprint(key))
     }
 
     /// Reads counters into the processor's cache, in parallel. This only makes them faster to
     /// access.
     pub fn prefetch(&mut self, counters: &[CounterId]) {
-        let mut shards = ExclusiveShards::new(&mut self.inner.shards, &self.inner.key_cap);
         black_box(counters.iter().fold(0, |sum, CounterId(fingerprint)| {
-            sum ^ shards.shard_for(*fingerprint).touch(*fingerprint)
+            sum ^ self.counters.touch(*fingerprint)
         }));
     }
 
@@ -103,78 +93,19 @@ impl Ledger {
         now: Micros,
         outcomes: &mut Vec<Outcome>,
     ) {
-        self.inner.sweep_if_due(now);
+        let (intent, permit_id) = (Intent::Spend, PermitId::NONE);
+        let (clock, mut report) = (|| now, |outcome| outcomes.push(outcome));
 
-        if let ([demand], &[counter]) = (demands, counters)
-            && self.spend_known(demand, counter, now, outcomes)
-        {
-            return;
+        if let ([demand], &[CounterId(fingerprint)]) = (demands, counters) {
+            let outcome =
+                (self.counters).spend_one(demand, fingerprint, intent, permit_id, clock, |it| it);
+            report(outcome);
+        } else {
+            let fingerprint = |CounterId(fingerprint): &CounterId| *fingerprint;
+            let fingerprints: SmallVec<[Fingerprint; 4]> =
+                counters.iter().map(fingerprint).collect();
+            (self.counters).spend_all(demands, &fingerprints, intent, permit_id, clock, report);
         }
-        self.spend_all(demands, counters, now, outcomes);
-    }
-
-    /// The fast path: spends a single demand of a known key whose state fits into a slot. Returns
-    /// false for any other demand, which it does not spend.
-    #[inline]
-    fn spend_known(
-        &mut self,
-        demand: &Demand<'_>,
-        CounterId(fingerprint): CounterId,
-        now: Micros,
-        outcomes: &mut Vec<Outcome>,
-    ) -> bool {
-        let Inner {
-            shards, key_cap, ..
-        } = &mut self.inner;
-        let context = DemandContext {
-            demand,
-            fingerprint,
-            permit_id: PermitId::NONE,
-            now,
-            key_cap,
-        };
-
-        let mut shards = ExclusiveShards::new(shards, key_cap);
-        let shard = shards.shard_for(fingerprint);
-        shard
-            .find(fingerprint)
-            .and_then(|index| shard.spend_at(index, &context, |outcome| outcomes.push(outcome)))
-            .is_some()
-    }
-
-    /// Spends any demands: several, or one of a new key or of an algorithm with a state in the side
-    /// table.
-    #[inline]
-    fn spend_all(
-        &mut self,
-        demands: &[Demand<'_>],
-        counters: &[CounterId],
-        now: Micros,
-        outcomes: &mut Vec<Outcome>,
-    ) {
-        let Inner {
-            shards,
-            key_cap,
-            initial_state,
-            ..
-        } = &mut self.inner;
-
-        let fingerprints: smallvec::SmallVec<[Fingerprint; 4]> = counters
-            .iter()
-            .map(|CounterId(fingerprint)| *fingerprint)
-            .collect();
-        let transaction = Transaction {
-            demands,
-            fingerprints: &fingerprints,
-            intent: Intent::Spend,
-            permit_id: PermitId::NONE,
-            now,
-            key_cap,
-            initial_state: *initial_state,
-        };
-
-        let mut shards = ExclusiveShards::new(shards, key_cap);
-        transaction.spend(&mut shards, |outcome| outcomes.push(outcome));
     }
 }
 
@@ -187,55 +118,16 @@ impl fmt::Debug for Ledger {
     }
 }
 
-/// All shards of a ledger, which need no locks because the ledger is borrowed mutably.
-struct ExclusiveShards<'a> {
-    shards: &'a mut [PaddedMutex<CounterShard>],
-    /// The number of shards, a power of two, minus one.
-    mask: usize,
-    key_cap: &'a KeyCap,
-}
-
-impl<'a> ExclusiveShards<'a> {
-    #[inline]
-    fn new(shards: &'a mut [PaddedMutex<CounterShard>], key_cap: &'a KeyCap) -> Self {
-        let mask = shards.len() - 1;
-        Self {
-            shards,
-            mask,
-            key_cap,
-        }
-    }
-}
-
-impl ShardAccess for ExclusiveShards<'_> {
-    #[inline]
-    fn shard_for(&mut self, fingerprint: Fingerprint) -> &mut CounterShard {
-        self.shards[fingerprint.high as usize & self.mask].get_mut()
-    }
-
-    #[cold]
-    fn make_room(&mut self, needy: Fingerprint, now: Micros) {
-        let (home, key_cap) = (needy.high as usize, self.key_cap);
-        let is_evicted = (0..=NEIGHBOURS).any(|step| {
-            let shard = self.shards[(home + step) & self.mask].get_mut();
-            shard.evict(needy, now, key_cap, EvictionPolicy::SpareExhausted)
-        });
-
-        if !is_evicted {
-            self.shard_for(needy)
-                .evict(needy, now, key_cap, EvictionPolicy::AllowExhausted);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use proptest::prelude::*;
 
+    use super::super::MemoryStore;
     use super::*;
     use crate::algorithm::Rate;
+    use crate::clock::ManualClock;
     use crate::demand::DemandBuf;
     use crate::limit::{Limit, Rule};
 

@@ -1,81 +1,43 @@
 //! One shard of the counters: a table of slots and a side table, and how a demand is evaluated and
 //! committed.
 
-use super::fingerprint::Fingerprint;
 use super::key_cap::KeyCap;
-use super::side_table::{SideState, SideTable};
-use super::slot::{Kind, QuotaUsage, Slot};
-use super::slot_quota::{SlotQuota, SlotUpdate};
+use super::side_table::{SideEntry, SideState, SideTable};
+use super::slot::{QuotaUsage, Slot};
+use super::slot_quota::{Evaluation, SlotQuota, bucket_slot};
 use super::slot_table::SlotTable;
-use crate::algorithm::{
-    Concurrency, HitLog, Outcome, PermitEntry, PermitId, Permits, Quota, SlidingLog, Verdict,
-};
-use crate::demand::Demand;
+use crate::algorithm::{BucketState, HitLog, Outcome, PermitEntry, PermitId, Permits, Quota};
+use crate::key::Fingerprint;
 use crate::time::Micros;
 
-/// The result of [`CounterShard::evaluate`], for [`CounterShard::commit`] while the shard stays
-/// locked.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Evaluation {
-    /// The state fits into a slot.
-    Slot(SlotUpdate),
-    /// The state is in the side table.
-    Side(Outcome),
+/// What all shards of a store have in common.
+#[derive(Debug)]
+pub(super) struct ShardSettings {
+    pub(super) key_cap: KeyCap,
+    /// If set, a bucket that the store does not know was empty at this moment and has been
+    /// refilling since, so that evicting a bucket that is full again changes nothing. Otherwise,
+    /// and for other states than buckets, an unknown key has its whole quota.
+    pub(super) empty_since: Option<Micros>,
 }
 
-impl Evaluation {
-    pub(super) const fn outcome(&self) -> Outcome {
-        match self {
-            Self::Slot(update) => update.outcome,
-            Self::Side(outcome) => *outcome,
-        }
-    }
-
-    /// Returns true when the state must be stored even if nothing is spent: the clock was set back,
-    /// or the parameters of a bucket have changed.
-    pub(super) const fn must_store(&self) -> bool {
-        matches!(
-            self,
-            Self::Slot(SlotUpdate {
-                must_store: true,
-                ..
-            })
-        )
+impl ShardSettings {
+    /// The slot that an unknown key starts with.
+    fn initial_slot(&self, quota: &Quota, fingerprint: Fingerprint) -> Option<Slot> {
+        let (moment, gcra) = (self.empty_since?, quota.bucket()?);
+        let at = moment.after(gcra.span);
+        Some(bucket_slot(gcra, fingerprint, BucketState { at, part: 0 }))
     }
 }
 
 /// One demand and everything a shard needs to decide it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DemandContext<'a> {
-    pub(super) demand: &'a Demand<'a>,
+    pub(super) quota: &'a Quota,
+    pub(super) cost: u64,
     pub(super) fingerprint: Fingerprint,
     pub(super) permit_id: PermitId,
     pub(super) now: Micros,
-    pub(super) key_cap: &'a KeyCap,
-}
-
-/// What a key starts with that the store does not know. It is used only after the key was not
-/// found.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum InitialState {
-    /// The whole quota.
-    Full,
-    /// A bucket that was empty at this moment and has been refilling since. So evicting a bucket
-    /// that is full again changes nothing here either. Other states than buckets start full.
-    EmptySince(Micros),
-}
-
-impl InitialState {
-    fn slot(self, quota: &Quota, fingerprint: Fingerprint) -> Option<Slot> {
-        let Self::EmptySince(moment) = self else {
-            return None;
-        };
-        match quota {
-            Quota::TokenBucket(quota) => Some(Slot::empty_bucket(fingerprint, &quota.gcra, moment)),
-            Quota::LeakyBucket(quota) => Some(Slot::empty_bucket(fingerprint, &quota.gcra, moment)),
-            _ => None,
-        }
-    }
+    pub(super) settings: &'a ShardSettings,
 }
 
 /// What to do with a permit.
@@ -99,7 +61,7 @@ pub(super) struct CounterShard {
     /// is on the next cache line, which checks of the hot key only read.
     last_low: u64,
     table: SlotTable,
-    pub(super) side_table: SideTable,
+    side_table: SideTable,
     /// Changes with every eviction, to break ties differently each time.
     eviction_salt: u64,
 }
@@ -180,6 +142,17 @@ impl CounterShard {
         &mut self.table
     }
 
+    /// The counters: each slot, with the log or the permits to which it refers.
+    pub(super) fn iter(&mut self) -> impl Iterator<Item = (&Slot, Option<&SideState>)> {
+        self.flush_hot_slot();
+        self.table.iter().map(|slot| {
+            let entry = slot
+                .side_index()
+                .and_then(|index| self.side_table.get(index));
+            (slot, entry.map(|entry| &entry.state))
+        })
+    }
+
     /// A number that differs from the previous one in many bits.
     pub(super) fn next_salt(&mut self) -> u64 {
         self.eviction_salt = self.eviction_salt.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -213,7 +186,7 @@ impl CounterShard {
         context: &DemandContext<'_>,
         map: impl FnOnce(Outcome) -> T,
     ) -> Option<T> {
-        match context.demand.quota() {
+        match context.quota {
             Quota::SlidingWindow(quota) => Some(map(self.spend_in_slot(index, quota, context))),
             Quota::TokenBucket(quota) => Some(map(self.spend_in_slot(index, quota, context))),
             Quota::LeakyBucket(quota) => Some(map(self.spend_in_slot(index, quota, context))),
@@ -229,14 +202,14 @@ impl CounterShard {
         quota: &impl SlotQuota,
         context: &DemandContext<'_>,
     ) -> Outcome {
-        let cost = context.demand.cost;
+        let cost = context.cost;
         let slot = Some(self.slot(index));
-        let update = quota.evaluate_slot(slot, context.fingerprint, cost, context.now);
+        let evaluation = quota.evaluate(slot, context.fingerprint, cost, context.now);
 
-        if (update.outcome.verdict.is_allowed() && cost > 0) || update.must_store {
-            self.set(index, update.next);
+        if (evaluation.outcome.verdict.is_allowed() && cost > 0) || evaluation.must_store {
+            self.set(index, evaluation.next);
         }
-        update.outcome
+        evaluation.outcome
     }
 
     /// Evaluates a demand. Logs and permits are pruned, which changes no outcome; nothing else is
@@ -245,63 +218,40 @@ impl CounterShard {
         &mut self,
         index: Option<usize>,
         context: &DemandContext<'_>,
-        initial_state: InitialState,
     ) -> Evaluation {
         let &DemandContext {
-            demand,
+            quota,
+            cost,
             fingerprint,
             now,
+            settings,
             ..
         } = context;
-        let cost = demand.cost;
 
         let slot = match index {
             Some(index) => Some(*self.slot(index)),
-            None => initial_state.slot(demand.quota(), fingerprint),
+            None => settings.initial_slot(quota, fingerprint),
         };
+        let slot = slot.as_ref();
 
-        let update = match demand.quota() {
-            Quota::SlidingWindow(quota) => {
-                quota.evaluate_slot(slot.as_ref(), fingerprint, cost, now)
-            }
-            Quota::TokenBucket(quota) => quota.evaluate_slot(slot.as_ref(), fingerprint, cost, now),
-            Quota::LeakyBucket(quota) => quota.evaluate_slot(slot.as_ref(), fingerprint, cost, now),
-            Quota::FixedWindow(quota) => quota.evaluate_slot(slot.as_ref(), fingerprint, cost, now),
-            Quota::SlidingLog(quota) => {
-                return Evaluation::Side(self.evaluate_log(slot, quota, cost, now));
-            }
-            Quota::Concurrency(quota) => {
-                return Evaluation::Side(self.evaluate_permits(slot, quota, cost, now));
-            }
+        let outcome = match quota {
+            Quota::SlidingWindow(quota) => return quota.evaluate(slot, fingerprint, cost, now),
+            Quota::TokenBucket(quota) => return quota.evaluate(slot, fingerprint, cost, now),
+            Quota::LeakyBucket(quota) => return quota.evaluate(slot, fingerprint, cost, now),
+            Quota::FixedWindow(quota) => return quota.evaluate(slot, fingerprint, cost, now),
+            Quota::SlidingLog(quota) => match self.side_state(slot) {
+                Some(SideState::Log(log)) => quota.evaluate(log, cost, now),
+                _ => quota.evaluate(&mut HitLog::default(), cost, now),
+            },
+            Quota::Concurrency(quota) => match self.side_state(slot) {
+                Some(SideState::Permits(permits)) => quota.evaluate(permits, cost, now),
+                _ => quota.evaluate(&mut Permits::default(), cost, now),
+            },
         };
-        Evaluation::Slot(update)
-    }
-
-    /// The outcome of a demand that fits and is not charged: its verdict, and what is left without
-    /// charging it.
-    pub(super) fn evaluate_uncharged(
-        &mut self,
-        index: Option<usize>,
-        verdict: Verdict,
-        context: &DemandContext<'_>,
-        initial_state: InitialState,
-    ) -> Outcome {
-        let free_demand = Demand {
-            cost: 0,
-            ..*context.demand
-        };
-        let context = DemandContext {
-            demand: &free_demand,
-            ..*context
-        };
-
-        let evaluation = self.evaluate(index, &context, initial_state);
-        if evaluation.must_store() {
-            self.commit(index, &evaluation, &context);
-        }
-        Outcome {
-            verdict,
-            ..evaluation.outcome()
+        Evaluation {
+            outcome,
+            next: Slot::VACANT,
+            must_store: false,
         }
     }
 
@@ -314,41 +264,35 @@ impl CounterShard {
         evaluation: &Evaluation,
         context: &DemandContext<'_>,
     ) -> usize {
-        match (evaluation, index) {
-            (Evaluation::Slot(update), Some(index)) => self.set(index, update.next),
-            (Evaluation::Slot(update), None) => self.insert(update.next),
-            (Evaluation::Side(_), _) => return self.commit_side(index, context),
+        match index {
+            _ if evaluation.next.is_vacant() => return self.commit_side(index, context),
+            Some(index) => self.set(index, evaluation.next),
+            None => self.insert(evaluation.next),
         }
-
         0
     }
 
     /// Refunds the cost of a demand to the counter at `index`.
-    pub(super) fn refund(
-        &mut self,
-        index: usize,
-        demand: &Demand<'_>,
-        now: Micros,
-        key_cap: &KeyCap,
-    ) {
+    pub(super) fn refund(&mut self, index: usize, context: &DemandContext<'_>) {
         let slot = *self.slot(index);
-        let cost = demand.cost;
-        let refunded = match demand.quota() {
+        let &DemandContext { cost, now, .. } = context;
+
+        let refunded = match context.quota {
             Quota::FixedWindow(quota) => quota.refund_slot(&slot, cost, now),
             Quota::SlidingWindow(quota) => quota.refund_slot(&slot, cost, now),
             Quota::TokenBucket(quota) => quota.refund_slot(&slot, cost, now),
             Quota::LeakyBucket(quota) => quota.refund_slot(&slot, cost, now),
             Quota::SlidingLog(quota) => {
-                if let Some(SideState::Log(log)) = self.side_state_mut(&slot) {
-                    quota.prune(log, now);
-                    log.refund(cost);
-                }
-                self.update_side_slot(index, demand.quota(), key_cap);
+                self.update_side(index, context, |state| {
+                    if let SideState::Log(log) = state {
+                        quota.prune(log, now);
+                        log.refund(cost);
+                    }
+                });
                 return;
             }
             Quota::Concurrency(_) => return,
         };
-
         self.set(index, refunded);
     }
 
@@ -360,22 +304,21 @@ impl CounterShard {
         change: PermitChange,
         context: &DemandContext<'_>,
     ) -> bool {
-        let Quota::Concurrency(quota) = context.demand.quota() else {
-            return false;
-        };
-        let slot = *self.slot(index);
-        let Some(SideState::Permits(permits)) = self.side_state_mut(&slot) else {
-            return false;
-        };
+        let &DemandContext { permit_id, now, .. } = context;
+        let mut removed = None;
 
-        Concurrency::prune(permits, context.now);
-        let removed = permits.remove(context.permit_id);
-        if let (PermitChange::Renew, Some(PermitEntry { id, cost, .. })) = (change, removed) {
-            let timeout = quota.permit_timeout;
-            permits.insert(PermitEntry::new(id, cost, timeout, context.now));
-        }
-
-        self.update_side_slot(index, context.demand.quota(), context.key_cap);
+        self.update_side(index, context, |state| {
+            let (SideState::Permits(permits), Quota::Concurrency(quota)) = (state, context.quota)
+            else {
+                return;
+            };
+            permits.prune(now);
+            removed = permits.remove(permit_id);
+            if let (PermitChange::Renew, Some(PermitEntry { cost, .. })) = (change, removed) {
+                let timeout = quota.permit_timeout;
+                permits.insert(PermitEntry::new(permit_id, cost, timeout, now));
+            }
+        });
         removed.is_some()
     }
 
@@ -391,11 +334,11 @@ impl CounterShard {
             return self.insert(slot);
         };
 
-        let index = self.side_table.insert(state);
-        self.insert(slot.with_side_index(index));
-        if let Some(entry) = self.side_table.get_mut(index) {
-            entry.update_charge(key_cap);
-        }
+        let mut entry = SideEntry { state, charged: 0 };
+        entry.update_charge(key_cap);
+        let index = self.side_table.insert(entry);
+        let (until, usage) = (slot.until(), slot.usage(Micros::ZERO));
+        self.insert(Slot::side(slot.fingerprint(), index, until, usage));
     }
 
     /// Removes a counter, if there is one.
@@ -409,116 +352,72 @@ impl CounterShard {
     }
 
     /// The log or the permits to which a slot refers.
-    fn side_state_mut(&mut self, slot: &Slot) -> Option<&mut SideState> {
-        let entry = self.side_table.get_mut(slot.side_index())?;
+    fn side_state(&mut self, slot: Option<&Slot>) -> Option<&mut SideState> {
+        let entry = self.side_table.get_mut(slot?.side_index()?)?;
         Some(&mut entry.state)
-    }
-
-    fn evaluate_log(
-        &mut self,
-        slot: Option<Slot>,
-        quota: &SlidingLog,
-        cost: u64,
-        now: Micros,
-    ) -> Outcome {
-        match slot.and_then(|slot| self.side_state_mut(&slot)) {
-            Some(SideState::Log(log)) => {
-                quota.prune(log, now);
-                quota.evaluate(log, cost, now)
-            }
-            _ => quota.evaluate(&HitLog::default(), cost, now),
-        }
-    }
-
-    fn evaluate_permits(
-        &mut self,
-        slot: Option<Slot>,
-        quota: &Concurrency,
-        cost: u64,
-        now: Micros,
-    ) -> Outcome {
-        match slot.and_then(|slot| self.side_state_mut(&slot)) {
-            Some(SideState::Permits(permits)) => {
-                Concurrency::prune(permits, now);
-                quota.evaluate(permits, cost, now)
-            }
-            _ => quota.evaluate(&Permits::default(), cost, now),
-        }
     }
 
     /// Adds a hit or a permit to the side table. Returns by how many keys the store now exceeds its
     /// cap.
     fn commit_side(&mut self, index: Option<usize>, context: &DemandContext<'_>) -> usize {
         let &DemandContext {
-            demand,
+            quota,
+            cost,
             fingerprint,
             permit_id,
             now,
-            key_cap,
+            ..
         } = context;
 
         let index = index.unwrap_or_else(|| {
-            let state = match demand.quota() {
-                Quota::Concurrency(_) => SideState::Permits(Permits::default()),
-                _ => SideState::Log(HitLog::default()),
-            };
-            let side_index = self.side_table.insert(state);
+            let state = SideState::new(quota);
+            let side_index = self.side_table.insert(SideEntry { state, charged: 0 });
             self.insert(Slot::side(fingerprint, side_index, now, QuotaUsage::ALL));
             let index = self.table.find(fingerprint);
             index.expect("the slot has just been added")
         });
 
-        let slot = *self.slot(index);
-        match (self.side_state_mut(&slot), demand.quota()) {
-            (Some(SideState::Permits(permits)), Quota::Concurrency(quota)) => {
+        self.update_side(index, context, |state| match (state, quota) {
+            (SideState::Permits(permits), Quota::Concurrency(quota)) => {
                 let timeout = quota.permit_timeout;
-                permits.insert(PermitEntry::new(permit_id, demand.cost, timeout, now));
+                permits.insert(PermitEntry::new(permit_id, cost, timeout, now));
             }
-            (Some(SideState::Log(log)), _) => log.push(demand.cost, now),
+            (SideState::Log(log), _) => log.push(cost, now),
             _ => {}
-        }
-
-        self.update_side_slot(index, demand.quota(), key_cap)
+        })
     }
 
-    /// Updates the slot and the charge after a state in the side table has changed. Returns
-    /// by how many keys the store now exceeds its cap.
-    fn update_side_slot(&mut self, index: usize, quota: &Quota, key_cap: &KeyCap) -> usize {
-        let slot = *self.slot(index);
-        let side_index = slot.side_index();
-        let Some(entry) = self.side_table.get_mut(side_index) else {
+    /// Changes a state in the side table, and updates its slot and its charge. Returns by how many
+    /// keys the store now exceeds its cap.
+    fn update_side(
+        &mut self,
+        index: usize,
+        context: &DemandContext<'_>,
+        update: impl FnOnce(&mut SideState),
+    ) -> usize {
+        let Some(side_index) = self.slot(index).side_index() else {
             return 0;
         };
+        let entry = &mut self.side_table[side_index];
 
-        let (until, usage) = match (&entry.state, quota) {
-            (SideState::Log(log), Quota::SlidingLog(quota)) => {
-                let usage = QuotaUsage::from_ratio(log.sum(), quota.limit);
-                (quota.empty_at(log), usage)
-            }
-            // Permits in flight are evicted last, however few there are: unlike a budget, they do
-            // not recover by themselves.
-            (SideState::Permits(permits), _) if permits.sum() > 0 => {
-                (permits.empty_at(), QuotaUsage::ALL)
-            }
-            (SideState::Permits(permits), _) => (permits.empty_at(), QuotaUsage(0)),
-            _ => return 0,
-        };
-
-        let excess = entry.update_charge(key_cap);
-        self.set(
-            index,
-            Slot::side(slot.fingerprint(), side_index, until, usage),
-        );
+        update(&mut entry.state);
+        let excess = entry.update_charge(&context.settings.key_cap);
+        let (until, usage) = entry.state.usage(context.quota);
+        let slot = Slot::side(context.fingerprint, side_index, until, usage);
+        self.set(index, slot);
         excess
     }
 
     /// Removes the log or the permits of a slot, if it has any, and returns what they had charged
-    /// to the cap.
+    /// to the cap. Frees the memory of the side table with its last entry.
     pub(super) fn remove_side(&mut self, slot: &Slot) -> usize {
-        if slot.kind() == Kind::Side {
-            self.side_table.remove(slot.side_index())
-        } else {
-            0
+        let Some(index) = slot.side_index() else {
+            return 0;
+        };
+        let entry = self.side_table.remove(index);
+        if self.side_table.is_empty() {
+            self.side_table = SideTable::default();
         }
+        entry.charged
     }
 }

@@ -1,15 +1,22 @@
 //! The states that do not fit into a slot because they grow with use: the hits of logs and the
 //! permits of concurrency limits.
 
+use slab::Slab;
+
 use super::key_cap::KeyCap;
-use crate::algorithm::{HitLog, Permits};
+use super::slot::QuotaUsage;
+use crate::algorithm::{HitLog, Permits, Quota};
+use crate::time::Micros;
+
+/// The states of a shard that do not fit into a slot, by the index that their slot holds.
+pub(super) type SideTable = Slab<SideEntry>;
 
 /// A state of variable size.
 #[derive(Debug)]
 pub(super) struct SideEntry {
     pub(super) state: SideState,
     /// What the entry has charged to the store's cap, in keys.
-    charged: usize,
+    pub(super) charged: usize,
 }
 
 /// A state that does not fit into a slot.
@@ -19,11 +26,33 @@ pub(super) enum SideState {
     Permits(Permits),
 }
 
-impl SideEntry {
-    pub(super) const fn new(state: SideState) -> Self {
-        Self { state, charged: 0 }
+impl SideState {
+    /// The state of a counter of this quota that was never used.
+    pub(super) fn new(quota: &Quota) -> Self {
+        match quota {
+            Quota::Concurrency(_) => Self::Permits(Permits::default()),
+            _ => Self::Log(HitLog::default()),
+        }
     }
 
+    /// When the state is empty, and how much of the quota is used until then.
+    pub(super) fn usage(&self, quota: &Quota) -> (Micros, QuotaUsage) {
+        match (self, quota) {
+            (Self::Log(log), Quota::SlidingLog(quota)) => {
+                let usage = QuotaUsage::from_ratio(log.sum(), quota.limit);
+                (quota.empty_at(log), usage)
+            }
+            // Permits in flight are evicted last, however few there are: unlike a budget, they do
+            // not recover by themselves.
+            (Self::Permits(permits), _) if permits.sum() > 0 => {
+                (permits.empty_at(), QuotaUsage::ALL)
+            }
+            _ => (Micros::ZERO, QuotaUsage(0)),
+        }
+    }
+}
+
+impl SideEntry {
     /// Updates the charge to the present size. Returns by how many keys the store now exceeds its
     /// cap.
     pub(super) fn update_charge(&mut self, key_cap: &KeyCap) -> usize {
@@ -39,47 +68,5 @@ impl SideEntry {
         }
         key_cap.release(charged - weight);
         0
-    }
-}
-
-/// A slab of entries: an index stays valid until its entry is removed, and is then reused.
-#[derive(Debug, Default)]
-pub(super) struct SideTable {
-    entries: Vec<Option<SideEntry>>,
-    free: Vec<u32>,
-}
-
-impl SideTable {
-    pub(super) fn get(&self, index: u32) -> Option<&SideEntry> {
-        self.entries.get(index as usize)?.as_ref()
-    }
-
-    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut SideEntry> {
-        self.entries.get_mut(index as usize)?.as_mut()
-    }
-
-    pub(super) fn insert(&mut self, state: SideState) -> u32 {
-        let entry = Some(SideEntry::new(state));
-        if let Some(index) = self.free.pop() {
-            self.entries[index as usize] = entry;
-            return index;
-        }
-        self.entries.push(entry);
-        u32::try_from(self.entries.len() - 1).expect("a shard holds far fewer than 2^32 keys")
-    }
-
-    /// Removes an entry and returns what it had charged to the cap. Frees the memory of the
-    /// table with its last entry.
-    pub(super) fn remove(&mut self, index: u32) -> usize {
-        let slot = self.entries.get_mut(index as usize);
-        let Some(entry) = slot.and_then(Option::take) else {
-            return 0;
-        };
-
-        self.free.push(index);
-        if self.free.len() == self.entries.len() {
-            *self = Self::default();
-        }
-        entry.charged
     }
 }

@@ -1,7 +1,6 @@
 //! One counter, in 32 bytes.
 
-use super::fingerprint::Fingerprint;
-use crate::algorithm::{BucketState, Gcra, SlidingCounts, WindowCount};
+use crate::key::Fingerprint;
 use crate::time::Micros;
 
 /// How much of a quota is used, from 0 (nothing) to [`QuotaUsage::ALL`].
@@ -73,13 +72,12 @@ impl Slot {
     };
 
     #[inline(always)]
-    const fn new(
+    pub(super) const fn new(
         fingerprint: Fingerprint,
         first: u64,
         second: u64,
         kind: Kind,
         until: Micros,
-        usage: u64,
     ) -> Self {
         let until = if until.get() > Micros::MAX.get() {
             Micros::MAX.get()
@@ -91,8 +89,28 @@ impl Slot {
             low: fingerprint.low,
             first: word(first, fingerprint.high & TAG_MAX),
             second: word(second, fingerprint.high >> TAG_BITS & TAG_MAX),
-            meta: until << (KIND_BITS + USAGE_BITS) | usage << KIND_BITS | kind as u64,
+            meta: until << (KIND_BITS + USAGE_BITS) | kind as u64,
         }
+    }
+
+    /// The same counter with its usage, where the two words do not determine it.
+    #[inline(always)]
+    pub(super) fn with_usage(self, usage: QuotaUsage) -> Self {
+        let usage = u64::from(usage.0) * USAGE_MAX / u64::from(QuotaUsage::ALL.0);
+        Self {
+            meta: self.meta | usage << KIND_BITS,
+            ..self
+        }
+    }
+
+    /// The slot of a log or of permits, whose state is at `index` of the side table.
+    pub(super) const fn side(
+        fingerprint: Fingerprint,
+        index: usize,
+        until: Micros,
+        usage: QuotaUsage,
+    ) -> Self {
+        Self::new(fingerprint, index as u64, usage.0 as u64, Kind::Side, until)
     }
 
     /// The low 64 bits of the fingerprint.
@@ -118,58 +136,11 @@ impl Slot {
         self.low == fingerprint.low && self.fingerprint() == fingerprint && !self.is_vacant()
     }
 
-    pub(super) const fn fixed(fingerprint: Fingerprint, count: WindowCount, limit: u64) -> Self {
-        Self::new(fingerprint, count.count, limit, Kind::Fixed, count.ends, 0)
-    }
-
-    pub(super) fn sliding(
-        fingerprint: Fingerprint,
-        counts: SlidingCounts,
-        length: Micros,
-        limit: u64,
-    ) -> Self {
-        let until = counts.start.after(length).after(length);
-        let used = counts.current.max(counts.previous);
-        let usage = u64::from(QuotaUsage::from_ratio(used, limit).0) * USAGE_MAX
-            / u64::from(QuotaUsage::ALL.0);
-
-        let (current, previous) = (counts.current, counts.previous);
-        Self::new(fingerprint, current, previous, Kind::Sliding, until, usage)
-    }
-
-    pub(super) const fn bucket(fingerprint: Fingerprint, state: BucketState, gcra: &Gcra) -> Self {
-        let span = gcra.span.get();
-        Self::new(fingerprint, state.part, span, Kind::Bucket, state.at, 0)
-    }
-
-    /// A bucket that was empty at `moment`.
-    pub(super) const fn empty_bucket(
-        fingerprint: Fingerprint,
-        gcra: &Gcra,
-        moment: Micros,
-    ) -> Self {
-        let state = BucketState {
-            at: moment.after(gcra.span),
-            part: 0,
-        };
-        Self::bucket(fingerprint, state, gcra)
-    }
-
-    pub(super) const fn side(
-        fingerprint: Fingerprint,
-        index: u32,
-        until: Micros,
-        usage: QuotaUsage,
-    ) -> Self {
-        let (index, usage) = (index as u64, usage.0 as u64);
-        Self::new(fingerprint, index, usage, Kind::Side, until, 0)
-    }
-
-    const fn first(&self) -> u64 {
+    pub(super) const fn first(&self) -> u64 {
         self.first & WORD_MAX
     }
 
-    const fn second(&self) -> u64 {
+    pub(super) const fn second(&self) -> u64 {
         self.second & WORD_MAX
     }
 
@@ -197,49 +168,13 @@ impl Slot {
         self.until() < now
     }
 
-    pub(super) const fn as_fixed(&self) -> WindowCount {
-        WindowCount {
-            count: self.first(),
-            ends: self.until(),
-        }
-    }
-
-    pub(super) const fn as_sliding(&self, length: Micros) -> SlidingCounts {
-        SlidingCounts {
-            current: self.first(),
-            previous: self.second(),
-            start: self.until().since(length).since(length),
-        }
-    }
-
-    pub(super) const fn as_bucket(&self) -> BucketState {
-        BucketState {
-            at: self.until(),
-            part: self.first(),
-        }
-    }
-
-    /// How long a full backlog of the bucket took to work off, with the parameters it was last used
-    /// with.
-    pub(super) const fn span(&self) -> Micros {
-        Micros::new(self.second())
-    }
-
-    /// The index of a log or of permits in the shard's side table.
+    /// The index of a log or of permits in the shard's side table; `None` for other counters.
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "it was a u32 when it was packed"
+        reason = "it was a usize when it was packed"
     )]
-    pub(super) const fn side_index(&self) -> u32 {
-        self.first() as u32
-    }
-
-    /// The same counter with its state at another index of a side table.
-    pub(super) const fn with_side_index(self, index: u32) -> Self {
-        Self {
-            first: word(index as u64, (self.first >> WORD_BITS) as u32),
-            ..self
-        }
+    pub(super) fn side_index(&self) -> Option<usize> {
+        (self.kind() == Kind::Side).then_some(self.first() as usize)
     }
 
     /// How much of the quota is used at `now`. The limit itself is not known here.

@@ -1,169 +1,166 @@
 //! The quotas whose state fits into a slot: how they read it, spend from it and refund to it.
 
-use super::fingerprint::Fingerprint;
-use super::slot::Slot;
+use super::slot::{Kind, QuotaUsage, Slot};
 use crate::algorithm::{
-    BucketState, FixedWindow, Gcra, LeakyBucket, Outcome, SlidingCounts, SlidingWindow,
+    Algorithm, BucketState, FixedWindow, Gcra, LeakyBucket, Outcome, SlidingCounts, SlidingWindow,
     TokenBucket, WindowCount,
 };
+use crate::key::Fingerprint;
 use crate::time::Micros;
 
-/// The effect of a demand on a slot.
+/// What a demand would do to a counter.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SlotUpdate {
+pub(super) struct Evaluation {
     pub(super) outcome: Outcome,
-    /// The counter if the demand is charged.
+    /// The slot if the demand is charged; vacant when the state is in the side table.
     pub(super) next: Slot,
     /// True when `next` must be stored even if nothing is charged: the clock was set back, or the
-    /// parameters of the bucket have changed.
+    /// parameters of a bucket have changed.
     pub(super) must_store: bool,
 }
 
 /// A quota whose state fits into a slot. A counter that was never used has no slot.
-pub(super) trait SlotQuota {
+pub(super) trait SlotQuota: Algorithm {
+    /// The state in a slot, and whether it was converted from other parameters of the quota.
+    fn read(&self, slot: &Slot, now: Micros) -> (Self::State, bool);
+
+    /// The moment of a state that only moves back when the clock is set back.
+    fn moment(state: &Self::State) -> Micros;
+
+    /// The slot of a state.
+    fn write(&self, fingerprint: Fingerprint, state: Self::State) -> Slot;
+
     /// Evaluates a demand of `cost` without changing the slot.
-    fn evaluate_slot(
+    #[inline(always)]
+    fn evaluate(
         &self,
         slot: Option<&Slot>,
         fingerprint: Fingerprint,
         cost: u64,
         now: Micros,
-    ) -> SlotUpdate;
+    ) -> Evaluation {
+        let (state, is_converted) =
+            slot.map_or((Self::State::default(), false), |slot| self.read(slot, now));
+        let (next, outcome) = self.spend(state, cost, now);
+
+        Evaluation {
+            outcome,
+            must_store: is_converted || Self::moment(&next) < Self::moment(&state),
+            next: self.write(fingerprint, next),
+        }
+    }
 
     /// The slot with `cost` units refunded.
-    fn refund_slot(&self, slot: &Slot, cost: u64, now: Micros) -> Slot;
+    fn refund_slot(&self, slot: &Slot, cost: u64, now: Micros) -> Slot {
+        let (state, _) = self.read(slot, now);
+        self.write(slot.fingerprint(), self.refund(state, cost, now))
+    }
 }
 
 impl SlotQuota for SlidingWindow {
     #[inline(always)]
-    fn evaluate_slot(
-        &self,
-        slot: Option<&Slot>,
-        fingerprint: Fingerprint,
-        cost: u64,
-        now: Micros,
-    ) -> SlotUpdate {
-        let counts = slot.map_or(SlidingCounts::default(), |slot| {
-            slot.as_sliding(self.length)
-        });
-        let (next, outcome) = self.spend(counts, cost, now);
-
-        SlotUpdate {
-            outcome,
-            next: Slot::sliding(fingerprint, next, self.length, self.limit),
-            must_store: next.start < counts.start,
-        }
+    fn read(&self, slot: &Slot, _: Micros) -> (SlidingCounts, bool) {
+        let counts = SlidingCounts {
+            current: slot.first(),
+            previous: slot.second(),
+            start: slot.until().since(self.length).since(self.length),
+        };
+        (counts, false)
     }
 
-    fn refund_slot(&self, slot: &Slot, cost: u64, now: Micros) -> Slot {
-        let counts = self.refund(slot.as_sliding(self.length), cost, now);
-        Slot::sliding(slot.fingerprint(), counts, self.length, self.limit)
+    #[inline(always)]
+    fn moment(state: &SlidingCounts) -> Micros {
+        state.start
+    }
+
+    #[inline(always)]
+    fn write(&self, fingerprint: Fingerprint, counts: SlidingCounts) -> Slot {
+        let SlidingCounts {
+            current,
+            previous,
+            start,
+        } = counts;
+        let until = start.after(self.length).after(self.length);
+        let usage = QuotaUsage::from_ratio(current.max(previous), self.limit);
+        Slot::new(fingerprint, current, previous, Kind::Sliding, until).with_usage(usage)
     }
 }
 
 impl SlotQuota for FixedWindow {
     #[inline(always)]
-    fn evaluate_slot(
-        &self,
-        slot: Option<&Slot>,
-        fingerprint: Fingerprint,
-        cost: u64,
-        now: Micros,
-    ) -> SlotUpdate {
-        let count = slot.map_or(WindowCount::default(), Slot::as_fixed);
-        let (next, outcome) = self.spend(count, cost, now);
-
-        SlotUpdate {
-            outcome,
-            next: Slot::fixed(fingerprint, next, self.limit),
-            must_store: next.ends < count.ends,
-        }
+    fn read(&self, slot: &Slot, _: Micros) -> (WindowCount, bool) {
+        let window = WindowCount {
+            count: slot.first(),
+            ends: slot.until(),
+        };
+        (window, false)
     }
 
-    fn refund_slot(&self, slot: &Slot, cost: u64, now: Micros) -> Slot {
-        let count = self.refund(slot.as_fixed(), cost, now);
-        Slot::fixed(slot.fingerprint(), count, self.limit)
+    #[inline(always)]
+    fn moment(state: &WindowCount) -> Micros {
+        state.ends
+    }
+
+    #[inline(always)]
+    fn write(&self, fingerprint: Fingerprint, window: WindowCount) -> Slot {
+        let WindowCount { count, ends } = window;
+        Slot::new(fingerprint, count, self.limit, Kind::Fixed, ends)
     }
 }
 
 impl SlotQuota for TokenBucket {
     #[inline(always)]
-    fn evaluate_slot(
-        &self,
-        slot: Option<&Slot>,
-        fingerprint: Fingerprint,
-        cost: u64,
-        now: Micros,
-    ) -> SlotUpdate {
-        let bucket = BucketSlot::read(&self.gcra, slot, now);
-        let (next, outcome) = self.gcra.spend(bucket.state, cost, now);
-        bucket.update(&self.gcra, fingerprint, next, outcome)
+    fn read(&self, slot: &Slot, now: Micros) -> (BucketState, bool) {
+        read_bucket(&self.gcra, slot, now)
     }
 
-    fn refund_slot(&self, slot: &Slot, cost: u64, now: Micros) -> Slot {
-        refund_bucket(&self.gcra, slot, cost, now)
+    #[inline(always)]
+    fn moment(state: &BucketState) -> Micros {
+        state.at
+    }
+
+    #[inline(always)]
+    fn write(&self, fingerprint: Fingerprint, state: BucketState) -> Slot {
+        bucket_slot(&self.gcra, fingerprint, state)
     }
 }
 
 impl SlotQuota for LeakyBucket {
     #[inline(always)]
-    fn evaluate_slot(
-        &self,
-        slot: Option<&Slot>,
-        fingerprint: Fingerprint,
-        cost: u64,
-        now: Micros,
-    ) -> SlotUpdate {
-        let bucket = BucketSlot::read(&self.gcra, slot, now);
-        let (next, outcome) = self.spend(bucket.state, cost, now);
-        bucket.update(&self.gcra, fingerprint, next, outcome)
-    }
-
-    fn refund_slot(&self, slot: &Slot, cost: u64, now: Micros) -> Slot {
-        refund_bucket(&self.gcra, slot, cost, now)
-    }
-}
-
-/// The state of a bucket as read from a slot.
-struct BucketSlot {
-    state: BucketState,
-    /// The moment in the slot, before it was converted.
-    stored_at: Micros,
-    /// True when the bucket was last used with other parameters.
-    is_converted: bool,
-}
-
-impl BucketSlot {
-    #[inline(always)]
-    fn read(gcra: &Gcra, slot: Option<&Slot>, now: Micros) -> Self {
-        let stored = slot.map_or(BucketState::default(), Slot::as_bucket);
-        let other_span = slot.map(Slot::span).filter(|span| *span != gcra.span);
-        let converted = other_span.and_then(|span| gcra.convert(stored, span, now));
-        Self {
-            state: converted.unwrap_or(stored),
-            stored_at: stored.at,
-            is_converted: converted.is_some(),
-        }
+    fn read(&self, slot: &Slot, now: Micros) -> (BucketState, bool) {
+        read_bucket(&self.gcra, slot, now)
     }
 
     #[inline(always)]
-    fn update(
-        &self,
-        gcra: &Gcra,
-        fingerprint: Fingerprint,
-        next: BucketState,
-        outcome: Outcome,
-    ) -> SlotUpdate {
-        SlotUpdate {
-            outcome,
-            next: Slot::bucket(fingerprint, next, gcra),
-            must_store: next.at < self.stored_at || self.is_converted,
-        }
+    fn moment(state: &BucketState) -> Micros {
+        state.at
+    }
+
+    #[inline(always)]
+    fn write(&self, fingerprint: Fingerprint, state: BucketState) -> Slot {
+        bucket_slot(&self.gcra, fingerprint, state)
     }
 }
 
-fn refund_bucket(gcra: &Gcra, slot: &Slot, cost: u64, now: Micros) -> Slot {
-    let stored = slot.as_bucket();
-    let state = gcra.convert(stored, slot.span(), now).unwrap_or(stored);
-    Slot::bucket(slot.fingerprint(), gcra.refund(state, cost, now), gcra)
+#[inline(always)]
+fn read_bucket(gcra: &Gcra, slot: &Slot, now: Micros) -> (BucketState, bool) {
+    let stored = BucketState {
+        at: slot.until(),
+        part: slot.first(),
+    };
+    let span = Micros::new(slot.second());
+    let converted = if span == gcra.span {
+        None
+    } else {
+        gcra.convert(stored, span, now)
+    };
+    (converted.unwrap_or(stored), converted.is_some())
+}
+
+/// The slot of a bucket. It contains the span with which the bucket is used, so that a change of
+/// its parameters is noticed.
+#[inline(always)]
+pub(super) const fn bucket_slot(gcra: &Gcra, fingerprint: Fingerprint, state: BucketState) -> Slot {
+    let span = gcra.span.get();
+    Slot::new(fingerprint, state.part, span, Kind::Bucket, state.at)
 }

@@ -2,8 +2,8 @@
 //! powers of two alone would leave it half empty. A lookup reads one neighbourhood of memory, and
 //! a removal leaves no tombstones.
 
-use super::fingerprint::Fingerprint;
 use super::slot::Slot;
+use crate::key::Fingerprint;
 
 /// The fewest slots of a table that is not empty.
 const SLOTS_MIN: usize = 16;

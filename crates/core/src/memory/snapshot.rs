@@ -5,21 +5,18 @@
 //! process. A snapshot can only be restored by a build whose hash function gives the same
 //! fingerprints; it contains a probe that reveals a difference.
 
-use sha2::{Digest, Sha256};
-
-use super::MemoryStore;
 use super::builder::MemoryStoreBuilder;
-use super::fingerprint::{Fingerprint, Fingerprinter, HashSeeds};
-use super::side_table::{SideState, SideTable};
+use super::side_table::SideState;
 use super::slot::{Kind, Slot};
-use crate::algorithm::{
-    HitLog, IN_FLIGHT_MAX, LOG_HITS_MAX, LogHit, PermitEntry, PermitId, Permits,
-};
+use super::store::MemoryStore;
+use crate::algorithm::{HitLog, IN_FLIGHT_MAX, LOG_HITS_MAX, PermitEntry, PermitId, Permits};
+use crate::key::{Fingerprinter, digest};
 use crate::time::Micros;
 
+// A snapshot consists of little-endian words of 64 bits: these eight bytes, the version, the hash
+// seeds, the probe, the slots with their logs and permits, and a digest of all that in two words.
 const MAGIC: [u8; 8] = *b"TOLLGATE";
-const VERSION: u64 = 1;
-const DIGEST_BYTES: usize = 32;
+const VERSION: u64 = 2;
 /// Marks the hits of a log in a snapshot.
 const TAG_LOG: u64 = 0;
 /// Marks the permits of a concurrency limit in a snapshot.
@@ -56,27 +53,26 @@ impl MemoryStore {
     /// Saves all counters that have not expired. The counters of a shard are saved at one moment,
     /// the shards one after the other.
     pub fn snapshot(&self) -> Vec<u8> {
-        let now = self.now();
-        let mut writer = SnapshotWriter(MAGIC.to_vec());
-        writer.number(VERSION);
-        writer.fingerprinter(&self.inner.fingerprinter);
+        let (now, counters) = (self.now(), self.counters());
+        let probe = counters.fingerprinter.probe();
 
-        for shard in &self.inner.shards {
+        let mut snapshot = MAGIC.to_vec();
+        write(&mut snapshot, &[VERSION]);
+        write(&mut snapshot, counters.fingerprinter.seeds());
+        write(&mut snapshot, &[probe.high.into(), probe.low]);
+
+        for shard in &counters.shards {
             let mut shard = shard.lock();
-            let slots: Vec<Slot> = shard
-                .flushed_table()
-                .iter()
-                .filter(|slot| !slot.is_expired(now))
-                .copied()
-                .collect();
-            slots
-                .iter()
-                .for_each(|slot| writer.slot(&shard.side_table, slot));
+            for (slot, side) in shard.iter().filter(|(slot, _)| !slot.is_expired(now)) {
+                write(&mut snapshot, &slot.to_words());
+                if let Some(state) = side {
+                    write_side(&mut snapshot, state);
+                }
+            }
         }
 
-        let digest = Sha256::digest(&writer.0);
-        writer.0.extend_from_slice(&digest);
-        writer.0
+        snapshot.extend(digest(&snapshot).to_le_bytes());
+        snapshot
     }
 
     /// A store with the counters of a snapshot, the default cap and the system clock. Use
@@ -91,29 +87,28 @@ impl MemoryStoreBuilder {
     /// out. If there are more counters than the cap allows, those with the most quota left are
     /// evicted.
     pub fn restore(self, snapshot: &[u8]) -> Result<MemoryStore, SnapshotError> {
-        let Some((body, digest)) = snapshot.split_last_chunk::<DIGEST_BYTES>() else {
-            return Err(SnapshotError::NotASnapshot);
-        };
-        let content = body
-            .strip_prefix(&MAGIC)
-            .ok_or(SnapshotError::NotASnapshot)?;
-        let mut reader = SnapshotReader(content);
-
-        match reader.number().ok_or(SnapshotError::Damaged)? {
-            VERSION if Sha256::digest(body).as_slice() == digest => {}
-            VERSION => return Err(SnapshotError::Damaged),
-            found => return Err(SnapshotError::UnsupportedVersion { found }),
+        let content = snapshot.strip_prefix(&MAGIC);
+        let content = content.ok_or(SnapshotError::NotASnapshot)?;
+        match read(&mut as_words(content)).ok_or(SnapshotError::Damaged)? {
+            [VERSION] => {}
+            [found] => return Err(SnapshotError::UnsupportedVersion { found }),
         }
 
-        let (fingerprinter, probe) = reader.fingerprinter().ok_or(SnapshotError::Damaged)?;
-        if fingerprinter.probe() != probe {
-            return Err(SnapshotError::HashMismatch);
+        let (body, checksum) = snapshot.split_last_chunk().ok_or(SnapshotError::Damaged)?;
+        if digest(body) != u128::from_le_bytes(*checksum) {
+            return Err(SnapshotError::Damaged);
         }
 
+        // The magic bytes and the version have been read.
+        let words = &mut as_words(body).skip(2);
+        let fingerprinter = read_fingerprinter(words)?;
         let store = self.build_with(fingerprinter);
         let now = store.now();
-        while !reader.0.is_empty() {
-            let (slot, side) = reader.slot().ok_or(SnapshotError::Damaged)?;
+        while let Some(slot) = read(words).map(Slot::from_words) {
+            let side = match slot.kind() {
+                Kind::Side => Some(read_side(words).ok_or(SnapshotError::Damaged)?),
+                _ => None,
+            };
             if !slot.is_expired(now) {
                 store.restore_counter(slot, side, now);
             }
@@ -124,138 +119,101 @@ impl MemoryStoreBuilder {
 
 impl MemoryStore {
     fn restore_counter(&self, slot: Slot, side: Option<SideState>, now: Micros) {
-        let fingerprint = slot.fingerprint();
-        let mut shard = self.inner.lock(fingerprint);
-        if shard.find(fingerprint).is_some() {
+        let (counters, fingerprint) = (self.counters(), slot.fingerprint());
+        let key_cap = counters.key_cap();
+        let mut shard = counters.lock(fingerprint);
+        if slot.is_vacant() || shard.find(fingerprint).is_some() {
             return;
         }
 
-        if self.inner.key_cap.charge(1) > 0 {
-            self.inner.make_room(&mut shard, fingerprint, now);
+        if key_cap.charge(1) > 0 {
+            counters.make_room(&mut shard, fingerprint, now);
         }
-        shard.restore(slot, side, &self.inner.key_cap);
+        shard.restore(slot, side, key_cap);
         // A log may take the memory of many keys, so one eviction may not be enough.
-        while self.inner.key_cap.is_exceeded() && self.inner.make_room(&mut shard, fingerprint, now)
-        {
+        while key_cap.is_exceeded() && counters.make_room(&mut shard, fingerprint, now) {}
+    }
+}
+
+fn write(snapshot: &mut Vec<u8>, words: &[u64]) {
+    snapshot.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+}
+
+fn write_side(snapshot: &mut Vec<u8>, state: &SideState) {
+    match state {
+        SideState::Log(log) => {
+            write(snapshot, &[TAG_LOG, log.hits().len() as u64]);
+            for hit in log.hits() {
+                write(snapshot, &[hit.at.get(), hit.cost]);
+            }
+        }
+        SideState::Permits(permits) => {
+            write(snapshot, &[TAG_PERMITS, permits.entries().len() as u64]);
+            for entry in permits.entries() {
+                snapshot.extend(entry.id.get().to_le_bytes());
+                let (timeout, expires) = (entry.timeout.get(), entry.expires.get());
+                write(snapshot, &[entry.cost, timeout, expires]);
+            }
         }
     }
 }
 
-/// Appends the parts of a snapshot to a buffer. All numbers are little-endian.
-struct SnapshotWriter(Vec<u8>);
+fn as_words(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    bytes
+        .as_chunks()
+        .0
+        .iter()
+        .map(|word| u64::from_le_bytes(*word))
+}
 
-impl SnapshotWriter {
-    fn number(&mut self, number: u64) {
-        self.0.extend_from_slice(&number.to_le_bytes());
+/// The next words; `None` when there are fewer left.
+fn read<const N: usize>(words: &mut impl Iterator<Item = u64>) -> Option<[u64; N]> {
+    let mut taken = [0; N];
+    for word in &mut taken {
+        *word = words.next()?;
     }
+    Some(taken)
+}
 
-    fn numbers(&mut self, numbers: impl IntoIterator<Item = u64>) {
-        numbers.into_iter().for_each(|number| self.number(number));
-    }
+/// The fingerprinter with the seeds of a snapshot, which must reproduce its probe.
+fn read_fingerprinter(
+    words: &mut impl Iterator<Item = u64>,
+) -> Result<Fingerprinter, SnapshotError> {
+    let seeds = read(words).ok_or(SnapshotError::Damaged)?;
+    let [high, low] = read(words).ok_or(SnapshotError::Damaged)?;
 
-    fn fingerprinter(&mut self, fingerprinter: &Fingerprinter) {
-        self.numbers(*fingerprinter.seeds());
-        let probe = fingerprinter.probe();
-        self.numbers([probe.high.into(), probe.low]);
-    }
-
-    fn slot(&mut self, side_table: &SideTable, slot: &Slot) {
-        self.numbers(slot.to_words());
-        if slot.kind() != Kind::Side {
-            return;
-        }
-
-        match side_table.get(slot.side_index()).map(|side| &side.state) {
-            Some(SideState::Log(log)) => {
-                self.numbers([TAG_LOG, log.hits().len() as u64]);
-                for hit in log.hits() {
-                    self.numbers([hit.at.get(), hit.cost]);
-                }
-            }
-            Some(SideState::Permits(permits)) => {
-                self.numbers([TAG_PERMITS, permits.entries().len() as u64]);
-                for entry in permits.entries() {
-                    self.0.extend_from_slice(&entry.id.get().to_le_bytes());
-                    self.numbers([entry.cost, entry.timeout.get(), entry.expires.get()]);
-                }
-            }
-            None => self.numbers([TAG_LOG, 0]),
-        }
+    let fingerprinter = Fingerprinter::from_seeds(seeds);
+    let probe = fingerprinter.probe();
+    if [probe.high.into(), probe.low] == [high, low] {
+        Ok(fingerprinter)
+    } else {
+        Err(SnapshotError::HashMismatch)
     }
 }
 
-/// Reads what [`SnapshotWriter`] wrote. Its methods return `None` when the bytes end too soon or
-/// are invalid.
-struct SnapshotReader<'a>(&'a [u8]);
-
-impl SnapshotReader<'_> {
-    fn number(&mut self) -> Option<u64> {
-        let (number, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u64::from_le_bytes(*number))
-    }
-
-    fn wide_number(&mut self) -> Option<u128> {
-        let (low, high) = (self.number()?, self.number()?);
-        Some(u128::from(high) << 64 | u128::from(low))
-    }
-
-    /// The fingerprinter with the seeds of the snapshot, and the probe it must reproduce.
-    fn fingerprinter(&mut self) -> Option<(Fingerprinter, Fingerprint)> {
-        let mut seeds = HashSeeds::default();
-        for seed in &mut seeds {
-            *seed = self.number()?;
+fn read_side(words: &mut impl Iterator<Item = u64>) -> Option<SideState> {
+    match read(words)? {
+        [TAG_LOG, count] if count <= LOG_HITS_MAX as u64 => {
+            let mut log = HitLog::default();
+            for _ in 0..count {
+                let [at, cost] = read(words)?;
+                log.push(cost, Micros::new(at));
+            }
+            Some(SideState::Log(log))
         }
-        let (high, low) = (u32::try_from(self.number()?).ok()?, self.number()?);
-        Some((Fingerprinter::from_seeds(seeds), Fingerprint { low, high }))
-    }
-
-    fn slot(&mut self) -> Option<(Slot, Option<SideState>)> {
-        let mut words = [0; 4];
-        for word in &mut words {
-            *word = self.number()?;
+        [TAG_PERMITS, count] if count <= IN_FLIGHT_MAX => {
+            let mut permits = Permits::default();
+            for _ in 0..count {
+                let [low, high, cost, timeout, expires] = read(words)?;
+                permits.insert(PermitEntry {
+                    id: PermitId::new(u128::from(high) << 64 | u128::from(low)),
+                    cost,
+                    timeout: Micros::new(timeout),
+                    expires: Micros::new(expires),
+                });
+            }
+            Some(SideState::Permits(permits))
         }
-
-        let slot = Slot::from_words(words);
-        match slot.kind() {
-            Kind::Vacant => None,
-            Kind::Side => Some((slot, Some(self.side()?))),
-            Kind::Fixed | Kind::Sliding | Kind::Bucket => Some((slot, None)),
-        }
-    }
-
-    fn side(&mut self) -> Option<SideState> {
-        let (tag, count) = (self.number()?, self.number()?);
-        match tag {
-            TAG_LOG if count <= LOG_HITS_MAX as u64 => self.log(count).map(SideState::Log),
-            TAG_PERMITS if count <= IN_FLIGHT_MAX => self.permits(count).map(SideState::Permits),
-            _ => None,
-        }
-    }
-
-    fn log(&mut self, count: u64) -> Option<HitLog> {
-        let mut log = HitLog::default();
-        for _ in 0..count {
-            let hit = LogHit {
-                at: Micros::new(self.number()?),
-                cost: self.number()?,
-            };
-            log.push(hit.cost, hit.at);
-        }
-        Some(log)
-    }
-
-    fn permits(&mut self, count: u64) -> Option<Permits> {
-        let mut permits = Permits::default();
-        for _ in 0..count {
-            permits.insert(PermitEntry {
-                id: PermitId::new(self.wide_number()?),
-                cost: self.number()?,
-                timeout: Micros::new(self.number()?),
-                expires: Micros::new(self.number()?),
-            });
-        }
-
-        Some(permits)
+        _ => None,
     }
 }

@@ -1,10 +1,12 @@
 use std::time::Duration;
 
 use super::*;
-use crate::algorithm::{Quota, Rate, Verdict};
+use crate::algorithm::{PermitId, Quota, Rate, Verdict};
 use crate::clock::{Clock, ManualClock};
 use crate::demand::DemandBuf;
 use crate::limit::{Limit, Rule};
+use crate::store::{Intent, Store, StoreFuture};
+use crate::time::Micros;
 
 fn store(keys_max: usize) -> (MemoryStore, ManualClock) {
     let clock = ManualClock::default();
@@ -167,9 +169,9 @@ fn logs_count_against_the_cap_by_their_size() {
         }
 
         assert!(
-            store.inner.key_cap.used() <= 1_001,
+            store.counters().key_cap().used() <= 1_001,
             "{}",
-            store.inner.key_cap.used()
+            store.counters().key_cap().used()
         );
     }
     assert!(
@@ -217,7 +219,7 @@ fn memory_is_freed_after_a_burst_of_new_keys() {
         "{} of {burst} bytes are still in use",
         store.table_bytes()
     );
-    assert_eq!(store.inner.key_cap.used(), 1);
+    assert_eq!(store.counters().key_cap().used(), 1);
 }
 
 #[test]
@@ -245,7 +247,7 @@ fn resetting_a_key_frees_its_memory() {
     spend(&store, &log, "ann", 1);
     let demand = DemandBuf::new(&log, "ann", 1).unwrap();
     drop(store.reset(&demand.as_demand().key));
-    assert_eq!((store.keys(), store.inner.key_cap.used()), (0, 0));
+    assert_eq!((store.keys(), store.counters().key_cap().used()), (0, 0));
 }
 
 /// Saves every kind of state, restores it in another store and compares the outcomes.

@@ -2,7 +2,9 @@
 
 use bytes::Buf as _;
 use smallvec::SmallVec;
-use tollgate::algorithm::remote::{CounterState, EntryTotals};
+use tollgate::algorithm::remote::{
+    BucketState, CounterState, EntryTotals, SlidingCounts, WindowCount,
+};
 use tollgate::lease::LeaseGrant;
 use tollgate::store::{Intent, SpendReply};
 use tollgate::{Demand, Micros, Outcome, Quota, Source};
@@ -150,21 +152,21 @@ impl DemandTerms {
     /// The counter's state from the three numbers in the reply.
     fn counter_state(&self, [first, second, third]: [u64; 3]) -> CounterState {
         match self.quota {
-            Quota::TokenBucket(_) | Quota::LeakyBucket(_) => CounterState::Bucket {
+            Quota::TokenBucket(_) | Quota::LeakyBucket(_) => CounterState::Bucket(BucketState {
                 at: Micros::new(first),
                 part: second,
-            },
+            }),
 
-            Quota::FixedWindow(_) => CounterState::Fixed {
+            Quota::FixedWindow(_) => CounterState::Fixed(WindowCount {
                 count: first,
                 ends: Micros::new(second),
-            },
+            }),
 
-            Quota::SlidingWindow(_) => CounterState::Sliding {
+            Quota::SlidingWindow(_) => CounterState::Sliding(SlidingCounts {
                 current: first,
                 previous: second,
                 start: Micros::new(third),
-            },
+            }),
 
             Quota::SlidingLog(_) | Quota::Concurrency(_) => CounterState::Entries(EntryTotals {
                 sum: first,

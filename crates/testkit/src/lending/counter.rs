@@ -1,6 +1,6 @@
 //! One counter that leases units: settle, spend, grant.
 
-use tollgate::algorithm::remote::CounterState;
+use tollgate::algorithm::remote::{BucketState, CounterState, SlidingCounts, WindowCount};
 use tollgate::lease::{LeaseGrant, LeaseRequest};
 use tollgate::{LeakyMode, Micros, Outcome, PermitId, Quota, Verdict};
 
@@ -300,25 +300,25 @@ impl Lender {
         match &self.state {
             State::Bucket(bucket) => {
                 let (at, part) = bucket.rest(now);
-                CounterState::Bucket {
+                CounterState::Bucket(BucketState {
                     at: micros(at),
                     part: to_u64(part),
-                }
+                })
             }
             State::Fixed(fixed) => {
                 let (count, ends) = fixed.seen(now);
-                CounterState::Fixed {
+                CounterState::Fixed(WindowCount {
                     count: to_u64(count),
                     ends: micros(ends),
-                }
+                })
             }
             State::Sliding(sliding) => {
                 let ((current, previous), start) = (sliding.counts(now), sliding.name(now));
-                CounterState::Sliding {
+                CounterState::Sliding(SlidingCounts {
                     current: to_u64(current),
                     previous: to_u64(previous),
                     start: micros(start),
-                }
+                })
             }
         }
     }

@@ -3,13 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::limit::LimitError;
 use crate::time::Micros;
 
-/// The fastest rate: ten units per microsecond, which is ten million per second.
-const PER_MICRO_MAX: u64 = 10;
+/// The most units per microsecond: ten million per second.
+pub(crate) const PER_MICRO_MAX: u64 = 10;
 /// The longest period of a rate.
-const PERIOD_MAX: Micros = Micros::from_secs(30 * 86_400);
+pub(crate) const PERIOD_MAX: Micros = Micros::from_secs(30 * 86_400);
 
 /// A rate as an amount per period. The constructor of the quota that uses it validates it.
 ///
@@ -52,23 +51,18 @@ impl Rate {
         Self::new(amount, Duration::from_secs(86_400))
     }
 
-    /// The validated rate in lowest terms, as `(units, microseconds)`.
-    pub(crate) fn reduced(self) -> Result<(u64, u64), LimitError> {
-        let out_of_range = || LimitError::Rate { found: self };
-        let period = Micros::from_duration_ceil(self.period)
-            .filter(|p| *p <= PERIOD_MAX)
-            .ok_or_else(out_of_range)?;
-
-        let is_whole_micros = self.period.subsec_nanos().is_multiple_of(1_000);
-        if !is_whole_micros || self.amount == 0 || period == Micros::ZERO {
-            return Err(out_of_range());
-        }
-        if self.amount > period.get().saturating_mul(PER_MICRO_MAX) {
-            return Err(out_of_range());
+    /// The rate in lowest terms, as `(units, microseconds)`; `None` when it is out of range.
+    pub(crate) fn reduced(self) -> Option<(u64, u64)> {
+        let amount = self.amount;
+        let period = Micros::from_duration(self.period)
+            .filter(|period| *period <= PERIOD_MAX)?
+            .get();
+        if amount == 0 || amount > period.saturating_mul(PER_MICRO_MAX) {
+            return None;
         }
 
-        let divisor = gcd(self.amount, period.get());
-        Ok((self.amount / divisor, period.get() / divisor))
+        let divisor = u64::try_from(gcd(amount.into(), period.into())).ok()?;
+        Some((amount / divisor, period / divisor))
     }
 }
 
@@ -81,7 +75,8 @@ impl fmt::Display for Rate {
     }
 }
 
-fn gcd(mut a: u64, mut b: u64) -> u64 {
+/// The greatest common divisor.
+pub(crate) fn gcd(mut a: u128, mut b: u128) -> u128 {
     while b != 0 {
         (a, b) = (b, a % b);
     }
@@ -94,12 +89,12 @@ mod tests {
 
     #[test]
     fn a_rate_is_reduced_to_its_smallest_fraction() {
-        assert_eq!(Rate::per_minute(100).reduced(), Ok((1, 600_000)));
-        assert_eq!(Rate::per_second(7).reduced(), Ok((7, 1_000_000)));
-        assert_eq!(Rate::per_second(10_000_000).reduced(), Ok((10, 1)));
+        assert_eq!(Rate::per_minute(100).reduced(), Some((1, 600_000)));
+        assert_eq!(Rate::per_second(7).reduced(), Some((7, 1_000_000)));
+        assert_eq!(Rate::per_second(10_000_000).reduced(), Some((10, 1)));
         assert_eq!(
             Rate::new(1, Duration::from_secs(30 * 86_400)).reduced(),
-            Ok((1, 2_592_000_000_000))
+            Some((1, 2_592_000_000_000))
         );
     }
 
@@ -113,8 +108,7 @@ mod tests {
             Rate::new(1, Duration::from_secs(31 * 86_400)),
             Rate::new(u64::MAX, Duration::MAX),
         ] {
-            let error = rate.reduced().unwrap_err().to_string();
-            assert!(error.contains("1 per 30d"), "{error}");
+            assert_eq!(rate.reduced(), None, "{rate}");
         }
     }
 }

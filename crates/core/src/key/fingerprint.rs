@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use ahash::RandomState;
 
-use crate::key::Key;
+use super::counter_key::Key;
 
 /// 84 bits of a 128-bit hash of a key, which is what a slot has room for.
 ///
@@ -32,7 +32,7 @@ impl Fingerprint {
 }
 
 /// The secret seeds of two independent hashes, four words each.
-pub(super) type HashSeeds = [u64; 8];
+pub(crate) type HashSeeds = [u64; 8];
 
 /// Computes the fingerprints of keys.
 pub(crate) struct Fingerprinter {
@@ -48,7 +48,7 @@ impl Fingerprinter {
         Self::from_seeds(std::array::from_fn(|index| source.hash_one(index)))
     }
 
-    pub(super) fn from_seeds(seeds: HashSeeds) -> Self {
+    pub(crate) fn from_seeds(seeds: HashSeeds) -> Self {
         let half = |at: usize| {
             RandomState::with_seeds(seeds[at], seeds[at + 1], seeds[at + 2], seeds[at + 3])
         };
@@ -59,7 +59,7 @@ impl Fingerprinter {
         }
     }
 
-    pub(super) const fn seeds(&self) -> &HashSeeds {
+    pub(crate) const fn seeds(&self) -> &HashSeeds {
         &self.seeds
     }
 
@@ -73,7 +73,7 @@ impl Fingerprinter {
     }
 
     /// The fingerprint of fixed bytes, which differs between builds with different hash functions.
-    pub(super) fn probe(&self) -> Fingerprint {
+    pub(crate) fn probe(&self) -> Fingerprint {
         // The text is part of the snapshot format: another one makes every snapshot unreadable.
         let half = |state: &RandomState| state.hash_one("the same hash gives the same fingerprint");
         Fingerprint::new(half(&self.high), half(&self.low))

@@ -1,15 +1,11 @@
-//! What a remote store needs to know about a quota.
-//!
-//! The store's script decides with a few [`ScriptNumbers`] and additions only, and returns the
-//! [`CounterState`] it found. The outcome is computed here from that state, by the same arithmetic
-//! as in the memory store. So both stores give the same outcomes, and the scripts stay small.
+//! The numbers with which a remote store's script decides, lends and takes back.
 
-mod lending;
-
-pub use lending::LendingNumbers;
-
-use super::division::{ProductInt, product};
-use super::{AMOUNT_MAX, Gcra, LeakyBucket, Outcome, Quota, TokenBucket, Verdict, WindowStart};
+use crate::algorithm::fixed_window::WindowStart;
+use crate::algorithm::gcra::Gcra;
+use crate::algorithm::leaky_bucket::LeakyBucket;
+use crate::algorithm::quota::Quota;
+use crate::algorithm::token_bucket::TokenBucket;
+use crate::limit_error::AMOUNT_MAX;
 use crate::time::Micros;
 
 /// The time that a bucket takes to work off some units, to a fraction of a microsecond.
@@ -74,48 +70,14 @@ pub enum ScriptNumbers {
     },
 }
 
-/// The state of a counter before a demand is spent, corrected if the clock was set back since.
-///
-/// It may still contain entries that have expired by the moment of the decision. All fields of a
-/// counter that was never used are zero.
+/// The numbers with which a script lends units and takes them back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CounterState {
-    /// The moment at which a bucket is idle again: full of tokens, or drained.
-    Bucket {
-        /// Whole microseconds since the epoch.
-        at: Micros,
-        /// Parts of a microsecond.
-        part: u64,
-    },
-    /// The current window of a fixed window.
-    Fixed {
-        /// Units spent in the window.
-        count: u64,
-        /// When the window ends.
-        ends: Micros,
-    },
-    /// The current and the previous window of a sliding window.
-    Sliding {
-        /// Units spent in the current window.
-        current: u64,
-        /// Units spent in the previous window.
-        previous: u64,
-        /// When the current window began.
-        start: Micros,
-    },
-    /// The hits of a log or the permits of a concurrency limit.
-    Entries(EntryTotals),
-}
-
-/// The totals of a log's hits or of a concurrency limit's permits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EntryTotals {
-    /// The sum of their costs in units.
-    pub sum: u64,
-    /// When the last of them expires.
-    pub until: Micros,
-    /// When enough of them have expired for the demand to be allowed, if it is denied now.
-    pub frees: Micros,
+pub struct LendingNumbers {
+    /// The returned units, in the measure of the counter: for a bucket the time it takes to work
+    /// them off, for a window the units themselves (in `micros`).
+    pub back: DrainTime,
+    /// How many microseconds a bucket takes to refill its rate's `per` units; 1 for a window.
+    pub period: u64,
 }
 
 /// A cost above every limit that a double represents exactly.
@@ -124,42 +86,30 @@ const COST_ABOVE_LIMITS: u64 = (1 << 53) + 2;
 impl Quota {
     /// The numbers with which a script decides whether `cost` fits.
     pub fn numbers(&self, cost: u64) -> ScriptNumbers {
-        let exceeds_limit = cost > self.limit();
-        let mut numbers = self.numbers_for(if exceeds_limit {
+        self.numbers_for(if cost > self.limit() {
             COST_ABOVE_LIMITS
         } else {
             cost
-        });
-
-        if let ScriptNumbers::Bucket { whole, cost, .. } = &mut numbers
-            && exceeds_limit
-        {
-            *cost = DrainTime {
-                micros: whole.micros + 1,
-                part: whole.part,
-            };
-        }
-        numbers
+        })
     }
 
     /// The numbers with which a script refunds `cost`.
     pub fn refund_numbers(&self, cost: u64) -> ScriptNumbers {
-        match self {
-            Self::TokenBucket(_) | Self::LeakyBucket(_) => self.numbers_for(cost),
-            _ => self.numbers_for(cost.min(AMOUNT_MAX)),
-        }
-    }
-
-    fn numbers_for(&self, units: u64) -> ScriptNumbers {
         // The cap does not apply to buckets: no demand ever spent more than the cap, but the
         // backlog of a bucket can be slightly more than a full one, and a refund must cover it.
-        let (limit, cost) = (self.limit(), units.min(COST_ABOVE_LIMITS));
+        self.numbers_for(match self.bucket() {
+            Some(_) => cost,
+            None => cost.min(AMOUNT_MAX),
+        })
+    }
 
+    fn numbers_for(&self, cost: u64) -> ScriptNumbers {
+        let limit = self.limit();
         match self {
             Self::TokenBucket(TokenBucket { gcra })
             | Self::LeakyBucket(LeakyBucket { gcra, .. }) => ScriptNumbers::Bucket {
-                whole: gcra.drain_time(limit),
-                cost: gcra.drain_time(units),
+                whole: DrainTime::new(gcra, limit),
+                cost: DrainTime::new(gcra, cost),
                 per: gcra.rate().0,
                 span: gcra.span,
             },
@@ -186,51 +136,32 @@ impl Quota {
         }
     }
 
-    /// The outcome of spending `cost` from `state`; `None` when the state belongs to another
-    /// algorithm.
-    pub fn outcome(&self, state: CounterState, cost: u64, now: Micros) -> Option<Outcome> {
-        self.spend(state, cost, now).map(|(_, outcome)| outcome)
+    /// The numbers with which a script takes `returned` units back and lends others.
+    pub fn lending(&self, returned: u64) -> LendingNumbers {
+        let units = DrainTime {
+            micros: returned,
+            part: 0,
+        };
+        let (back, period) = self.bucket().map_or((units, 1), |gcra| {
+            (DrainTime::new(gcra, returned), gcra.rate().1)
+        });
+        LendingNumbers { back, period }
+    }
+
+    /// How long a bucket takes to refill `units`, rounded up; `None` for other algorithms.
+    pub(crate) fn refill_time(&self, units: u64) -> Option<Micros> {
+        let DrainTime { micros, part } = DrainTime::new(self.bucket()?, units);
+        Some(Micros::new(micros + u64::from(part > 0)))
     }
 }
 
-impl Gcra {
+impl DrainTime {
     /// How long `units` take to work off, capped at a time that is longer than any bucket takes.
-    fn drain_time(&self, units: u64) -> DrainTime {
-        let (per, period) = self.rate();
-        let (micros, part) = product(units, period).divide(per);
-        DrainTime {
+    fn new(gcra: &Gcra, units: u64) -> Self {
+        let (micros, part) = gcra.drain_time(units);
+        Self {
             micros: micros.min(AMOUNT_MAX),
             part,
-        }
-    }
-}
-
-impl EntryTotals {
-    /// The outcome of a log or a concurrency limit. It is the same for both: units spent now expire
-    /// one `length` from now.
-    fn outcome(self, limit: u64, length: Micros, cost: u64, now: Micros) -> Outcome {
-        let verdict = if cost > limit {
-            Verdict::Never
-        } else if cost == 0 || cost <= limit.saturating_sub(self.sum) {
-            Verdict::ALLOW
-        } else {
-            Verdict::Deny {
-                retry_after: self.frees.since(now),
-            }
-        };
-
-        let spent = if verdict.is_allowed() { cost } else { 0 };
-        let until = if spent > 0 {
-            self.until.max(now.after(length))
-        } else {
-            self.until
-        };
-
-        Outcome {
-            verdict,
-            limit,
-            remaining: limit.saturating_sub(self.sum.saturating_add(spent)),
-            reset_after: until.since(now),
         }
     }
 }

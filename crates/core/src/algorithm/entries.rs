@@ -1,0 +1,74 @@
+//! The arithmetic of units that expire one by one, shared by the sliding log and the concurrency
+//! limit.
+
+use super::outcome::{Outcome, Verdict};
+use crate::time::Micros;
+
+/// The totals of a log's hits or of a concurrency limit's permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryTotals {
+    /// The sum of their costs in units.
+    pub sum: u64,
+    /// When the last of them expires.
+    pub until: Micros,
+    /// When enough of them have expired for the demand to be allowed, if it is denied now.
+    pub frees: Micros,
+}
+
+impl EntryTotals {
+    /// The totals of entries that cost `sum` together, for a demand of `cost`. Each entry is given
+    /// by the moment at which it expires and its cost, soonest to expire first.
+    pub(super) fn new(
+        sum: u64,
+        limit: u64,
+        cost: u64,
+        mut entries: impl DoubleEndedIterator<Item = (Micros, u64)> + Clone,
+    ) -> Self {
+        let last = entries.clone().next_back();
+
+        // A cost above the limit never fits, so there is nothing to search for.
+        let mut missing = sum.saturating_add(cost.min(limit)).saturating_sub(limit);
+        let frees = entries.find(|(_, cost)| {
+            missing = missing.saturating_sub(*cost);
+            missing == 0
+        });
+
+        let expiry = |entry: Option<(Micros, u64)>| entry.map_or(Micros::ZERO, |(at, _)| at);
+        Self {
+            sum,
+            until: expiry(last),
+            frees: expiry(frees),
+        }
+    }
+
+    /// Spends `cost` if it fits: units spent now expire one `length` from now.
+    pub(super) fn spend(
+        self,
+        limit: u64,
+        length: Micros,
+        cost: u64,
+        now: Micros,
+    ) -> (Self, Outcome) {
+        let (verdict, spent) = if cost > limit {
+            (Verdict::Never, 0)
+        } else if cost <= limit.saturating_sub(self.sum) {
+            (Verdict::ALLOW, cost)
+        } else {
+            let retry_after = self.frees.since(now);
+            (Verdict::Deny { retry_after }, 0)
+        };
+
+        let mut next = self;
+        if spent > 0 {
+            next.sum = self.sum.saturating_add(spent);
+            next.until = self.until.max(now.after(length));
+        }
+        let outcome = Outcome {
+            verdict,
+            limit,
+            remaining: limit.saturating_sub(next.sum),
+            reset_after: next.until.since(now),
+        };
+        (next, outcome)
+    }
+}

@@ -1,0 +1,84 @@
+//! The state of a counter as a remote store returns it, and what follows from it.
+
+use crate::algorithm::entries::EntryTotals;
+use crate::algorithm::fixed_window::WindowCount;
+use crate::algorithm::gcra::BucketState;
+use crate::algorithm::outcome::{Algorithm, Outcome};
+use crate::algorithm::quota::Quota;
+use crate::algorithm::sliding_window::SlidingCounts;
+use crate::time::Micros;
+
+/// The state of a counter before a demand is spent, corrected if the clock was set back since.
+///
+/// It may still contain entries that have expired by the moment of the decision. All fields of a
+/// counter that was never used are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterState {
+    /// The state of a token bucket or of either leaky bucket.
+    Bucket(BucketState),
+    /// The state of a fixed window.
+    Fixed(WindowCount),
+    /// The state of a sliding window.
+    Sliding(SlidingCounts),
+    /// The hits of a log or the permits of a concurrency limit.
+    Entries(EntryTotals),
+}
+
+impl Quota {
+    /// The outcome of spending `cost` from `state`; `None` when the state belongs to another
+    /// algorithm.
+    pub fn outcome(&self, state: CounterState, cost: u64, now: Micros) -> Option<Outcome> {
+        self.spend(state, cost, now).map(|(_, outcome)| outcome)
+    }
+
+    /// Spends `units` from `state` if they fit, and returns the state after that and the outcome;
+    /// `None` when the state belongs to another algorithm.
+    pub fn spend(
+        &self,
+        state: CounterState,
+        units: u64,
+        now: Micros,
+    ) -> Option<(CounterState, Outcome)> {
+        use CounterState::{Bucket, Entries, Fixed, Sliding};
+
+        let spend_entries = |state: EntryTotals, limit, length| {
+            let (next, outcome) = state.spend(limit, length, units, now);
+            (Entries(next), outcome)
+        };
+        Some(match (self, state) {
+            (Self::TokenBucket(quota), Bucket(state)) => {
+                let (next, outcome) = quota.spend(state, units, now);
+                (Bucket(next), outcome)
+            }
+            (Self::LeakyBucket(quota), Bucket(state)) => {
+                let (next, outcome) = quota.spend(state, units, now);
+                (Bucket(next), outcome)
+            }
+            (Self::FixedWindow(quota), Fixed(state)) => {
+                let (next, outcome) = quota.spend(state, units, now);
+                (Fixed(next), outcome)
+            }
+            (Self::SlidingWindow(quota), Sliding(state)) => {
+                let (next, outcome) = quota.spend(state, units, now);
+                (Sliding(next), outcome)
+            }
+            (Self::SlidingLog(quota), Entries(state)) => {
+                spend_entries(state, quota.limit, quota.length)
+            }
+            (Self::Concurrency(quota), Entries(state)) => {
+                spend_entries(state, quota.limit, quota.permit_timeout)
+            }
+            _ => return None,
+        })
+    }
+
+    /// When the window of units that were lent under this generation ends. `None` for a bucket,
+    /// whose units are not bound to a window.
+    pub(crate) fn window_end(&self, generation: u64) -> Option<Micros> {
+        match self {
+            Self::FixedWindow(_) => Some(Micros::new(generation)),
+            Self::SlidingWindow(window) => Some(Micros::new(generation).after(window.length)),
+            _ => None,
+        }
+    }
+}

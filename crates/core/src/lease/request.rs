@@ -1,0 +1,75 @@
+//! What a store call about a lease requests, and what the store grants.
+
+use super::pending::PendingCall;
+use crate::algorithm::remote::CounterState;
+use crate::demand::Demand;
+use crate::time::Micros;
+
+/// What a store call asks for in addition to spending the cost of its demand. The store first
+/// settles the units that the instance holds, then spends the cost, then grants more units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeaseRequest {
+    /// The most units to grant of what is left after the cost is spent.
+    pub max_units: u64,
+    /// True when the granted units are lent, and count as lent until they are settled. False when
+    /// they have been spent already and are only reported.
+    pub is_lent: bool,
+    /// The generation under which the store counts the held units; 0 when there are none that can
+    /// be settled.
+    pub generation: u64,
+    /// The units that the store counts as lent to this instance.
+    pub held: u64,
+    /// How many of the held units the instance keeps.
+    pub kept: u64,
+    /// How many of the held units the instance returns. The others are spent.
+    pub returned: u64,
+}
+
+/// The reply of the store to a [`LeaseRequest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseGrant {
+    /// The counter after the held units were settled, before the cost was spent and units were
+    /// granted.
+    pub state: CounterState,
+    /// The moment of the call on the store's timeline.
+    pub at: Micros,
+    /// The number of granted units.
+    pub units: u64,
+    /// The generation under which the store now counts the held units. For a window it identifies
+    /// the window.
+    pub generation: u64,
+    /// True when the store still knew the held units. If false, they must not be spent any more.
+    pub is_known: bool,
+}
+
+/// Why a store call got no reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallFailure {
+    /// The call was not executed at the store.
+    NotExecuted,
+    /// The call may have been executed at the store.
+    Unknown,
+}
+
+/// The content of a store call.
+#[derive(Clone, Debug)]
+pub(super) struct CallRequest {
+    pub(super) lease: LeaseRequest,
+    pub(super) cost: u64,
+    /// When the call was created, on this instance's clock. The life of the lease starts here, so
+    /// that it expires in the instance before it expires at the store.
+    pub(super) sent_at: Micros,
+    /// The call as other requests see it, which wait for it.
+    pub(super) pending: PendingCall,
+}
+
+/// Why a store call is made.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum CallPurpose<'a> {
+    /// A request waits for the decision of this demand.
+    Decide(&'a Demand<'a>),
+    /// The leased units are running low.
+    Renew,
+    /// The leased units are idle, or units were spent that the store does not know about yet.
+    Return,
+}

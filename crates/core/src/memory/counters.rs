@@ -1,0 +1,380 @@
+//! The counters of a store: which shard has a counter, and how the demands of a request are decided
+//! together.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use smallvec::SmallVec;
+
+use super::evict::EvictionPolicy;
+use super::key_cap::KeyCap;
+use super::shard::{CounterShard, DemandContext, PermitChange, ShardSettings};
+use super::slot::Slot;
+use super::slot_quota::Evaluation;
+use crate::algorithm::{Outcome, PermitId};
+use crate::demand::Demand;
+use crate::key::{Fingerprint, Fingerprinter, Key};
+use crate::lock::{PaddedGuard, PaddedMutex};
+use crate::store::Intent;
+use crate::time::Micros;
+
+/// The number of keys for which one more shard is worthwhile.
+const KEYS_PER_SHARD_MIN: usize = 1_024;
+/// The most shards of a store.
+const SHARDS_MAX: usize = 256;
+/// Every shard is swept about this often while the store is in use.
+const SWEEP_EVERY: Micros = Micros::from_secs(30);
+/// How many other shards are searched for a key to evict before an exhausted key is evicted.
+const NEIGHBOURS: usize = 2;
+
+/// All counters of a store. Time is an argument: where it is a function, it is called once the
+/// shards are locked, because a log must not see time go back. Hits that one thread dropped as
+/// expired would make room for a hit with an earlier timestamp.
+pub(super) struct Counters {
+    pub(super) fingerprinter: Fingerprinter,
+    /// The number of shards is a power of two.
+    pub(super) shards: Box<[PaddedMutex<CounterShard>]>,
+    settings: ShardSettings,
+    /// When the next shard is due to be swept, in microseconds.
+    sweep_at: AtomicU64,
+    /// The number of shards swept so far, which selects the next one.
+    shards_swept: AtomicUsize,
+}
+
+impl Counters {
+    /// No counters, of which there may be `keys_max`. See [`ShardSettings`] for `empty_since`.
+    pub(super) fn new(
+        keys_max: usize,
+        empty_since: Option<Micros>,
+        fingerprinter: Fingerprinter,
+    ) -> Self {
+        let shards = (keys_max / KEYS_PER_SHARD_MIN)
+            .clamp(1, SHARDS_MAX)
+            .next_power_of_two();
+
+        Self {
+            fingerprinter,
+            shards: (0..shards).map(|_| PaddedMutex::default()).collect(),
+            settings: ShardSettings {
+                key_cap: KeyCap::new(keys_max),
+                empty_since,
+            },
+            sweep_at: AtomicU64::new(0),
+            shards_swept: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) const fn key_cap(&self) -> &KeyCap {
+        &self.settings.key_cap
+    }
+
+    pub(super) fn keys(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().keys()).sum()
+    }
+
+    /// The size of the table in bytes, without the logs and permits outside it.
+    pub(super) fn table_bytes(&self) -> usize {
+        let slots: usize = self.shards.iter().map(|shard| shard.lock().slots()).sum();
+        slots * size_of::<Slot>() + size_of_val(&*self.shards)
+    }
+
+    fn shard_index(&self, fingerprint: Fingerprint) -> usize {
+        // The number of shards is a power of two.
+        fingerprint.high as usize & (self.shards.len() - 1)
+    }
+
+    pub(super) fn lock(&self, fingerprint: Fingerprint) -> PaddedGuard<'_, CounterShard> {
+        self.shards[self.shard_index(fingerprint)].lock()
+    }
+
+    /// Reads the memory where the search for a counter begins, without locking.
+    #[inline]
+    pub(super) fn touch(&mut self, fingerprint: Fingerprint) -> u64 {
+        let index = self.shard_index(fingerprint);
+        self.shards[index].get_mut().touch(fingerprint)
+    }
+
+    #[inline(always)]
+    fn context<'a>(
+        &'a self,
+        demand: &'a Demand<'_>,
+        fingerprint: Fingerprint,
+        permit_id: PermitId,
+        now: Micros,
+    ) -> DemandContext<'a> {
+        DemandContext {
+            quota: demand.quota(),
+            cost: demand.cost,
+            fingerprint,
+            permit_id,
+            now,
+            settings: &self.settings,
+        }
+    }
+
+    /// Decides one demand under one lock. `map` selects the part of the outcome that the caller
+    /// needs, so that the compiler drops the computation of the rest.
+    #[inline(always)]
+    pub(super) fn spend_one<T>(
+        &self,
+        demand: &Demand<'_>,
+        fingerprint: Fingerprint,
+        intent: Intent,
+        permit_id: PermitId,
+        clock: impl Fn() -> Micros,
+        map: impl Copy + FnOnce(Outcome) -> T,
+    ) -> T {
+        let now = clock();
+        self.sweep_if_due(now);
+
+        let context = self.context(demand, fingerprint, permit_id, now);
+        let mut shard = self.lock(fingerprint);
+        let index = shard.find(fingerprint);
+        let fast = index
+            .filter(|_| intent == Intent::Spend)
+            .and_then(|index| shard.spend_at(index, &context, map));
+        let result = fast
+            .unwrap_or_else(|| map(self.spend_slow(&mut shard, index, &context, intent, clock)));
+
+        shard.update_hot_slot(index, fingerprint);
+        result
+    }
+
+    /// Decides a demand that the fast path does not cover: a new key, a log, a permit or a peek.
+    #[cold]
+    fn spend_slow(
+        &self,
+        shard: &mut CounterShard,
+        index: Option<usize>,
+        context: &DemandContext<'_>,
+        intent: Intent,
+        clock: impl Fn() -> Micros,
+    ) -> Outcome {
+        let context = &DemandContext {
+            now: clock(),
+            ..*context
+        };
+        let evaluation = shard.evaluate(index, context);
+        self.finish(shard, &evaluation, context, intent == Intent::Spend)
+    }
+
+    /// Decides several demands: evaluates all of them, then commits all or none. Passes their
+    /// outcomes to `report` in the order of the demands, and returns the moment of the decision.
+    pub(super) fn spend_all(
+        &self,
+        demands: &[Demand<'_>],
+        fingerprints: &[Fingerprint],
+        intent: Intent,
+        permit_id: PermitId,
+        clock: impl Fn() -> Micros,
+        report: impl FnMut(Outcome),
+    ) -> Micros {
+        let mut locks = self.lock_all(fingerprints);
+        let now = clock();
+        let contexts = demands
+            .iter()
+            .zip(fingerprints)
+            .map(|(demand, fingerprint)| self.context(demand, *fingerprint, permit_id, now));
+
+        let mut evaluations: SmallVec<[Evaluation; 4]> = SmallVec::new();
+        let mut is_charged = intent == Intent::Spend;
+        for (context, demand) in contexts.clone().zip(demands) {
+            let shard = self.locked_shard(&mut locks, context.fingerprint);
+            let evaluation = shard.evaluate(shard.find(context.fingerprint), &context);
+            is_charged &= demand.limit.is_shadow() || evaluation.outcome.verdict.is_allowed();
+            evaluations.push(evaluation);
+        }
+
+        let outcomes = contexts.zip(&evaluations).map(|(context, evaluation)| {
+            let shard = self.locked_shard(&mut locks, context.fingerprint);
+            self.finish(shard, evaluation, &context, is_charged)
+        });
+        outcomes.for_each(report);
+
+        drop(locks);
+        self.sweep_if_due(now);
+        now
+    }
+
+    /// Commits or discards the evaluation of one demand. `is_charged` is true when the request as
+    /// a whole is charged.
+    #[inline]
+    fn finish(
+        &self,
+        shard: &mut CounterShard,
+        evaluation: &Evaluation,
+        context: &DemandContext<'_>,
+        is_charged: bool,
+    ) -> Outcome {
+        let outcome = evaluation.outcome;
+        let fits = outcome.verdict.is_allowed() && context.cost > 0;
+        if fits && !is_charged {
+            // The verdict stays, and what is left is reported without the charge.
+            let context = DemandContext {
+                cost: 0,
+                ..*context
+            };
+            let evaluation = shard.evaluate(shard.find(context.fingerprint), &context);
+            let uncharged = self.finish(shard, &evaluation, &context, false);
+            let verdict = outcome.verdict;
+            return Outcome {
+                verdict,
+                ..uncharged
+            };
+        }
+
+        if fits || evaluation.must_store {
+            self.commit(shard, evaluation, context);
+        }
+        outcome
+    }
+
+    /// Stores the result of an evaluation. Looks the counter up again: making room for another
+    /// counter may have moved or evicted it.
+    fn commit(
+        &self,
+        shard: &mut CounterShard,
+        evaluation: &Evaluation,
+        context: &DemandContext<'_>,
+    ) {
+        let &DemandContext {
+            fingerprint, now, ..
+        } = context;
+
+        let index = shard.find(fingerprint);
+        if index.is_none() && self.key_cap().charge(1) > 0 {
+            self.make_room(shard, fingerprint, now);
+        }
+        if shard.commit(index, evaluation, context) > 0 {
+            self.make_room(shard, fingerprint, now);
+        }
+    }
+
+    /// The fingerprints of the demands' keys, in the same order.
+    pub(super) fn fingerprints(&self, demands: &[Demand<'_>]) -> SmallVec<[Fingerprint; 4]> {
+        let mut fingerprints = SmallVec::new();
+        for demand in demands {
+            fingerprints.push(self.fingerprinter.fingerprint(&demand.key));
+        }
+        fingerprints
+    }
+
+    /// Refunds the costs of demands to the counters that exist, in one step.
+    pub(super) fn refund(&self, demands: &[Demand<'_>], now: Micros) {
+        let fingerprints = self.fingerprints(demands);
+        let mut locks = self.lock_all(&fingerprints);
+        for (demand, fingerprint) in demands.iter().zip(fingerprints) {
+            let context = self.context(demand, fingerprint, PermitId::NONE, now);
+            let shard = self.locked_shard(&mut locks, fingerprint);
+            if let Some(index) = shard.find(fingerprint) {
+                shard.refund(index, &context);
+            }
+        }
+    }
+
+    pub(super) fn change_permit(
+        &self,
+        demand: &Demand<'_>,
+        permit_id: PermitId,
+        change: PermitChange,
+        now: Micros,
+    ) -> bool {
+        let fingerprint = self.fingerprinter.fingerprint(&demand.key);
+        let context = self.context(demand, fingerprint, permit_id, now);
+        let mut shard = self.lock(fingerprint);
+        let index = shard.find(fingerprint);
+        index.is_some_and(|index| shard.change_permit(index, change, &context))
+    }
+
+    /// Removes a counter, if there is one.
+    pub(super) fn remove(&self, key: &Key<'_>) {
+        let fingerprint = self.fingerprinter.fingerprint(key);
+        let mut shard = self.lock(fingerprint);
+        shard.remove(fingerprint, self.key_cap());
+    }
+
+    /// Locks the shards of these counters in ascending order, so that concurrent requests cannot
+    /// deadlock. Returns each with its index.
+    fn lock_all(&self, fingerprints: &[Fingerprint]) -> ShardLocks<'_> {
+        let mut indexes: SmallVec<[usize; 4]> = SmallVec::new();
+        for fingerprint in fingerprints {
+            indexes.push(self.shard_index(*fingerprint));
+        }
+        indexes.sort_unstable();
+        indexes.dedup();
+
+        let mut locks = ShardLocks::new();
+        for index in indexes {
+            locks.push((index, self.shards[index].lock()));
+        }
+        locks
+    }
+
+    #[inline]
+    fn locked_shard<'l>(
+        &self,
+        locks: &'l mut ShardLocks<'_>,
+        fingerprint: Fingerprint,
+    ) -> &'l mut CounterShard {
+        let home = self.shard_index(fingerprint);
+        let lock = locks.iter_mut().find(|(index, _)| *index == home);
+        &mut lock.expect("the shard of every demand is locked").1
+    }
+
+    /// Evicts keys from this shard, otherwise from a neighbouring shard, otherwise an exhausted key
+    /// from this shard. Returns false when there was nothing to evict.
+    ///
+    /// Other shards are used only if they can be locked without waiting, so this cannot deadlock
+    /// with a request that has locked them.
+    #[cold]
+    pub(super) fn make_room(
+        &self,
+        shard: &mut CounterShard,
+        needy: Fingerprint,
+        now: Micros,
+    ) -> bool {
+        let (home, key_cap) = (self.shard_index(needy), self.key_cap());
+        let neighbours = (1..=NEIGHBOURS).map(|step| (home + step) & (self.shards.len() - 1));
+        let mut others = neighbours.filter_map(|other| self.shards[other].try_lock());
+
+        let spare = EvictionPolicy::SpareExhausted;
+        shard.evict(needy, now, key_cap, spare)
+            || others.any(|mut other| other.evict(needy, now, key_cap, spare))
+            || shard.evict(needy, now, key_cap, EvictionPolicy::AllowExhausted)
+    }
+
+    /// Drops all expired counters.
+    pub(super) fn sweep(&self, now: Micros) {
+        for shard in &self.shards {
+            shard.lock().sweep(now, self.key_cap());
+        }
+    }
+
+    /// Sweeps one shard if the next sweep is due.
+    #[inline]
+    fn sweep_if_due(&self, now: Micros) {
+        let due = self.sweep_at.load(Relaxed);
+        if now.get() >= due {
+            self.sweep_next(now, due);
+        }
+    }
+
+    #[cold]
+    fn sweep_next(&self, now: Micros, due: u64) {
+        // Of the threads that see the sweep due, the one that sets the next time does it.
+        let next = now.after(Micros::new(SWEEP_EVERY.get() / self.shards.len() as u64));
+        let claim = self
+            .sweep_at
+            .compare_exchange(due, next.get(), Relaxed, Relaxed);
+        if claim.is_err() {
+            return;
+        }
+
+        let index = self.shards_swept.fetch_add(1, Relaxed) & (self.shards.len() - 1);
+        if let Some(mut shard) = self.shards[index].try_lock() {
+            shard.sweep(now, self.key_cap());
+        }
+    }
+}
+
+/// The locked shards of a request, each with its index.
+type ShardLocks<'a> = SmallVec<[(usize, PaddedGuard<'a, CounterShard>); 4]>;
