@@ -14,10 +14,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-// The paths under which the experiment uses the harness.
-use harness::latency as percentiles;
-use harness::{machine, others, output, panels, process, progress, random, text, timing};
-
 #[derive(Debug, Parser)]
 #[command(about = "Compares Tollgate with other rate limiters")]
 struct Arguments {

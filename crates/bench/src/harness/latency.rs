@@ -45,12 +45,6 @@ impl Latencies {
     }
 }
 
-/// The smallest sample that is not exceeded by `per_mille` of a thousand samples.
-pub(crate) fn nearest_rank<T: Copy>(sorted: &[T], per_mille: usize) -> Option<T> {
-    let rank = (sorted.len() * per_mille).div_ceil(1_000);
-    sorted.get(rank.saturating_sub(1)).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,13 +68,5 @@ mod tests {
         let mut latencies = Latencies::new();
         latencies.record(Duration::from_secs(90));
         assert!((latencies.percentiles()[P50] / 1e7 - 1.0).abs() < 0.1);
-    }
-
-    #[test]
-    fn few_samples_have_percentiles_too() {
-        assert_eq!(nearest_rank::<u32>(&[], 500), None);
-        assert_eq!(nearest_rank(&[7], 999), Some(7));
-        assert_eq!(nearest_rank(&[1, 2, 3], 500), Some(2));
-        assert_eq!(nearest_rank(&[1, 2, 3, 4], 500), Some(2));
     }
 }

@@ -22,7 +22,6 @@ pub(crate) mod output;
 pub(crate) mod panels;
 pub(crate) mod process;
 pub(crate) mod progress;
-pub(crate) mod random;
 mod ratio;
 mod report;
 mod rounds;

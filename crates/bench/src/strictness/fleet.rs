@@ -11,7 +11,7 @@ use testkit::reverse_proxy;
 use super::cells::{Cell, Mode};
 use super::store::Store;
 use super::{faketime, limits};
-use crate::process::{Directory, Process};
+use crate::harness::process::{Directory, Process};
 
 pub(super) struct Fleet {
     mode: Mode,

@@ -30,9 +30,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use self::cells::{Case, Mode, cells};
-use crate::output;
-use crate::progress::Progress;
-use crate::text::counted;
+use crate::harness::output;
+use crate::harness::progress::Progress;
+use crate::harness::text::counted;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::cells::{Case, EVERY_MODE, Mode, Topology};
 use super::row::Row;
 use super::table::Report;
-use crate::panels::{Group, Panel, Picture, Scale};
+use crate::harness::panels::{Group, Panel, Picture, Scale};
 
 /// The bound of `eventual` is shown between the modes that keep a bound and the one that has none.
 const SERIES: [&str; 5] = [
@@ -97,7 +97,11 @@ impl<'a> CaseRows<'a> {
         value: impl Fn(&Row) -> Option<f64>,
         with_bound: bool,
     ) -> Vec<Group> {
-        let rows = || self.0.iter().filter(|row| row.cell.load == load);
+        let rows = || {
+            self.0
+                .iter()
+                .filter(|row| row.cell.load.total_cmp(&load).is_eq())
+        };
         let group = |replicas: usize| {
             let row =
                 |mode| rows().find(|row| row.cell.mode == mode && row.cell.replicas == replicas);
@@ -122,7 +126,7 @@ impl<'a> CaseRows<'a> {
 mod tests {
     use super::super::row::tests::row;
     use super::*;
-    use crate::machine::Machine;
+    use crate::harness::machine::Machine;
 
     #[test]
     fn every_number_of_replicas_is_a_group_with_a_bound() {

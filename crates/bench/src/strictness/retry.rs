@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::cells::Cell;
 use super::fleet::check;
 use super::limits;
-use crate::timing;
+use crate::harness::timing;
 
 /// The most requests to a replica until it denies one.
 const REQUESTS_MAX: usize = 500;

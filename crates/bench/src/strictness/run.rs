@@ -20,10 +20,10 @@ use super::schedule::{self, HOT_KEY, KILLED, LEAD_US};
 use super::store::Store;
 use super::table::{self, Report};
 use super::{faketime, ideal};
-use crate::machine::Machine;
-use crate::others::Usage;
-use crate::progress::Progress;
-use crate::timing;
+use crate::harness::machine::Machine;
+use crate::harness::others::Usage;
+use crate::harness::progress::Progress;
+use crate::harness::timing;
 
 /// The most connections to all replicas together, and to one replica.
 const CONNECTIONS_MAX: usize = 128;

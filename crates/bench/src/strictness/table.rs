@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::NOTES;
 use super::cells::{Case, Mode};
 use super::row::Row;
-use crate::machine::Machine;
-use crate::text::{counted, grouped, write_lines};
+use crate::harness::machine::Machine;
+use crate::harness::text::{counted, grouped, write_lines};
 
 /// If other programs used a larger share of the machine than this, latencies and utilisation are
 /// not reliable.
@@ -29,8 +29,10 @@ pub(super) struct Report {
     pub(super) rows: Vec<Row>,
 }
 
-/// The columns of the table: each head, and how a row fills it.
-const COLUMNS: [(&str, fn(&Row) -> String); 18] = [
+/// A column of the table: its head, and how a row fills it.
+type Column = (&'static str, fn(&Row) -> String);
+
+const COLUMNS: [Column; 18] = [
     ("case", |row| row.cell.name()),
     ("mode", |row| match row.cell.mode {
         Mode::Local => "local (wrong)".to_owned(),
@@ -194,7 +196,7 @@ fn ms(us: u64) -> String {
 mod tests {
     use super::super::row::tests::row;
     use super::*;
-    use crate::machine::Machine;
+    use crate::harness::machine::Machine;
 
     fn report(rows: Vec<Row>) -> Report {
         let machine = Machine {
