@@ -18,7 +18,7 @@ fn limiter(limits: impl IntoIterator<Item = Limit>, keys_max: usize) -> Limiter 
             .build(),
         limits,
     )
-    .unwrap()
+    .expect("valid limits")
 }
 
 fn on_threads(work: impl Fn(u64) + Sync) {

@@ -23,12 +23,18 @@ fn limiter(limits: impl IntoIterator<Item = Limit>) -> (Limiter, ManualClock) {
     (limiter, clock)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "a check is made for one call")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "a check is made for one call"
+)]
 fn is_allowed<'a, D: Demands<'a>>(check: Check<'a, D>) -> bool {
     check.try_now().expect("a decision").is_allowed()
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "a check is made for one call")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "a check is made for one call"
+)]
 fn remaining<'a, D: Demands<'a>>(check: Check<'a, D>) -> u64 {
     check.try_now().expect("a decision").remaining()
 }

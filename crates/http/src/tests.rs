@@ -28,6 +28,10 @@ fn limiter(limits: impl IntoIterator<Item = Limit>) -> (Limiter, ManualClock) {
     )
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "a check is made for one call"
+)]
 fn is_allowed<'a, D: Demands<'a>>(check: Check<'a, D>) -> bool {
     check.try_now().unwrap().is_allowed()
 }

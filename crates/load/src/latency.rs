@@ -6,8 +6,12 @@ use serde::Serialize;
 /// Longer latencies are recorded as one hour.
 const LATENCY_MAX_US: u64 = 3_600_000_000;
 
-/// A histogram of latencies in microseconds, with this number of significant digits, at most 5. Its
-/// size is fixed.
+/// A histogram of latencies in microseconds, with this number of significant digits. Its size is
+/// fixed.
+///
+/// # Panics
+///
+/// Panics if `digits` is greater than 5.
 pub fn latency_histogram(digits: u8) -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_MAX_US, digits).expect("the bounds are valid")
 }

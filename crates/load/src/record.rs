@@ -87,15 +87,17 @@ impl LoadRecord {
             url: replica.to_string(),
             ..ReplicaReport::default()
         };
-        let mut report = LoadReport::default();
-        report.replicas = plan.replicas.iter().map(replica).collect();
         let step_us = (micros(plan.schedule.duration) / STEPS as u64).max(1);
-        report.timeline = LoadTimeline {
-            step_s: Duration::from_micros(step_us).as_secs_f64(),
-            allowed: vec![0; STEPS],
-            denied: vec![0; STEPS],
-            errors: vec![0; STEPS],
-            p99_us: Vec::new(),
+        let report = LoadReport {
+            replicas: plan.replicas.iter().map(replica).collect(),
+            timeline: LoadTimeline {
+                step_s: Duration::from_micros(step_us).as_secs_f64(),
+                allowed: vec![0; STEPS],
+                denied: vec![0; STEPS],
+                errors: vec![0; STEPS],
+                p99_us: Vec::new(),
+            },
+            ..LoadReport::default()
         };
 
         Self {

@@ -170,8 +170,8 @@ impl Load {
         let LoadContext { plan, record, .. } = &*self.context;
         let discard = || {
             let queues = self.queues.iter();
-            let queued = queues.flat_map(|queue| std::iter::from_fn(|| queue.pop()));
-            queued.for_each(|(request, _)| record.borrow_mut().record_abandoned(request));
+            let requests = queues.flat_map(|queue| std::iter::from_fn(|| queue.pop()));
+            requests.for_each(|(request, _)| record.borrow_mut().record_abandoned(request));
         };
 
         self.queues.iter().for_each(|queue| queue.close());

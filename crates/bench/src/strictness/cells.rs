@@ -273,7 +273,7 @@ pub(super) fn cells(chosen: &Arguments) -> Vec<Cell> {
     let mut cells: Vec<Cell> = SERIES
         .iter()
         .flat_map(|series| series.cells(chosen))
-        .filter(|cell| is_chosen(&chosen.case, cell.case) && is_chosen(&chosen.mode, cell.mode))
+        .filter(|cell| is_chosen(&chosen.case, &cell.case) && is_chosen(&chosen.mode, &cell.mode))
         .collect();
     cells.sort_by_key(|cell| {
         (
@@ -287,8 +287,8 @@ pub(super) fn cells(chosen: &Arguments) -> Vec<Cell> {
 }
 
 /// Without a choice, everything is chosen.
-fn is_chosen<T: PartialEq>(chosen: &[T], one: T) -> bool {
-    chosen.is_empty() || chosen.contains(&one)
+fn is_chosen<T: PartialEq>(chosen: &[T], one: &T) -> bool {
+    chosen.is_empty() || chosen.contains(one)
 }
 
 impl CaseSeries {

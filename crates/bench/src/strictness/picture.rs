@@ -97,7 +97,11 @@ impl<'a> CaseRows<'a> {
         value: impl Fn(&Row) -> Option<f64>,
         with_bound: bool,
     ) -> Vec<Group> {
-        let rows = || self.0.iter().filter(|row| row.cell.load == load);
+        let rows = || {
+            self.0
+                .iter()
+                .filter(|row| row.cell.load.total_cmp(&load).is_eq())
+        };
         let group = |replicas: usize| {
             let row =
                 |mode| rows().find(|row| row.cell.mode == mode && row.cell.replicas == replicas);

@@ -313,7 +313,7 @@ pub(super) mod tests {
 
     #[test]
     fn an_admission_at_an_uncertain_time_proves_nothing() {
-        let full = vec![(0, 1); 10];
+        let full = [(0, 1); 10];
         let with = |one: (u64, u64)| excess("10-per-s", 0, &[&full[..], &[one]].concat());
         assert!(with((0, 1)) > 0.9);
         // It was in flight for so long that it may have been admitted after a refill.

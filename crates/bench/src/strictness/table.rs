@@ -29,8 +29,10 @@ pub(super) struct Report {
     pub(super) rows: Vec<Row>,
 }
 
-/// The columns of the table: each head, and how a row fills it.
-const COLUMNS: [(&str, fn(&Row) -> String); 18] = [
+/// A column of the table: its head, and how a row fills it.
+type Column = (&'static str, fn(&Row) -> String);
+
+const COLUMNS: [Column; 18] = [
     ("case", |row| row.cell.name()),
     ("mode", |row| match row.cell.mode {
         Mode::Local => "local (wrong)".to_owned(),
