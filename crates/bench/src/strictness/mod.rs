@@ -30,10 +30,7 @@ use std::str::FromStr;
 
 use self::cells::{Case, Mode, cells};
 use crate::harness::output;
-<<<<<<< HEAD
 use crate::harness::process::tollgate_program;
-=======
->>>>>>> w-load
 use crate::harness::progress::Progress;
 use crate::harness::text::counted;
 
