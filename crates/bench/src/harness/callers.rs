@@ -98,7 +98,11 @@ impl<C: Caller> InProcessCallers<C> {
         let calls_before = self.calls();
         self.rounds += 1;
         let seed = self.rounds << 32;
-        let callers = std::mem::take(&mut self.connected.callers);
+        // Allocated before the clock starts.
+        let callers = std::mem::take(&mut self.connected.callers)
+            .into_iter()
+            .map(|caller| (caller, Latencies::new()))
+            .collect();
         let start = now();
         let asked = ask_all(callers, self.keys, seed, start + length);
         let results = self.runtime.block_on(asked)?;
@@ -122,35 +126,37 @@ impl<C: Caller> InProcessCallers<C> {
 }
 
 async fn ask_all<C: Caller>(
-    callers: Vec<C>,
+    callers: Vec<(C, Latencies)>,
     keys: u32,
     seed: u64,
     until: Instant,
 ) -> io::Result<Vec<(C, Latencies)>> {
     let mut tasks = JoinSet::new();
-    for (number, caller) in (seed..).zip(callers) {
-        tasks.spawn(ask(caller, keys, Rng::with_seed(number), until));
+    for (number, (caller, latencies)) in (seed..).zip(callers) {
+        tasks.spawn(ask(caller, latencies, keys, Rng::with_seed(number), until));
     }
     tasks.join_all().await.into_iter().collect()
 }
 
-/// Makes one decision after the other. The end time of one is the start time of the next, so the
-/// clock is read once per decision.
+/// Makes one decision after the other, and at least one. The end time of one is the start time of
+/// the next, so the clock is read once per decision.
 async fn ask<C: Caller>(
     mut caller: C,
+    mut latencies: Latencies,
     keys: u32,
     mut random: Rng,
     until: Instant,
 ) -> io::Result<(C, Latencies)> {
-    let mut latencies = Latencies::new();
     let mut begun = now();
-    while begun < until {
+    loop {
         caller.ask(random.u32(..keys)).await?;
         let ended = now();
         latencies.record(ended - begun);
+        if ended >= until {
+            return Ok((caller, latencies));
+        }
         begun = ended;
     }
-    Ok((caller, latencies))
 }
 
 #[cfg(test)]
