@@ -51,7 +51,10 @@ fn dispatch(command: Command) -> Result<(), Error> {
         Command::Faults { args } => run::all(faults::plan(&workspace, args)),
         Command::Lint => run::all(lint::plan(&workspace)),
         Command::Deny => run::all(deny::plan(&workspace)),
-        Command::Size => size::print(&workspace),
+        Command::Size => {
+            size::print(&workspace);
+            Ok(())
+        }
         Command::Semver { baseline } => run::all(semver::plan(&workspace, &baseline)),
         Command::Picture { picture } => run::alone(picture::command(&workspace, &picture)?),
         Command::Bench { bench } => bench::commands(&workspace, bench)?

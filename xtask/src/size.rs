@@ -6,14 +6,13 @@
 use std::fs;
 use std::path::Path;
 
-use crate::error::Error;
 use crate::source;
 use crate::workspace::Workspace;
 
 /// Crates that are not the product.
 const TOOLS: [&str; 3] = ["bench", "testkit", "xtask"];
 
-pub(crate) fn print(workspace: &Workspace) -> Result<(), Error> {
+pub(crate) fn print(workspace: &Workspace) {
     let mut rows = Vec::new();
     let crates = fs::read_dir(workspace.path("crates"))
         .into_iter()
@@ -39,7 +38,6 @@ pub(crate) fn print(workspace: &Workspace) -> Result<(), Error> {
         println!("{count:>9}  {name}");
     }
     println!("{product:>9}  the product: all but {}", TOOLS.join(", "));
-    Ok(())
 }
 
 fn characters(folder: &Path) -> usize {
