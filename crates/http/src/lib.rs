@@ -57,4 +57,4 @@ pub mod guide {}
 /// The crate's page, whose code compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

@@ -99,4 +99,4 @@ pub mod guide {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}
