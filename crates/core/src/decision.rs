@@ -272,6 +272,11 @@ impl LimitOutcome {
         &self.name
     }
 
+    /// The limit's name as bytes. Unlike [`name`](Self::name), this needs no UTF-8 validation.
+    pub fn name_bytes(&self) -> &[u8] {
+        self.name.as_bytes()
+    }
+
     /// The size of the limit: its limit or capacity. With the fallback
     /// [`Local`](FailurePolicy::Local), this process's share of it.
     pub const fn limit(&self) -> u64 {

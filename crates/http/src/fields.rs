@@ -239,11 +239,11 @@ fn insert_limit(headers: &mut HeaderMap, value: HeaderValue, remaining: u64) -> 
 fn write_policies(text: &mut Vec<u8>, decision: &Decision) -> Range<usize> {
     let start = text.len();
     // A limit that is checked with two keys is one policy, so duplicates are skipped.
-    let mut written: SmallVec<[(&str, u64, Option<u64>); 4]> = SmallVec::new();
+    let mut written: SmallVec<[(&[u8], u64, Option<u64>); 4]> = SmallVec::new();
 
     for limit in enforced(decision) {
         let window_secs = limit.window().map(|window| secs_ceil(window).max(1));
-        let policy @ (name, size, _) = (limit.name(), limit.limit(), window_secs);
+        let policy @ (name, size, _) = (limit.name_bytes(), limit.limit(), window_secs);
         if !written.contains(&policy) {
             written.push(policy);
             write_separator(text, start);
@@ -264,7 +264,7 @@ fn write_states(text: &mut Vec<u8>, decision: &Decision) -> Range<usize> {
         };
         write_separator(text, start);
         let remaining = (";r=", Some(limit.remaining()));
-        write_member(text, limit.name(), [remaining, (";t=", time_secs)]);
+        write_member(text, limit.name_bytes(), [remaining, (";t=", time_secs)]);
     }
     start..text.len()
 }
@@ -279,9 +279,9 @@ fn write_separator(text: &mut Vec<u8>, start: usize) {
 
 /// Appends a member of a structured list: a quoted name with integer parameters. Those without a
 /// value are left out.
-fn write_member(text: &mut Vec<u8>, name: &str, parameters: [(&str, Option<u64>); 2]) {
+fn write_member(text: &mut Vec<u8>, name: &[u8], parameters: [(&str, Option<u64>); 2]) {
     text.push(b'"');
-    text.extend_from_slice(name.as_bytes());
+    text.extend_from_slice(name);
     text.push(b'"');
     for (key, value) in parameters {
         if let Some(value) = value {

@@ -24,7 +24,7 @@ fn store(clock: &ManualClock) -> MemoryStore {
 
 /// One check, with the time of the store's decision.
 fn spend(store: &MemoryStore, rule: &Rule, key: u64, cost: u64) -> (Micros, Outcome) {
-    let check = DemandBuf::new(&rule, key, cost).expect("a number is a valid key");
+    let check = DemandBuf::new(rule, key, cost).expect("a number is a valid key");
     let spent =
         pollster::block_on(store.spend(&[check.as_demand()], Intent::Spend, PermitId::NONE));
     let spent = spent.expect("the embedded store is always available");
