@@ -192,6 +192,7 @@ impl Limiter {
     /// for (kind, count) in health.store_errors.by_kind() {
     ///     println!("tollgate_store_errors_total{{kind={kind:?}}} {count}");
     /// }
+    /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn health(&self) -> Health {
         self.engine.monitor.health(self.engine.clock.now())
