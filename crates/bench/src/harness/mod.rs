@@ -34,7 +34,7 @@ pub(crate) use self::output::{OutputArguments, is_chosen};
 pub(crate) use self::ratio::{Goal, Ratio};
 pub(crate) use self::report::{Report, distinct};
 pub(crate) use self::rounds::{Bench, Entrant};
-pub(crate) use self::row::{Figures, Row, float};
+pub(crate) use self::row::{Figures, Row, float, per};
 pub(crate) use self::text::{Table, counted, or_dash, word};
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
@@ -95,6 +95,23 @@ impl Process {
             ))
         })
     }
+}
+
+/// A command that starts `tollgate serve` on free ports, with its configuration in this directory.
+pub(crate) fn serve_command(
+    tollgate: &Path,
+    directory: &Directory,
+    config: &str,
+) -> io::Result<Command> {
+    let mut command = Command::new(tollgate);
+    command.arg("serve").arg("--config");
+    command.arg(directory.write("tollgate.yaml", config)?);
+    for port in ["--http", "--grpc", "--admin"] {
+        command.args([port, "127.0.0.1:0"]);
+    }
+    // Logging is not part of the measurement, and the environment may have enabled it.
+    command.env_remove("RUST_LOG");
+    Ok(command)
 }
 
 /// Runs a program to its end and returns its standard output, which must be what `parse` expects.

@@ -40,14 +40,6 @@ impl Progress {
         }
     }
 
-    /// Shows on a terminal what runs until the next step is done.
-    pub(crate) fn now(&self, what: &str) {
-        if self.is_terminal {
-            eprint!("\r\x1b[K[{}/{}] {what} ..", self.done + 1, self.steps);
-            drop(stderr().flush());
-        }
-    }
-
     pub(crate) fn clear(&self) {
         if self.is_terminal {
             eprint!("\r\x1b[K");

@@ -1,7 +1,5 @@
 //! One subject relative to another in the same rounds, perhaps with a goal.
 
-use std::fmt;
-
 use serde::Serialize;
 
 use super::row::{Row, Spread};
@@ -77,7 +75,7 @@ impl Ratio {
             lowest: rounds.min,
             highest: rounds.max,
             goal,
-            is_missed: goal.is_some_and(|goal| !goal.is_reached(value)),
+            is_missed: goal.is_some_and(|goal| goal.is_missed(value)),
         }
     }
 
@@ -93,7 +91,7 @@ impl Ratio {
                 ratio.load.clone(),
                 ratio.figure.to_owned(),
                 ratio.cell(),
-                or_dash(ratio.goal),
+                or_dash(ratio.goal.map(|goal| goal.text("x"))),
             ]
         })
     }
@@ -111,20 +109,27 @@ impl Ratio {
 }
 
 impl Goal {
-    fn is_reached(self, value: f64) -> bool {
+    /// Whether a value misses the goal. What was not measured misses nothing.
+    pub(crate) fn is_missed(self, value: f64) -> bool {
         match self {
-            Self::AtLeast(least) => value >= least,
-            Self::AtMost(most) => value <= most,
+            Self::AtLeast(least) => value < least,
+            Self::AtMost(most) => value > most,
         }
     }
-}
 
-impl fmt::Display for Goal {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub(crate) const fn value(self) -> f64 {
         match self {
-            Self::AtLeast(least) => write!(out, "{least}x or more"),
-            Self::AtMost(most) => write!(out, "{most}x or less"),
+            Self::AtLeast(value) | Self::AtMost(value) => value,
         }
+    }
+
+    /// The goal with the unit of its value.
+    pub(crate) fn text(self, unit: &str) -> String {
+        let direction = match self {
+            Self::AtLeast(_) => "more",
+            Self::AtMost(_) => "less",
+        };
+        format!("{}{unit} or {direction}", self.value())
     }
 }
 

@@ -30,8 +30,8 @@ pub(crate) struct Report {
     /// The largest share of their time that threads waited for a core, where that is measured.
     pub(crate) waited: f64,
     pub(crate) ratios: Vec<Ratio>,
-    /// The subjects that were not measured, and why.
-    pub(crate) absent: Vec<String>,
+    /// What is wrong: subjects that were not measured, and why; bounds that were exceeded.
+    pub(crate) remarks: Vec<String>,
     pub(crate) rows: Vec<Row>,
     #[serde(skip)]
     pub(crate) tables: Vec<Table>,
@@ -52,7 +52,7 @@ impl Report {
             others: 0.0,
             waited: 0.0,
             ratios: Vec::new(),
-            absent: Vec::new(),
+            remarks: Vec::new(),
             rows: Vec::new(),
             tables: Vec::new(),
             notes: "",
@@ -74,11 +74,24 @@ impl Report {
         let subjects = distinct(self.rows.iter().map(|row| row.subject.as_str()));
         let panel =
             |(title, figure): &(&str, &str)| Panel::from_rows(title, figure, &subjects, &self.rows);
+        let subtitle = format!("Median of {} rounds.", self.rounds);
+        let panels = panels.iter().map(panel).collect();
+        self.picture_of(title, &subtitle, &subjects, panels)
+    }
+
+    /// A picture whose subtitle ends with the machine.
+    pub(crate) fn picture_of(
+        &self,
+        title: &str,
+        subtitle: &str,
+        series: &[&str],
+        panels: Vec<Panel>,
+    ) -> Picture {
         Picture {
             title: title.to_owned(),
-            subtitle: format!("Median of {} rounds. {}.", self.rounds, self.place()),
-            series: subjects.iter().map(ToString::to_string).collect(),
-            panels: panels.iter().map(panel).collect(),
+            subtitle: format!("{subtitle} {}.", self.place()),
+            series: series.iter().map(ToString::to_string).collect(),
+            panels,
         }
     }
 
@@ -115,7 +128,7 @@ impl fmt::Display for Report {
         if self.round_ms > 0 {
             write!(out, " of {} ms", self.round_ms)?;
         }
-        writeln!(out, ", medians")?;
+        writeln!(out, "{}", if self.rounds > 1 { ", medians" } else { "" })?;
 
         for (share, what) in [
             (self.others, "other programs took {} % of it"),
@@ -134,9 +147,9 @@ impl fmt::Display for Report {
             write!(out, "\n{}", Ratio::table(&self.ratios))?;
         }
         writeln!(out)?;
-        self.absent
+        self.remarks
             .iter()
-            .try_for_each(|absent| writeln!(out, "- {absent}."))?;
+            .try_for_each(|remark| writeln!(out, "- {remark}."))?;
         out.write_str(&self.notes.replace("\n  ", " "))
     }
 }
@@ -172,7 +185,7 @@ pub(crate) mod tests {
     fn a_busy_machine_is_reported() {
         let mut report = report(&["Redis 7"], 250, Vec::new());
         report.notes = "- A note\n  in two lines.\n- Another.\n";
-        report.absent = vec!["x was not measured".to_owned()];
+        report.remarks = vec!["x was not measured".to_owned()];
         let expected = "Example 9000, 2 cores, Redis 7\n3 rounds of 250 ms, medians\n\n\
                         - x was not measured.\n- A note in two lines.\n- Another.\n";
         assert_eq!(report.to_string(), expected);

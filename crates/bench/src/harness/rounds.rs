@@ -73,6 +73,14 @@ impl Bench {
         self.report.programs = programs;
     }
 
+    /// Reports what is wrong, once.
+    pub(crate) fn remark(&mut self, remark: String) {
+        if !self.report.remarks.contains(&remark) {
+            self.progress.note(&remark);
+            self.report.remarks.push(remark);
+        }
+    }
+
     /// Measures the entrants of a case in turn, and returns the rows that the report now has for
     /// them. `pids` are the processes that work for them.
     pub(crate) fn measure(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::text::{grouped, whole};
+use super::text::{grouped, number, whole};
 
 /// The figures of one round, by name.
 pub(crate) type Figures = BTreeMap<&'static str, f64>;
@@ -61,9 +61,17 @@ impl Row {
         self.spread(figure).median
     }
 
-    /// The median with this many decimal places.
+    /// The median with this many decimal places; a dash if the figure was not measured.
     pub(crate) fn number(&self, figure: &str, digits: usize) -> String {
-        format!("{:.digits$}", self.median(figure))
+        number(self.median(figure), digits)
+    }
+
+    /// The median of a share in percent, with this many decimal places.
+    pub(crate) fn percent(&self, figure: &str, digits: usize) -> String {
+        match self.median(figure) {
+            share if share.is_nan() => number(share, digits),
+            share => format!("{:.digits$} %", share * 100.0),
+        }
     }
 
     /// The extremes with this many decimal places.
@@ -106,6 +114,14 @@ impl Spread {
 )]
 pub(crate) fn float(count: u64) -> f64 {
     count as f64
+}
+
+/// A count for each of some others; not a number if there are none.
+pub(crate) fn per(count: u64, others: u64) -> f64 {
+    if others == 0 {
+        return f64::NAN;
+    }
+    float(count) / float(others)
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 //! and how this program serves when it is a server itself.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use testkit::reverse_proxy::{self, Response};
 use testkit::servers::{Flavor, Server};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
@@ -56,6 +57,12 @@ pub(crate) async fn connect(builder: RedisBuilder) -> io::Result<RedisStore> {
     } else {
         Err(io::Error::other("the store did not connect"))
     }
+}
+
+/// Sends a JSON request on a connection of its own.
+pub(crate) fn post_json(server: SocketAddr, path: &str, body: &str) -> Response {
+    let json = [("content-type", "application/json")];
+    reverse_proxy::send(server, "POST", path, &json, body.as_bytes())
 }
 
 /// The server's name and version.

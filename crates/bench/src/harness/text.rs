@@ -4,7 +4,8 @@ use std::fmt;
 
 use clap::ValueEnum;
 
-/// A table with a title.
+/// A table with a title. Its columns are as wide as their widest cell, the first one left-aligned,
+/// all others right-aligned.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     title: String,
@@ -36,39 +37,37 @@ impl Table {
 impl fmt::Display for Table {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "{}\n", self.title)?;
-        write_lines(out, &self.lines)
-    }
-}
-
-/// Writes columns as wide as their widest cell, the first one left-aligned, all others
-/// right-aligned.
-pub(crate) fn write_lines(out: &mut fmt::Formatter<'_>, lines: &[Vec<String>]) -> fmt::Result {
-    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        lines
-            .iter()
-            .filter_map(|line| line.get(column))
-            .map(String::len)
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    for line in lines {
-        for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-            if column == 0 {
-                write!(out, "{cell:<width$}")?;
-            } else {
-                write!(out, "  {cell:>width$}")?;
-            }
+        let mut widths = Vec::new();
+        for line in &self.lines {
+            widths.resize(line.len(), 0);
+            let cells = widths.iter_mut().zip(line);
+            cells.for_each(|(width, cell)| *width = cell.len().max(*width));
         }
-        writeln!(out)?;
+
+        for line in &self.lines {
+            for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
+                match column {
+                    0 => write!(out, "{cell:<width$}")?,
+                    _ => write!(out, "  {cell:>width$}")?,
+                }
+            }
+            writeln!(out)?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// A value as text, or a dash.
 pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// A value with this many decimal places, or a dash if it is not a number.
+pub(crate) fn number(value: f64, digits: usize) -> String {
+    if value.is_nan() {
+        return "-".to_owned();
+    }
+    format!("{value:.digits$}")
 }
 
 /// A count with its noun, in the singular or plural.

@@ -60,7 +60,7 @@ fn numbers(report: &Report, case: Case) -> Table {
             row.number(NS, 1),
             row.range(NS, 1),
             or_dash(to_memory.map(|ratio| format!("{ratio:.2}x"))),
-            format!("{:.4} %", row.median(LOCAL) * 100.0),
+            row.percent(LOCAL, 4),
             row.number(CALLS, 7),
         ]
     })
@@ -77,7 +77,7 @@ fn bursts(report: &Report) -> Table {
         vec![
             row.subject.clone(),
             LIMIT.to_string(),
-            or_dash((!bound.is_nan()).then_some(bound)),
+            row.number(BOUND, 0),
             format!("{mark}{}", runs.collect::<Vec<_>>().join(" ")),
         ]
     })

@@ -78,7 +78,7 @@ fn floods<'a>(keys: &str, rows: impl Iterator<Item = &'a Row>) -> Table {
     let title = format!("A flood of {keys} that are used only once");
     Table::new(title, heads).with_lines(rows, |row| {
         let or = |figure, word: &str| match row.number(figure, 0) {
-            unknown if unknown == "NaN" => word.to_owned(),
+            unknown if unknown == "-" => word.to_owned(),
             number => number,
         };
         vec![

@@ -4,7 +4,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use testkit::reverse_proxy;
 use tollgate_envoy::{RateLimitRequest, RateLimitResponse};
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -13,6 +12,8 @@ use tonic_prost::ProstCodec;
 
 use super::request::{Case, Protocol};
 use super::response::RecordedResponse;
+use crate::harness::callers::Runtime;
+use crate::harness::server::post_json;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -39,14 +40,7 @@ pub(super) fn ask(
 }
 
 fn http(server: SocketAddr, body: &str) -> io::Result<(bool, RecordedResponse)> {
-    let kind = [("content-type", "application/json")];
-    let response = reverse_proxy::send(
-        server,
-        "POST",
-        Protocol::Http.path(),
-        &kind,
-        body.as_bytes(),
-    );
+    let response = post_json(server, Protocol::Http.path(), body);
     match response.status {
         200 | 429 => Ok((
             response.status == 200,
@@ -60,10 +54,9 @@ fn http(server: SocketAddr, body: &str) -> io::Result<(bool, RecordedResponse)> 
 }
 
 fn grpc(server: SocketAddr, message: RateLimitRequest) -> io::Result<(bool, RecordedResponse)> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let response = runtime.block_on(unary(server, message))?;
+    let response = Runtime::CurrentThread
+        .build()?
+        .block_on(unary(server, message))?;
     let is_allowed = response.overall_code() == tollgate_envoy::Code::Ok;
     Ok((is_allowed, RecordedResponse::from_grpc(&response)))
 }

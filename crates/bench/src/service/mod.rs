@@ -91,10 +91,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
             .step(&format!("{}: {}", protocol.name(), case.name()));
         let servers = Servers::start(arguments, &tollgate, protocol, case)?;
         for reason in servers.absent {
-            if !bench.report.absent.contains(&reason) {
-                bench.progress.note(&reason);
-                bench.report.absent.push(reason);
-            }
+            bench.remark(reason);
         }
         measure(&mut bench, &h2load, &servers.present, protocol, case)?;
     }

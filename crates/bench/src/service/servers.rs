@@ -6,7 +6,6 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use testkit::reverse_proxy;
 use testkit::servers::{Flavor, Server};
 
 use super::request::{Case, Protocol};
@@ -17,13 +16,12 @@ use super::{
     THROTTLECRAB, call,
 };
 use crate::harness::h2load::{CLIENT_ERROR, LoadRequest, SUCCESS, ServerUnderLoad, Target};
-use crate::harness::process::{Directory, Process};
-use crate::harness::server;
+use crate::harness::process::{Directory, Process, serve_command};
+use crate::harness::server::{self, post_json};
 
 /// An environment variable with the path of throttlecrab-server, if it is not on the `PATH`.
 const THROTTLECRAB_VARIABLE: &str = "TOLLGATE_THROTTLECRAB_SERVER";
 const THROTTLECRAB_PATH: &str = "/throttle";
-const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
 /// The subjects that were started, and notes about those that were not.
 #[derive(Default)]
@@ -159,14 +157,7 @@ fn start_tollgate(
         _ => case.config(url.as_deref().zip(consistency)),
     };
     let directory = Directory::create()?;
-    let mut command = Command::new(program);
-    command.arg("serve").arg("--config");
-    command.arg(directory.write("tollgate.yaml", config)?);
-    for port in ["--http", "--grpc", "--admin"] {
-        command.args([port, "127.0.0.1:0"]);
-    }
-    // Logging is not part of the measurement, and the environment may have enabled it.
-    command.env_remove("RUST_LOG");
+    let command = serve_command(program, &directory, &config)?;
     let sent = sent(&directory, protocol, case)?;
     let mut process = Process::spawn(command, directory)?;
 
@@ -174,7 +165,7 @@ fn start_tollgate(
     // Until the store is available, decisions come from the failure policy.
     let request = case.json(None);
     process.wait_for(|_| {
-        let response = reverse_proxy::send(http, "POST", "/v1/peek", &JSON, request.as_bytes());
+        let response = post_json(http, "/v1/peek", &request);
         (response.status == 200).then_some(())
     })?;
     let admin = process.announced("admin ")?;
@@ -223,7 +214,7 @@ fn start_throttlecrab(program: &Path, body: &str, case: Case) -> io::Result<Subj
     let mut process = Process::spawn(command, directory)?;
     process.wait_for(|_| TcpStream::connect(server).ok())?;
 
-    let ask = || reverse_proxy::send(server, "POST", THROTTLECRAB_PATH, &JSON, body.as_bytes());
+    let ask = || post_json(server, THROTTLECRAB_PATH, body);
     // A limit that is to be used up is used up after two requests.
     ask();
     ask();

@@ -3,13 +3,18 @@
 use std::fmt;
 
 use clap::ValueEnum;
-use serde::Serialize;
 
 use super::{Arguments, limits};
+use crate::harness::{Goal, counted, is_chosen, word};
+
+/// The figures that have targets: script calls per request, and the lower of the two utilisations,
+/// from the start and from the time at which an ideal limiter would have been used up.
+pub(super) const CALLS_PER_ADMITTED: &str = "calls_per_admitted";
+pub(super) const CALLS_PER_DENIED: &str = "calls_per_denied";
+pub(super) const UTILISATION_LOWEST: &str = "utilisation_lowest";
 
 /// How the replicas count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(super) enum Mode {
     Strict,
     Leased,
@@ -18,8 +23,7 @@ pub(super) enum Mode {
     Local,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(super) enum Case {
     /// Every number of replicas under every load, on one hot key of 1,000/s.
     Grid,
@@ -46,8 +50,7 @@ pub(super) enum Case {
 }
 
 /// The store that the replicas share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Topology {
     /// One Redis.
     Single,
@@ -55,16 +58,8 @@ pub(super) enum Topology {
     Cluster,
 }
 
-/// Targets other than strictness. On a slow or busy machine they may be missed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Targets {
-    pub(super) utilisation_min: Option<f64>,
-    pub(super) calls_per_admitted_max: Option<f64>,
-    pub(super) calls_per_denied_max: Option<f64>,
-}
-
 /// One run of the experiment.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cell {
     pub(super) case: Case,
     pub(super) mode: Mode,
@@ -74,19 +69,21 @@ pub(super) struct Cell {
     /// The offered load, in multiples of what the limit allows.
     pub(super) load: f64,
     pub(super) length_ms: u64,
-    pub(super) targets: Targets,
+    /// A figure with a goal other than strictness, for leased limits. On a slow or busy machine it
+    /// may be missed.
+    pub(super) target: Option<Target>,
 }
 
-/// The mode's name in the configuration and on the command line.
-impl fmt::Display for Mode {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(out)
-    }
-}
+/// A figure and what it should be.
+type Target = (&'static str, Goal);
 
-impl fmt::Display for Case {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(out)
+impl Mode {
+    /// The name in tables and in the picture.
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Local => "local (wrong)".to_owned(),
+            _ => word(&self),
+        }
     }
 }
 
@@ -133,87 +130,75 @@ impl Cell {
             Topology::Single => "",
             Topology::Cluster => ", cluster",
         };
-        format!("{} {}{place}", self.case, self.limit)
+        format!("{} {}{place}", word(&self.case), self.limit)
     }
 }
 
-/// With its mode and replicas.
+/// With its mode and load.
 impl fmt::Display for Cell {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            out,
-            "{}, {}, {} replicas",
-            self.name(),
-            self.mode,
-            self.replicas
-        )
+        let replicas = counted(self.replicas, "replica");
+        let (mode, load) = (word(&self.mode), self.load);
+        write!(out, "{}, {mode}, {replicas}, {load}x", self.name())
     }
 }
 
 /// The cells of one case, by default.
 struct CaseSeries {
-    /// All but the mode, the number of replicas and the load.
-    cell: Cell,
+    case: Case,
+    limit: &'static str,
+    topology: Topology,
     modes: &'static [Mode],
     replicas: &'static [usize],
     loads: &'static [f64],
     /// Replicas and loads of a quick run, if they are not the usual ones.
     quick: Option<(&'static [usize], &'static [f64])>,
+    target: Option<Target>,
 }
 
 const SHARED: [Mode; 3] = [Mode::Strict, Mode::Leased, Mode::Eventual];
-pub(super) const EVERY_MODE: [Mode; 4] = [Mode::Strict, Mode::Leased, Mode::Eventual, Mode::Local];
-const NO_TARGETS: Targets = Targets {
-    utilisation_min: None,
-    calls_per_admitted_max: None,
-    calls_per_denied_max: None,
-};
+const EVERY_MODE: [Mode; 4] = [Mode::Strict, Mode::Leased, Mode::Eventual, Mode::Local];
 
 /// A series on four replicas that share a Redis.
 const fn series(case: Case, limit: &'static str, loads: &'static [f64]) -> CaseSeries {
-    let cell = Cell {
-        case,
-        mode: Mode::Strict,
-        replicas: 0,
-        topology: Topology::Single,
-        limit,
-        load: 0.0,
-        length_ms: match case {
-            Case::Cold => 1_000,
-            Case::Targets => 4_000,
-            _ => 3_000,
-        },
-        targets: NO_TARGETS,
-    };
     CaseSeries {
-        cell,
+        case,
+        limit,
+        topology: Topology::Single,
         modes: &SHARED,
         replicas: &[4],
         loads,
         quick: None,
+        target: None,
     }
 }
 
-impl CaseSeries {
-    const fn in_cluster(mut self) -> Self {
-        self.cell.topology = Topology::Cluster;
-        self
+/// A series in a cluster.
+const fn in_cluster(case: Case, limit: &'static str, loads: &'static [f64]) -> CaseSeries {
+    CaseSeries {
+        topology: Topology::Cluster,
+        ..series(case, limit, loads)
     }
+}
 
-    const fn with_targets(mut self, replicas: &'static [usize], targets: Targets) -> Self {
-        self.replicas = replicas;
-        self.cell.targets = targets;
-        self
+/// A series with a target.
+const fn target(
+    limit: &'static str,
+    replicas: &'static [usize],
+    loads: &'static [f64],
+    target: Target,
+) -> CaseSeries {
+    CaseSeries {
+        replicas,
+        target: Some(target),
+        ..series(Case::Targets, limit, loads)
     }
 }
 
 /// A limit of which eight replicas should use at least this share.
 const fn used(limit: &'static str, least: f64) -> CaseSeries {
-    let targets = Targets {
-        utilisation_min: Some(least),
-        ..NO_TARGETS
-    };
-    series(Case::Targets, limit, &[2.0]).with_targets(&[8], targets)
+    let goal = Goal::AtLeast(least);
+    target(limit, &[8], &[2.0], (UTILISATION_LOWEST, goal))
 }
 
 const SERIES: [CaseSeries; 21] = [
@@ -226,19 +211,17 @@ const SERIES: [CaseSeries; 21] = [
     used("1000-per-s", 0.97),
     used("100-per-s", 0.97),
     used("10-per-s", 0.9),
-    series(Case::Targets, "20000-per-s", &[0.5]).with_targets(
+    target(
+        "20000-per-s",
         &[4],
-        Targets {
-            calls_per_admitted_max: Some(0.05),
-            ..NO_TARGETS
-        },
+        &[0.5],
+        (CALLS_PER_ADMITTED, Goal::AtMost(0.05)),
     ),
-    series(Case::Targets, "1000-per-s", &[10.0]).with_targets(
+    target(
+        "1000-per-s",
         &[4],
-        Targets {
-            calls_per_denied_max: Some(0.02),
-            ..NO_TARGETS
-        },
+        &[10.0],
+        (CALLS_PER_DENIED, Goal::AtMost(0.02)),
     ),
     CaseSeries {
         modes: &EVERY_MODE,
@@ -256,15 +239,12 @@ const SERIES: [CaseSeries; 21] = [
     series(Case::Restart, "1000-per-s", &[2.0]),
     series(Case::Zipf, "20-per-s", &[200.0]),
     series(Case::Costs, "weighed", &[0.5]),
-    series(Case::Grid, "1000-per-s", &[2.0]).in_cluster(),
-    series(Case::Cold, "1000-once", &[3.0]).in_cluster(),
-    series(Case::Flush, "1000-per-s", &[2.0]).in_cluster(),
-    series(Case::Zipf, "20-per-s", &[200.0]).in_cluster(),
+    in_cluster(Case::Grid, "1000-per-s", &[2.0]),
+    in_cluster(Case::Cold, "1000-once", &[3.0]),
+    in_cluster(Case::Flush, "1000-per-s", &[2.0]),
+    in_cluster(Case::Zipf, "20-per-s", &[200.0]),
 ];
 
-/// The length of the cells of a quick run, and of cells with targets.
-const QUICK_MS: u64 = 1_000;
-const QUICK_TARGET_MS: u64 = 1_500;
 /// A quick cell lasts one second, so it needs a higher load to use up the limit.
 const QUICK_LOADS: &[f64] = &[4.0];
 
@@ -276,31 +256,29 @@ pub(super) fn cells(chosen: &Arguments) -> Vec<Cell> {
         .filter(|cell| is_chosen(&chosen.case, &cell.case) && is_chosen(&chosen.mode, &cell.mode))
         .collect();
     cells.sort_by_key(|cell| {
-        (
-            cell.topology,
-            cell.case.is_destructive(),
-            cell.mode,
-            cell.replicas,
-        )
+        let is_destructive = cell.case.is_destructive();
+        (cell.topology, is_destructive, cell.mode, cell.replicas)
     });
     cells
 }
 
-/// Without a choice, everything is chosen.
-fn is_chosen<T: PartialEq>(chosen: &[T], one: &T) -> bool {
-    chosen.is_empty() || chosen.contains(one)
+/// The length of a cell.
+const fn length_ms(case: Case, is_quick: bool) -> u64 {
+    match (case, is_quick) {
+        (Case::Targets, true) => 1_500,
+        (Case::Cold, _) | (_, true) => 1_000,
+        (Case::Targets, false) => 4_000,
+        (_, false) => 3_000,
+    }
 }
 
 impl CaseSeries {
     fn cells(&self, chosen: &Arguments) -> Vec<Cell> {
-        let is_rate = self.cell.case.is_rate();
+        let (is_quick, is_rate) = (chosen.output.quick, self.case.is_rate());
         let (mut replicas, mut loads) = (self.replicas, self.loads);
-        let mut cell = self.cell;
-        if chosen.quick {
+        if is_quick {
             let usual = (replicas, if is_rate { QUICK_LOADS } else { loads });
             (replicas, loads) = self.quick.unwrap_or(usual);
-            let is_target = cell.case == Case::Targets;
-            cell.length_ms = if is_target { QUICK_TARGET_MS } else { QUICK_MS };
         }
         if !chosen.replicas.is_empty() {
             replicas = &chosen.replicas;
@@ -313,10 +291,14 @@ impl CaseSeries {
         for mode in self.modes {
             for replicas in replicas {
                 cells.extend(loads.iter().map(|load| Cell {
+                    case: self.case,
                     mode: *mode,
                     replicas: *replicas,
+                    topology: self.topology,
+                    limit: self.limit,
                     load: *load,
-                    ..cell
+                    length_ms: length_ms(self.case, is_quick),
+                    target: self.target,
                 }));
             }
         }
@@ -336,9 +318,13 @@ pub(super) mod tests {
         arguments: Arguments,
     }
 
-    fn chosen(options: &str) -> Vec<Cell> {
+    fn parsed(options: &str) -> Result<Vec<Cell>, clap::Error> {
         let words = ["strictness"].into_iter().chain(options.split_whitespace());
-        cells(&CommandLine::parse_from(words).arguments)
+        Ok(cells(&CommandLine::try_parse_from(words)?.arguments))
+    }
+
+    fn chosen(options: &str) -> Vec<Cell> {
+        parsed(options).unwrap()
     }
 
     /// A cell with a load that uses up its limit.
@@ -356,7 +342,7 @@ pub(super) mod tests {
             limit,
             load: 3.0,
             length_ms: 1_000,
-            targets: Targets::default(),
+            target: None,
         }
     }
 
@@ -375,6 +361,22 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn numbers_are_checked() {
+        for valid in ["--replicas 16", "--replicas 1,64", "--load 0.5,100"] {
+            assert!(!chosen(valid).is_empty(), "{valid}");
+        }
+        for replicas in ["0", "65", "x"] {
+            assert!(
+                parsed(&format!("--replicas {replicas}")).is_err(),
+                "{replicas}"
+            );
+        }
+        for load in ["0", "NaN", "=-1", "101"] {
+            assert!(parsed(&format!("--load {load}")).is_err(), "{load}");
+        }
+    }
+
+    #[test]
     fn a_quick_run_has_every_case_of_every_mode() {
         let names = |options| {
             let cells = chosen(options).into_iter();
@@ -385,7 +387,7 @@ pub(super) mod tests {
         };
         assert_eq!(names("--quick"), names(""));
         let quick = chosen("--quick");
-        assert!(quick.iter().all(|cell| cell.length_ms <= QUICK_TARGET_MS));
+        assert!(quick.iter().all(|cell| cell.length_ms <= 1_500));
     }
 
     #[test]

@@ -4,14 +4,15 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 
-use testkit::reverse_proxy;
+use testkit::reverse_proxy::{self, Response};
 
 use super::cells::{Cell, Mode};
 use super::store::Store;
 use super::{faketime, limits};
-use crate::harness::process::{Directory, Process};
+use crate::harness::process::{Directory, Process, serve_command};
+use crate::harness::server::post_json;
+use crate::harness::word;
 
 pub(super) struct Fleet {
     mode: Mode,
@@ -27,17 +28,10 @@ impl Fleet {
         store: &Store,
         faketime: Option<&Path>,
     ) -> io::Result<Self> {
-        let config = limits::config(cell, store);
+        let config = config(cell, store);
         let spawn = |index: usize| {
             let directory = Directory::create()?;
-            let path = directory.write("tollgate.yaml", &config)?;
-            let mut command = Command::new(tollgate);
-            command.arg("serve").arg("--config").arg(path);
-            for port in ["--http", "--grpc", "--admin"] {
-                command.args([port, "127.0.0.1:0"]);
-            }
-            // Logging is not part of the measurement, and the environment may have enabled it.
-            command.env_remove("RUST_LOG");
+            let mut command = serve_command(tollgate, &directory, &config)?;
             if let Some(library) = faketime {
                 faketime::apply(&mut command, library, index);
             }
@@ -102,9 +96,51 @@ pub(super) fn check(
     user: &str,
     limit: &str,
     cost: u64,
-) -> reverse_proxy::Response {
+) -> Response {
     let body =
         format!(r#"{{"attributes":{{"user":"{user}"}},"limits":["{limit}"],"cost":{cost}}}"#);
-    let json = [("content-type", "application/json")];
-    reverse_proxy::send(replica, "POST", path, &json, body.as_bytes())
+    post_json(replica, path, &body)
+}
+
+/// A replica's configuration: all limits at the consistency of the cell, over this store.
+///
+/// The store timeout is one second instead of 10 ms, so that a busy machine makes the store slow
+/// but not unavailable. Requests that the store cannot decide are denied, because the experiment
+/// counts admissions.
+fn config(cell: &Cell, store: &Store) -> String {
+    let (store_type, urls) = (store.kind(), store.urls());
+    let (mode, replicas) = (word(&cell.mode), cell.replicas);
+    format!(
+        "version: 1\n\
+         store: {{ type: {store_type}, endpoints: {urls:?}, prefix: \"strictness:\", timeout: 1s }}\n\
+         defaults: {{ consistency: {mode}, on_store_failure: deny, expected_replicas: {replicas} }}\n\
+         {}",
+        limits::LIMITS
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cells::{Case, Topology, tests::cell};
+    use super::*;
+
+    #[test]
+    fn a_configuration_names_the_store_the_mode_and_all_limits() {
+        let store = Store::start(Topology::Single);
+        let cell = cell(Case::Grid, Mode::Leased, 4, "1000-per-s");
+        let url = &store.urls()[0];
+        let expected = format!(
+            "\
+version: 1
+store: {{ type: redis, endpoints: [\"{url}\"], prefix: \"strictness:\", timeout: 1s }}
+defaults: {{ consistency: leased, on_store_failure: deny, expected_replicas: 4 }}
+limits:
+  - {{ name: 1000-per-s, key: [user], algorithm: token_bucket, capacity: 1000, refill_rate: 1000/s }}
+"
+        );
+        let yaml = config(&cell, &store);
+        assert_eq!(&yaml[..expected.len()], expected);
+        let config = tollgate_rules::Config::read_from(yaml.as_bytes(), "test", &|_| None).unwrap();
+        assert_eq!(config.limits.len(), 9);
+    }
 }

@@ -11,33 +11,27 @@ use std::io;
 use tollgate::{Limit, Limiter, ManualClock, MemoryStore, Micros};
 use tollgate_load::TracedRequest;
 
+use super::cells::UTILISATION_LOWEST;
 use super::limits;
+use crate::harness::{Figures, float, per};
 
-/// The result of the ideal limiter, and how much was admitted compared with it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct IdealResult {
-    /// Units admitted by the ideal limiter.
-    pub(super) units: u64,
-    /// Units admitted, relative to that.
-    pub(super) utilisation: Option<f64>,
-    /// The same from the time at which the ideal limiter first denied a request that could be
-    /// admitted at another time. This excludes the burst, which is easy to admit.
-    pub(super) utilisation_full: Option<f64>,
-}
+/// Units admitted by the ideal limiter.
+const UNITS: &str = "ideal_units";
+/// Units admitted, relative to that.
+pub(super) const UTILISATION: &str = "utilisation";
+/// The same from the time at which the ideal limiter first denied a request that could be admitted
+/// at another time. This excludes the burst, which is easy to admit.
+const UTILISATION_FULL: &str = "utilisation_full";
 
 /// Replays a trace with the ideal limiter, on a store clock that shows `epoch_us` at the start.
-pub(super) fn replay(
-    limit: &str,
-    trace: &[TracedRequest],
-    epoch_us: u64,
-) -> io::Result<IdealResult> {
+pub(super) fn replay(limit: &str, trace: &[TracedRequest], epoch_us: u64) -> io::Result<Figures> {
     let due = replay_at(|traced| traced.request.due_us, limit, trace, epoch_us)?;
     let sent_us = |traced: &TracedRequest| match traced.decision {
         Some(decision) => decision.sent_us,
         None => traced.request.due_us,
     };
     let sent = replay_at(sent_us, limit, trace, epoch_us)?;
-    Ok(if sent.units > due.units { sent } else { due })
+    Ok(if sent[UNITS] > due[UNITS] { sent } else { due })
 }
 
 fn replay_at(
@@ -45,7 +39,7 @@ fn replay_at(
     limit: &str,
     trace: &[TracedRequest],
     epoch_us: u64,
-) -> io::Result<IdealResult> {
+) -> io::Result<Figures> {
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock.clone()).build();
     let rule = Limit::new(limit, limits::quota(limit));
@@ -69,16 +63,14 @@ fn replay_at(
             since_full[index] += cost * u64::from(is_allowed && is_full);
         }
     }
-    Ok(IdealResult {
-        units: all[1],
-        utilisation: ratio(all),
-        utilisation_full: ratio(since_full),
-    })
-}
-
-#[expect(clippy::cast_precision_loss, reason = "shown to a few digits")]
-fn ratio([had, ideal]: [u64; 2]) -> Option<f64> {
-    (ideal > 0).then(|| had as f64 / ideal as f64)
+    let [utilisation, full] = [all, since_full].map(|[had, ideal]| per(had, ideal));
+    Ok(Figures::from([
+        (UNITS, float(all[1])),
+        (UTILISATION, utilisation),
+        (UTILISATION_FULL, full),
+        // The other one if one of them is not a number.
+        (UTILISATION_LOWEST, utilisation.min(full)),
+    ]))
 }
 
 #[cfg(test)]
@@ -110,33 +102,41 @@ mod tests {
         (0..count).map(traced).collect()
     }
 
+    fn units(figures: &Figures) -> String {
+        figures[UNITS].to_string()
+    }
+
     #[test]
     fn a_bucket_gives_its_burst_and_its_rate() {
         // Twenty requests a second for two seconds, on a bucket of ten units that refills ten a
         // second.
         let ideal = replay("10-per-s", &trace(40, 50_000, 2, 0), 7).unwrap();
-        assert_eq!(ideal.units, 29);
-        assert!((ideal.utilisation.unwrap() - 20.0 / 29.0).abs() < 1e-9);
+        assert_eq!(units(&ideal), "29");
+        assert!((ideal[UTILISATION] - 20.0 / 29.0).abs() < 1e-9);
         // Once it is used up, every second request is admitted, as with the ideal limiter.
-        assert!((ideal.utilisation_full.unwrap() - 1.0).abs() < 0.11);
+        assert!((ideal[UTILISATION_FULL] - 1.0).abs() < 0.11);
+        assert!((ideal[UTILISATION_LOWEST] - 20.0 / 29.0).abs() < 1e-9);
     }
 
     #[test]
     fn a_late_load_does_not_improve_the_result() {
         let late = replay("10-per-s", &trace(40, 50_000, 1, 50_000), 7).unwrap();
-        assert_eq!((late.units, late.utilisation), (40, Some(1.0)));
+        assert_eq!(units(&late), "40");
+        assert!((late[UTILISATION] - 1.0).abs() < 1e-9);
     }
 
     #[test]
     fn windows_begin_where_the_stores_clock_says() {
         let burst = trace(600, 1, 1, 0);
-        assert_eq!(replay("fixed-500", &burst, 5_000_000).unwrap().units, 500);
-        assert_eq!(replay("fixed-500", &burst, 5_999_900).unwrap().units, 600);
+        let units_from = |epoch_us| units(&replay("fixed-500", &burst, epoch_us).unwrap());
+        assert_eq!(units_from(5_000_000), "500");
+        assert_eq!(units_from(5_999_900), "600");
     }
 
     #[test]
     fn a_limit_that_was_never_used_up_has_no_second_figure() {
         let ideal = replay("10-per-s", &trace(5, 50_000, 1, 0), 0).unwrap();
-        assert_eq!((ideal.units, ideal.utilisation_full), (5, None));
+        assert_eq!(units(&ideal), "5");
+        assert!(ideal[UTILISATION_FULL].is_nan() && !ideal[UTILISATION_LOWEST].is_nan());
     }
 }

@@ -6,24 +6,21 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::cells::Cell;
 use super::fleet::check;
 use super::limits;
-use crate::harness::timing;
+use crate::harness::{Figures, float, timing};
 
 /// The most requests to a replica until it denies one.
 const REQUESTS_MAX: usize = 500;
 /// Longer retry times are not tried.
 const WAIT_MAX: Duration = Duration::from_millis(1_500);
 
-/// How many retries were admitted, of how many.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct RetryResult {
-    pub(super) kept: usize,
-    pub(super) of: usize,
-}
+/// How many retries were sent, and how many of them were admitted.
+pub(super) const RETRIES: &str = "retries";
+pub(super) const KEPT: &str = "retries_kept";
 
 #[derive(Debug, Deserialize)]
 struct RetryResponse {
@@ -43,10 +40,10 @@ pub(super) fn try_retry_times(
     replicas: impl Iterator<Item = SocketAddr>,
     cell: &Cell,
     user: &str,
-) -> io::Result<RetryResult> {
+) -> io::Result<Figures> {
     // A cost large enough that it is not refilled faster than requests can be sent.
     let cost = (limits::per_s(&limits::quota(cell.limit)) / 100).max(1);
-    let mut result = RetryResult::default();
+    let (mut retries, mut kept) = (0, 0);
     for replica in replicas {
         let send = |cost| -> io::Result<RetryResponse> {
             let response = check(replica, "/v1/check", user, cell.limit, cost);
@@ -54,11 +51,14 @@ pub(super) fn try_retry_times(
         };
         if let Some(wait) = retry_time(cost, send)?.filter(|wait| *wait <= WAIT_MAX) {
             pause(wait);
-            result.of += 1;
-            result.kept += usize::from(send(cost)?.allowed);
+            retries += 1;
+            kept += u64::from(send(cost)?.allowed);
         }
     }
-    Ok(result)
+    Ok(Figures::from([
+        (RETRIES, float(retries)),
+        (KEPT, float(kept)),
+    ]))
 }
 
 /// Takes what remains with one request, where that is known, and the rest bit by bit. Returns the

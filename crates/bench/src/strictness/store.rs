@@ -80,8 +80,6 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cells::{Case, Mode, tests::cell};
-    use super::super::limits;
     use super::*;
 
     #[test]
@@ -96,25 +94,5 @@ mod tests {
         store.restart();
         call();
         assert_eq!(store.script_calls() - before, 3);
-    }
-
-    #[test]
-    fn a_configuration_names_the_store_the_mode_and_all_limits() {
-        let store = Store::start(Topology::Single);
-        let cell = cell(Case::Grid, Mode::Leased, 4, "1000-per-s");
-        let url = &store.urls()[0];
-        let expected = format!(
-            "\
-version: 1
-store: {{ type: redis, endpoints: [\"{url}\"], prefix: \"strictness:\", timeout: 1s }}
-defaults: {{ consistency: leased, on_store_failure: deny, expected_replicas: 4 }}
-limits:
-  - {{ name: 1000-per-s, key: [user], algorithm: token_bucket, capacity: 1000, refill_rate: 1000/s }}
-"
-        );
-        let yaml = limits::config(&cell, &store);
-        assert_eq!(&yaml[..expected.len()], expected);
-        let config = tollgate_rules::Config::read_from(yaml.as_bytes(), "test", &|_| None).unwrap();
-        assert_eq!(config.limits.len(), 9);
     }
 }

@@ -9,21 +9,17 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use tokio::runtime;
 use tollgate_load::{LoadPlan, Replica, RequestKind, ValueTemplate};
 
 use super::cells::{Case, Cell};
+use super::figures::{self, CellTrace};
 use super::fleet::Fleet;
 use super::retry::{self, pause};
-use super::row::{CellMeasurement, Row};
 use super::schedule::{self, HOT_KEY, KILLED, LEAD_US};
 use super::store::Store;
-use super::table::{self, Report};
-use super::{faketime, ideal};
-use crate::harness::machine::Machine;
-use crate::harness::others::Usage;
-use crate::harness::progress::Progress;
-use crate::harness::timing;
+use super::{faketime, ideal, report};
+use crate::harness::callers::Runtime;
+use crate::harness::{Bench, Entrant, Figures, counted, timing};
 
 /// The most connections to all replicas together, and to one replica.
 const CONNECTIONS_MAX: usize = 128;
@@ -41,51 +37,44 @@ struct Testbed<'a> {
     faketime: Result<PathBuf, String>,
 }
 
-/// Measures all cells.
-pub(super) fn measure(cells: &[Cell], tollgate: &Path, progress: &mut Progress) -> Report {
+/// Measures all cells, each in one round, and returns the number of those that failed.
+pub(super) fn measure(cells: &[Cell], tollgate: &Path, bench: &mut Bench) -> usize {
     let mut testbed = Testbed {
         tollgate,
         store: None,
         fleet: None,
         faketime: faketime::library(),
     };
-    let mut report = Report {
-        machine: Machine::this(),
-        others: 0.0,
-        skipped: Vec::new(),
-        broken: Vec::new(),
-        rows: Vec::new(),
-    };
+    bench.warm_up = None;
 
+    let mut failed = 0;
     for (number, cell) in cells.iter().enumerate() {
-        progress.now(&cell.to_string());
-        let (list, line) = match testbed.measure(cell, number) {
-            Ok(Ok((row, others))) => {
-                progress.step(&table::line(&row));
-                report.others = report.others.max(others);
-                report.rows.push(row);
-                continue;
-            }
-            Ok(Err(reason)) => (&mut report.skipped, format!("{cell}: skipped: {reason}")),
+        bench.progress.step(&cell.to_string());
+        match testbed.measure(cell, number, bench) {
+            Ok(remarks) => remarks.into_iter().for_each(|remark| bench.remark(remark)),
             Err(error) => {
-                // The next cell starts new replicas; the failure is listed below the table.
+                // The next cell starts new replicas.
                 testbed.fleet = None;
-                (&mut report.broken, format!("{cell}: FAILED: {error}"))
+                failed += 1;
+                bench.remark(format!("{cell}: FAILED: {error}"));
             }
-        };
-        progress.step(&line);
-        list.push(line);
+        }
     }
-    report
+    bench.progress.clear();
+    failed
 }
 
 impl Testbed<'_> {
-    /// The figures of a cell and the share of the machine that other programs used, or why the cell
-    /// cannot run on this machine.
-    fn measure(&mut self, cell: &Cell, number: usize) -> io::Result<Result<(Row, f64), String>> {
+    /// Adds the row of a cell and returns what is wrong in it, or why it cannot run on this machine.
+    fn measure(
+        &mut self,
+        cell: &Cell,
+        number: usize,
+        bench: &mut Bench,
+    ) -> io::Result<Vec<String>> {
         self.prepare(cell)?;
         if let (Case::Skew, Err(reason)) = (cell.case, &self.faketime) {
-            return Ok(Err(reason.clone()));
+            return Ok(vec![format!("{cell}: skipped: {reason}")]);
         }
         let (Some(store), Some(fleet)) = (&self.store, &mut self.fleet) else {
             return Err(io::Error::other(
@@ -94,17 +83,17 @@ impl Testbed<'_> {
         };
 
         let pids: Vec<u32> = fleet.pids().chain(store.pids()).collect();
-        let before = Usage::read(&pids);
-        let row = run(cell, number, store, fleet)?;
-        // A process that was killed has no CPU times any more; the share then counts as zero.
-        let others = Usage::read(&pids)
-            .zip(before)
-            .map_or(0.0, |(after, before)| after.others_since(before));
+        let load = format!("{} at {}x", counted(cell.replicas, "replica"), cell.load);
+        let round = |_| run(cell, number, store, fleet);
+        let entrant = Entrant::new(cell.mode.name(), load, round);
+        let rows = bench.measure(&cell.name(), &pids, vec![entrant])?;
 
+        let remarks = rows.iter().flat_map(|row| report::remarks(cell, row));
+        let remarks = remarks.collect();
         if cell.case.is_destructive() {
             self.fleet = None;
         }
-        Ok(Ok((row, others)))
+        Ok(remarks)
     }
 
     /// Starts the store and the replicas that a cell needs, unless they are running.
@@ -133,13 +122,11 @@ impl Testbed<'_> {
     }
 }
 
-/// Runs one cell: the load, the interference during it, and the retries after it.
-fn run(cell: &Cell, number: usize, store: &Store, fleet: &mut Fleet) -> io::Result<Row> {
+/// Runs one cell once: the load, the interference during it, and the retries after it.
+fn run(cell: &Cell, number: usize, store: &Store, fleet: &mut Fleet) -> io::Result<Figures> {
     let user = format!("cell-{number}-");
     let plan = plan(cell, &user, fleet).map_err(io::Error::other)?;
-    let runtime = runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = Runtime::CurrentThread.build()?;
 
     let (started, start) = channel();
     let (mut epoch_us, mut calls_before) = (0, 0);
@@ -151,27 +138,24 @@ fn run(cell: &Cell, number: usize, store: &Store, fleet: &mut Fleet) -> io::Resu
         let _ended = started.send(());
         schedule::requests(cell, epoch_us)
     });
-    let trace = thread::scope(|scope| {
+    let requests = thread::scope(|scope| {
         let fleet = &mut *fleet;
         scope.spawn(move || start.recv().map(|()| interfere(cell, store, fleet)));
         runtime.block_on(load).map_err(io::Error::other)
     })?;
 
-    let script_calls = store.script_calls().saturating_sub(calls_before);
-    let clock_error_us = CLOCK_ERROR_US + clock_before.abs_diff(clock_offset_us());
+    let trace = CellTrace {
+        requests,
+        epoch_us,
+        clock_error_us: CLOCK_ERROR_US + clock_before.abs_diff(clock_offset_us()),
+        script_calls: store.script_calls().saturating_sub(calls_before),
+    };
     fleet.wait_until_ready()?;
+    let mut figures = figures::figures(cell, &trace);
+    figures.extend(ideal::replay(cell.limit, &trace.requests, epoch_us)?);
     let user = format!("{user}key-{HOT_KEY}");
-    Ok(Row::new(
-        cell,
-        &CellMeasurement {
-            ideal: ideal::replay(cell.limit, &trace, epoch_us)?,
-            trace,
-            epoch_us,
-            clock_error_us,
-            script_calls,
-            retry_after: retry::try_retry_times(fleet.addresses(), cell, &user)?,
-        },
-    ))
+    figures.extend(retry::try_retry_times(fleet.addresses(), cell, &user)?);
+    Ok(figures)
 }
 
 /// Checks of the cell's limit, with keys of its own.
@@ -228,7 +212,9 @@ fn micros(length: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::cells::{Mode, tests};
+    use super::super::figures::{ADMITTED, IS_EXCEEDED, OFFERED, OVER};
     use super::*;
+    use crate::harness::OutputArguments;
 
     /// The server binary, if it was built together with the tests, as `cargo xtask test` does.
     fn tollgate() -> Option<PathBuf> {
@@ -248,15 +234,16 @@ mod tests {
             ..tests::cell(Case::Cold, mode, 2, "1000-once")
         };
         let cells = [tiny(Mode::Strict), tiny(Mode::Local)];
-        let report = measure(&cells, &tollgate, &mut Progress::new(2));
-        let [strict, local] = &report.rows[..] else {
-            panic!("not two rows: {report:?}")
+        let mut bench = Bench::new(&OutputArguments::default(), 2, [(1, 0); 2]);
+        assert_eq!(measure(&cells, &tollgate, &mut bench), 0);
+        let [strict, local] = &bench.report.rows[..] else {
+            panic!("not two rows: {:?}", bench.report)
         };
-        assert_eq!((strict.offered, local.offered), (1_200, 1_200));
-        assert!(
-            strict.admitted > 0 && strict.over() <= 0.0 && !strict.is_exceeded,
-            "{strict:?}"
-        );
-        assert!(local.over() > 0.0 && !local.is_exceeded, "{local:?}");
+        for (row, is_over) in [(strict, false), (local, true)] {
+            assert_eq!(row.count(OFFERED), "1,200");
+            assert!(row.median(ADMITTED) > 0.0, "{row:?}");
+            assert_eq!(row.median(OVER) > 0.0, is_over, "{row:?}");
+            assert_eq!(row.number(IS_EXCEEDED, 0), "0", "{row:?}");
+        }
     }
 }

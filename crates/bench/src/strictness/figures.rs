@@ -1,0 +1,314 @@
+//! The figures of one cell, computed from the trace of its requests.
+
+use std::collections::HashMap;
+
+use tollgate::Micros;
+use tollgate_audit::{AdmissionTrack, Bound, Excess, TimeSpan};
+use tollgate_load::{
+    DecisionSource, LatencySummary, ScheduledRequest, TracedDecision, TracedRequest,
+    latency_histogram,
+};
+
+use super::cells::{CALLS_PER_ADMITTED, CALLS_PER_DENIED, Cell};
+use super::limits;
+use crate::harness::latency::{P50, P99};
+use crate::harness::{Figures, float, per};
+
+/// The number of replicas, and the offered load in multiples of the limit.
+pub(super) const REPLICAS: &str = "replicas";
+pub(super) const LOAD: &str = "load";
+
+pub(super) const OFFERED: &str = "offered";
+pub(super) const ADMITTED: &str = "admitted";
+pub(super) const DENIED: &str = "denied";
+/// Answered by the failure policy, because the store was unavailable.
+pub(super) const FALLBACK: &str = "degraded";
+/// Not answered, or not with a decision.
+pub(super) const ERRORS: &str = "errors";
+
+/// Units above what the limit allows, over the worst interval of the worst key; negative if the
+/// limit was not reached.
+pub(super) const EXCESS: &str = "excess";
+/// The same, at least 0.
+pub(super) const OVER: &str = "over";
+/// The most that the excess may be; absent where every replica counts separately.
+pub(super) const BOUND: &str = "excess_bound";
+/// 1 if more was admitted than the bound allows, or a request above the capacity.
+pub(super) const IS_EXCEEDED: &str = "is_exceeded";
+
+pub(super) const CALLS_PER_REQUEST: &str = "calls_per_request";
+/// The share of responses that a replica gave without a store call.
+pub(super) const LOCAL_SHARE: &str = "local_share";
+pub(super) const P999: &str = "p999_us";
+/// The 99th percentile of how late requests were sent: where the machine cannot keep up, the
+/// offered load was lower than nominal.
+pub(super) const SENT_LATE: &str = "sent_late_p99_us";
+
+/// How many requests may overtake another one without hiding an excess. With all connections in
+/// use, 127 are in flight at the same time.
+const OVERTAKEN_MAX: usize = 1_024;
+
+/// The requests of a cell, with their decisions.
+pub(super) struct CellTrace {
+    pub(super) requests: Vec<TracedRequest>,
+    /// The store's time at the start of the trace, and how uncertain it is.
+    pub(super) epoch_us: u64,
+    pub(super) clock_error_us: u64,
+    pub(super) script_calls: u64,
+}
+
+/// A request that got a decision.
+type DecidedRequest = (ScheduledRequest, TracedDecision);
+
+/// All figures of a trace.
+pub(super) fn figures(cell: &Cell, trace: &CellTrace) -> Figures {
+    let decided = trace.requests.iter();
+    let decided = decided.filter_map(|traced| Some((traced.request, traced.decision?)));
+    let mut decided: Vec<DecidedRequest> = decided.collect();
+    decided.sort_by_key(|(_, decision)| decision.received_us);
+    let mut admitted = decided.clone();
+    admitted.retain(|(_, decision)| decision.is_allowed);
+
+    let mut figures = Figures::from([
+        (REPLICAS, float(cell.replicas as u64)),
+        (LOAD, cell.load),
+        ("length_ms", float(cell.length_ms)),
+        (
+            "target",
+            cell.target.map_or(f64::NAN, |(_, goal)| goal.value()),
+        ),
+    ]);
+    figures.extend(counts(trace, &decided, &admitted));
+    figures.extend(verdict(cell, trace, &admitted));
+    figures.extend(latencies(&decided));
+    figures
+}
+
+/// How many requests got which decision, and the store calls for them.
+fn counts(
+    trace: &CellTrace,
+    decided: &[DecidedRequest],
+    admitted: &[DecidedRequest],
+) -> [(&'static str, f64); 11] {
+    let count = |is: fn(&TracedDecision) -> bool| {
+        decided.iter().filter(|(_, decision)| is(decision)).count() as u64
+    };
+    let fallback = count(|one| one.source == DecisionSource::Fallback);
+    let denied = count(|one| !one.is_allowed && one.source != DecisionSource::Fallback);
+    let local = count(|one| {
+        use DecisionSource::{DenyCache, Lease, Local};
+        matches!(one.source, Lease | DenyCache | Local)
+    });
+
+    let (all, answered) = (trace.requests.len() as u64, decided.len() as u64);
+    let calls_per = |requests| per(trace.script_calls, requests);
+    [
+        (OFFERED, float(all)),
+        (ADMITTED, float(admitted.len() as u64)),
+        (DENIED, float(denied)),
+        (FALLBACK, float(fallback)),
+        (ERRORS, float(all - answered)),
+        ("admitted_units", float(admitted.iter().map(cost).sum())),
+        ("script_calls", float(trace.script_calls)),
+        (CALLS_PER_REQUEST, calls_per(all)),
+        (CALLS_PER_ADMITTED, calls_per(admitted.len() as u64)),
+        (CALLS_PER_DENIED, calls_per(denied)),
+        (LOCAL_SHARE, per(local, answered)),
+    ]
+}
+
+/// By how much the limit was exceeded, and whether that is more than its bound.
+fn verdict(
+    cell: &Cell,
+    trace: &CellTrace,
+    admitted: &[DecidedRequest],
+) -> [(&'static str, f64); 5] {
+    let capacity = limits::quota(cell.limit).limit();
+    let impossible = admitted.iter().filter(|one| cost(one) > capacity).count();
+    let excess = worst(cell, admitted, trace);
+    let exceeds = |bound| impossible > 0 || excess.is_some_and(|excess| excess.exceeds(bound));
+
+    let (bound, units) = (cell.bound(), excess.map_or(0.0, Excess::units));
+    [
+        (EXCESS, units),
+        (OVER, units.max(0.0)),
+        (BOUND, bound.map_or(f64::NAN, float)),
+        (IS_EXCEEDED, f64::from(bound.is_some_and(exceeds))),
+        // Admitted requests that cost more than the limit's capacity.
+        ("impossible", float(impossible as u64)),
+    ]
+}
+
+fn cost((request, _): &DecidedRequest) -> u64 {
+    request.params.cost.unwrap_or(1)
+}
+
+/// The worst excess over all keys. Windows are those of the store's clock, and a request counts in
+/// one only if no error of the clocks puts it outside.
+fn worst(cell: &Cell, admitted: &[DecidedRequest], trace: &CellTrace) -> Option<Excess> {
+    let bound = Bound::for_quota_and_clock(&limits::quota(cell.limit))?;
+    let error_us = match bound {
+        Bound::AlignedWindow { .. } => trace.clock_error_us,
+        _ => 0,
+    };
+    let at = |us: u64| Micros::new(trace.epoch_us + us);
+
+    let mut keys = HashMap::new();
+    for one @ (request, decision) in admitted {
+        let track = keys
+            .entry(request.params.key)
+            .or_insert_with(|| AdmissionTrack::with_events_max(bound, OVERTAKEN_MAX));
+        let span = TimeSpan {
+            from: at(decision.sent_us).since(Micros::new(error_us)),
+            to: at(decision.received_us + error_us),
+        };
+        track.admit(span, cost(one));
+    }
+    let worst = keys.values().filter_map(AdmissionTrack::worst);
+    worst
+        .map(|interval| interval.excess)
+        .max_by_key(|excess| excess.parts().0)
+}
+
+/// Percentiles of latencies and of how late requests were sent, both from the due time and in
+/// microseconds; empty if no request got a decision.
+fn latencies(decided: &[DecidedRequest]) -> Figures {
+    let summary = |time_us: fn(&TracedDecision) -> u64| {
+        let mut lengths = latency_histogram(3);
+        for (request, decision) in decided {
+            lengths.saturating_record(time_us(decision).saturating_sub(request.due_us));
+        }
+        LatencySummary::from_histogram(&lengths)
+    };
+    let (latency, late) = (summary(|one| one.received_us), summary(|one| one.sent_us));
+
+    let mut figures = Figures::new();
+    figures.extend(late.map(|late| (SENT_LATE, float(late.p99))));
+    if let Some(LatencySummary { p50, p99, p999, .. }) = latency {
+        figures.extend([(P50, float(p50)), (P99, float(p99)), (P999, float(p999))]);
+    }
+    figures
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::cells::{Case, Mode, tests};
+    use super::super::limits::SECOND_US;
+    use super::super::{ideal, retry, schedule};
+    use super::*;
+    use crate::harness::Row;
+
+    /// A row of a cold key, of which the first `admitted` of 3,000 requests were admitted.
+    pub(in super::super) fn row(mode: Mode, replicas: usize, admitted: usize) -> Row {
+        row_of(
+            &tests::cell(Case::Cold, mode, replicas, "1000-once"),
+            admitted,
+        )
+    }
+
+    pub(in super::super) fn row_of(cell: &Cell, admitted: usize) -> Row {
+        let sources = [DecisionSource::Store, DecisionSource::Lease];
+        let requests = schedule::requests(cell, SECOND_US).into_iter().enumerate();
+        let traced = requests.map(|(index, request)| TracedRequest {
+            request: ScheduledRequest {
+                due_us: 0,
+                ..request
+            },
+            decision: Some(TracedDecision {
+                sent_us: 10,
+                received_us: 500,
+                is_allowed: index < admitted,
+                source: sources[index % 2],
+            }),
+        });
+        let trace = CellTrace {
+            requests: traced.collect(),
+            epoch_us: SECOND_US,
+            clock_error_us: 0,
+            script_calls: 30,
+        };
+        let mut figures = figures(cell, &trace);
+        figures.extend(ideal::replay(cell.limit, &trace.requests, SECOND_US).unwrap());
+        figures.extend([(retry::RETRIES, 2.0), (retry::KEPT, 1.0)]);
+        Row::new(&cell.name(), "", &cell.mode.name(), vec![figures])
+    }
+
+    /// The excess of a limit by admissions of one unit at these times, in milliseconds.
+    fn excess(limit: &'static str, clock_error_us: u64, times_ms: &[(u64, u64)]) -> f64 {
+        let cell = tests::cell(Case::Edge, Mode::Strict, 1, limit);
+        let request = schedule::requests(&cell, 0)[0];
+        let traced = times_ms.iter().map(|(from_ms, to_ms)| TracedRequest {
+            request,
+            decision: Some(TracedDecision {
+                sent_us: from_ms * 1_000,
+                received_us: to_ms * 1_000,
+                is_allowed: true,
+                source: DecisionSource::Store,
+            }),
+        });
+        let trace = CellTrace {
+            requests: traced.collect(),
+            epoch_us: 5 * SECOND_US,
+            clock_error_us,
+            script_calls: 0,
+        };
+        figures(&cell, &trace)[EXCESS]
+    }
+
+    #[test]
+    fn windows_are_judged_by_the_clock_of_the_store() {
+        let mut times = vec![(999, 999); 500];
+        times.extend(vec![(1_000, 1_000); 501]);
+        assert!((excess("fixed-500", 0, &times) - 1.0).abs() < 1e-9);
+        // Where the edge is not known to the millisecond, admissions close to it prove nothing.
+        assert!(excess("fixed-500", 2_000, &times).abs() < 1e-9);
+        // The previous window still counts in full.
+        assert!((excess("sliding-500", 0, &times) - 501.0).abs() < 1e-9);
+        let mut later = vec![(0, 1); 500];
+        later.extend(vec![(1_500, 1_500); 250]);
+        assert!(excess("sliding-500", 0, &later).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_admission_at_an_uncertain_time_proves_nothing() {
+        let full = [(0, 1); 10];
+        let with = |one: (u64, u64)| excess("10-per-s", 0, &[&full[..], &[one]].concat());
+        assert!(with((0, 1)) > 0.9);
+        // It was in flight for so long that it may have been admitted after a refill.
+        assert!(with((0, 150)) <= 0.0);
+    }
+
+    #[test]
+    fn figures_are_counted() {
+        let row = row(Mode::Leased, 2, 900);
+        let expected = [
+            (OFFERED, "3000.00"),
+            (ADMITTED, "900.00"),
+            (DENIED, "2100.00"),
+            (ERRORS, "0.00"),
+            ("admitted_units", "900.00"),
+            ("ideal_units", "1000.00"),
+            (IS_EXCEEDED, "0.00"),
+            (P50, "500.00"),
+            (P999, "500.00"),
+            (SENT_LATE, "10.00"),
+            ("utilisation", "0.90"),
+            (LOCAL_SHARE, "0.50"),
+            (CALLS_PER_REQUEST, "0.01"),
+            (OVER, "0.00"),
+        ];
+        for (figure, value) in expected {
+            assert_eq!(row.number(figure, 2), value, "{figure}");
+        }
+    }
+
+    #[test]
+    fn one_unit_too_many_is_judged_by_mode() {
+        let verdict = |mode, admitted| row(mode, 2, admitted).number(IS_EXCEEDED, 0);
+        assert_eq!(verdict(Mode::Strict, 1_001), "1");
+        assert_eq!(row(Mode::Strict, 2, 1_001).number(OVER, 2), "1.00");
+        assert_eq!(verdict(Mode::Eventual, 1_100), "0");
+        assert_eq!(verdict(Mode::Eventual, 1_101), "1");
+        assert_eq!(verdict(Mode::Local, 2_000), "0");
+    }
+}

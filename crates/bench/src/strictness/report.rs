@@ -1,0 +1,340 @@
+//! The table, the picture and the remarks of the experiment.
+
+use super::cells::{CALLS_PER_ADMITTED, CALLS_PER_DENIED, Case, Cell, Mode};
+use super::figures::{
+    ADMITTED, BOUND, CALLS_PER_REQUEST, DENIED, ERRORS, FALLBACK, IS_EXCEEDED, LOAD, LOCAL_SHARE,
+    OFFERED, OVER, P999, REPLICAS, SENT_LATE,
+};
+use super::ideal::UTILISATION;
+use super::retry::{KEPT, RETRIES};
+use crate::harness::latency::{P50, P99};
+use crate::harness::panels::{Group, Panel, Picture, Scale};
+use crate::harness::text::{number, whole};
+use crate::harness::{Report, Row, Table, counted, distinct, word};
+
+/// A load that is sent later than this is lower than nominal.
+const LATE_US: f64 = 100_000.0;
+
+/// The bound of `eventual` is shown between the modes that keep a bound and the one that has none.
+const SERIES: [&str; 5] = [
+    "strict",
+    "leased",
+    "eventual",
+    BOUND_SERIES,
+    "local (wrong)",
+];
+const BOUND_SERIES: &str = "bound of eventual";
+
+/// Adds the table and the remarks about all cells.
+pub(super) fn complete(mut report: Report) -> Report {
+    let judged = report.rows.iter().filter(|row| row.median(BOUND) >= 0.0);
+    let (judged, exceeded) = (judged.count(), exceeded(&report));
+    let within = judged - exceeded;
+
+    report.remarks.extend(lateness(&report.rows));
+    report.remarks.push(format!(
+        "{within} of {judged} cells stayed within their bound"
+    ));
+    report.tables = vec![table(&report.rows)];
+    report.notes = include_str!("notes.txt");
+    report
+}
+
+/// The number of cells in which more was admitted than the bound allows.
+pub(super) fn exceeded(report: &Report) -> usize {
+    let rows = report.rows.iter();
+    rows.filter(|row| row.median(IS_EXCEEDED) > 0.0).count()
+}
+
+/// What is wrong in a cell: an excess, a missed target, wrong retry times. Only leased limits have
+/// targets; the other modes are for comparison.
+pub(super) fn remarks(cell: &Cell, row: &Row) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if row.median(IS_EXCEEDED) > 0.0 {
+        let (over, bound) = (row.number(OVER, 1), row.number(BOUND, 0));
+        remarks.push(format!("EXCEEDED: {cell}: over by {over}, bound {bound}"));
+    }
+
+    if let (Mode::Leased, Some((figure, goal))) = (cell.mode, cell.target)
+        && goal.is_missed(row.median(figure))
+    {
+        let (found, goal) = (row.number(figure, 3), goal.text(""));
+        remarks.push(format!("missed: {cell}: {figure} {found}, target {goal}"));
+    }
+
+    let (kept, retries) = (row.median(KEPT), row.median(RETRIES));
+    if kept < retries {
+        let denied = retries - kept;
+        remarks.push(format!(
+            "missed: {cell}: {denied} of {retries} retries were denied"
+        ));
+    }
+    remarks
+}
+
+/// A remark if loads were late. In the cold case all requests are due at the same time, so some are
+/// always late.
+fn lateness(rows: &[Row]) -> Option<String> {
+    let cold = word(&Case::Cold);
+    let is_late = |row: &&Row| row.median(SENT_LATE) > LATE_US && !row.case.starts_with(&cold);
+    let late: Vec<&Row> = rows.iter().filter(is_late).collect();
+
+    let latest = late
+        .iter()
+        .max_by(|a, b| a.median(SENT_LATE).total_cmp(&b.median(SENT_LATE)))?;
+    Some(format!(
+        "In {} the machine could not keep up with the load: {} ms late in {}, {}, {}",
+        counted(late.len(), "cell"),
+        ms(latest, SENT_LATE),
+        latest.case,
+        latest.subject,
+        latest.load
+    ))
+}
+
+fn table(rows: &[Row]) -> Table {
+    let heads = [
+        "case",
+        "mode",
+        "N",
+        "load",
+        "offered",
+        "admitted",
+        "denied",
+        "fallback",
+        "errors",
+        "over",
+        "bound",
+        "used",
+        "calls/request",
+        "/admitted",
+        "/denied",
+        "p50  p99  p99.9 ms",
+        "local",
+        "retry ok",
+    ];
+    let title = "What replicas admit together, compared with what the limit allows";
+    Table::new(title, heads).with_lines(rows, |row| {
+        let mut line = vec![
+            row.case.clone(),
+            row.subject.clone(),
+            row.number(REPLICAS, 0),
+            format!("{}x", row.median(LOAD)),
+        ];
+        let counts = [OFFERED, ADMITTED, DENIED, FALLBACK, ERRORS];
+        line.extend(counts.map(|figure| row.count(figure)));
+
+        let is_exceeded = row.median(IS_EXCEEDED) > 0.0;
+        let mark = if is_exceeded { "EXCEEDED " } else { "" };
+        line.extend([
+            format!("{mark}{}", row.number(OVER, 1)),
+            row.number(BOUND, 0),
+        ]);
+        line.push(row.number(UTILISATION, 3));
+        let calls = [CALLS_PER_REQUEST, CALLS_PER_ADMITTED, CALLS_PER_DENIED];
+        line.extend(calls.map(|figure| row.number(figure, 4)));
+
+        line.push([P50, P99, P999].map(|figure| ms(row, figure)).join("  "));
+        line.push(row.percent(LOCAL_SHARE, 0));
+        let retries = [KEPT, RETRIES].map(|figure| row.number(figure, 0));
+        line.push(retries.join(" of "));
+        line
+    })
+}
+
+/// A figure in microseconds as milliseconds.
+pub(super) fn ms(row: &Row, figure: &str) -> String {
+    number(row.median(figure) / 1e3, 1)
+}
+
+/// The figures that matter when choosing a mode, of the cells on one server.
+pub(super) fn picture(report: &Report) -> Picture {
+    let [cold, grid] =
+        ["cold 1000-once", "grid 1000-per-s"].map(|case| report.case(case).collect::<Vec<&Row>>());
+    let loads = |rows: &[&Row]| rows.iter().map(|row| row.median(LOAD)).collect::<Vec<_>>();
+    let lowest = loads(&cold).into_iter().fold(f64::INFINITY, f64::min);
+    let highest = loads(&grid).into_iter().fold(0.0, f64::max);
+    let has_double = loads(&grid).contains(&2.0);
+    let double = if has_double { 2.0 } else { highest };
+
+    let over = "Units over a limit of 1,000";
+    let (all, shared) = (&SERIES[..], &SERIES[..3]);
+    let panel = |title: String, scale, digits, groups| Panel {
+        title,
+        scale,
+        digits,
+        groups,
+    };
+    let mut panels = vec![
+        panel(
+            format!("{over}, a cold key used by all replicas at once"),
+            Scale::Logarithmic(1.0),
+            0,
+            groups(&cold, lowest, OVER, all),
+        ),
+        panel(
+            format!("{over}/s at {highest} times the load, worst of all intervals"),
+            Scale::Logarithmic(1.0),
+            0,
+            groups(&grid, highest, OVER, all),
+        ),
+        panel(
+            format!("Utilisation relative to an ideal limiter, at {double} times the load"),
+            Scale::Linear(1.0),
+            3,
+            groups(&grid, double, UTILISATION, shared),
+        ),
+        panel(
+            format!("Store calls per request, at {highest} times the load"),
+            Scale::Logarithmic(0.001),
+            4,
+            groups(&grid, highest, CALLS_PER_REQUEST, shared),
+        ),
+    ];
+    panels.retain(|panel| !panel.groups.is_empty());
+    report.picture_of(
+        "Replicas that share a limit: what they admit together",
+        "Real processes over one Redis, grouped by number of replicas; they share the machine with \
+         the load generator.",
+        &SERIES,
+        panels,
+    )
+}
+
+/// One group of bars for each number of replicas, of the rows with this load.
+fn groups(rows: &[&Row], load: f64, figure: &str, series: &[&str]) -> Vec<Group> {
+    let rows = || {
+        let is_of_load = |row: &&&Row| row.median(LOAD).total_cmp(&load).is_eq();
+        rows.iter().filter(is_of_load)
+    };
+    let label = |row: &Row| counted(whole(row.median(REPLICAS)), "replica");
+
+    let group = |replicas: String| {
+        let value = |series: &&str| {
+            let (mode, figure) = match *series {
+                BOUND_SERIES => (SERIES[2], BOUND),
+                mode => (mode, figure),
+            };
+            let row = rows().find(|row| row.subject == mode && label(row) == replicas)?;
+            Some(row.median(figure)).filter(|value| !value.is_nan())
+        };
+        Group {
+            values: series.iter().map(value).collect(),
+            label: replicas,
+        }
+    };
+    let labels = distinct(rows().map(|row| label(row)));
+    labels.into_iter().map(group).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cells::UTILISATION_LOWEST;
+    use super::super::cells::tests::cell;
+    use super::super::figures::tests::{row, row_of};
+    use super::*;
+    use crate::harness::{Figures, Goal, test_report};
+
+    #[test]
+    fn the_table_shows_figures_and_judgements() {
+        let rows = vec![
+            row(Mode::Strict, 2, 1_000),
+            row(Mode::Leased, 16, 1_002),
+            row(Mode::Local, 2, 2_000),
+        ];
+        let mut report = test_report(&[], 0, rows);
+        report.remarks = vec!["skew: skipped: rain".to_owned()];
+        let shown = complete(report).to_string();
+        let expected = "\
+Example 9000, 2 cores
+3 rounds, medians
+
+What replicas admit together, compared with what the limit allows
+
+case                     mode   N  load  offered  admitted  denied  fallback  errors          over  bound   used  calls/request  /admitted  /denied  p50  p99  p99.9 ms  local  retry ok
+cold 1000-once         strict   2    3x    3,000     1,000   2,000         0       0           0.0      0  1.000         0.0100     0.0300   0.0150       0.5  0.5  0.5   50 %    1 of 2
+cold 1000-once         leased  16    3x    3,000     1,002   1,998         0       0  EXCEEDED 2.0      0  1.002         0.0100     0.0299   0.0150       0.5  0.5  0.5   50 %    1 of 2
+cold 1000-once  local (wrong)   2    3x    3,000     2,000   1,000         0       0        1000.0      -  2.000         0.0100     0.0150   0.0300       0.5  0.5  0.5   50 %    1 of 2
+
+- skew: skipped: rain.
+- 1 of 2 cells stayed within their bound.
+- Replicas are processes";
+        assert_eq!(&shown[..expected.len().min(shown.len())], expected);
+    }
+
+    #[test]
+    fn a_late_load_is_reported() {
+        let sent_late = |us| {
+            let figures = Figures::from([(SENT_LATE, us)]);
+            lateness(&[Row::new("grid", "16 replicas", "leased", vec![figures])])
+        };
+        let message = "In 1 cell the machine could not keep up with the load: \
+                       250.0 ms late in grid, leased, 16 replicas";
+        assert_eq!(sent_late(250_000.0).as_deref(), Some(message));
+        assert_eq!(sent_late(900.0), None);
+    }
+
+    #[test]
+    fn an_excess_is_remarked() {
+        let cell = cell(Case::Cold, Mode::Strict, 2, "1000-once");
+        let expected = [
+            "EXCEEDED: cold 1000-once, strict, 2 replicas, 3x: over by 2.0, bound 0",
+            "missed: cold 1000-once, strict, 2 replicas, 3x: 1 of 2 retries were denied",
+        ];
+        assert_eq!(remarks(&cell, &row_of(&cell, 1_002)), expected);
+    }
+
+    #[test]
+    fn targets_are_those_of_leases() {
+        let remarks = |mode, target| {
+            let cell = Cell {
+                target: Some(target),
+                ..cell(Case::Cold, mode, 2, "1000-once")
+            };
+            let mut row = row_of(&cell, 900);
+            row.add(Figures::from([(RETRIES, 0.0), (KEPT, 0.0)]));
+            remarks(&cell, &row)
+        };
+        let utilisation = (UTILISATION_LOWEST, Goal::AtLeast(0.97));
+        let calls = (CALLS_PER_DENIED, Goal::AtMost(0.001));
+        let cell = "missed: cold 1000-once, leased, 2 replicas, 3x";
+        assert_eq!(
+            remarks(Mode::Leased, utilisation),
+            [format!(
+                "{cell}: utilisation_lowest 0.900, target 0.97 or more"
+            )]
+        );
+        assert_eq!(
+            remarks(Mode::Leased, calls),
+            [format!(
+                "{cell}: calls_per_denied 0.014, target 0.001 or less"
+            )]
+        );
+        assert!(remarks(Mode::Strict, calls).is_empty());
+    }
+
+    #[test]
+    fn every_number_of_replicas_is_a_group_with_a_bound() {
+        let rows = vec![
+            row(Mode::Strict, 2, 1_000),
+            row(Mode::Eventual, 2, 1_050),
+            row(Mode::Local, 4, 3_000),
+        ];
+        let picture = picture(&test_report(&[], 0, rows));
+        let [cold] = &picture.panels[..] else {
+            panic!("not one panel: {picture:?}")
+        };
+        let labels: Vec<&str> = cold
+            .groups
+            .iter()
+            .map(|group| group.label.as_str())
+            .collect();
+        assert_eq!(labels, ["2 replicas", "4 replicas"]);
+        let rounded = cold.groups[0]
+            .values
+            .iter()
+            .map(|value| value.map(f64::round))
+            .collect::<Vec<_>>();
+        assert_eq!(rounded, [Some(0.0), None, Some(50.0), Some(100.0), None]);
+    }
+}
