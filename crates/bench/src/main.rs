@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tollgate-bench: {error}");
+            eprintln!("tollgate-bench: {error:#}");
             ExitCode::FAILURE
         }
     }

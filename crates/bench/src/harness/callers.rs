@@ -1,8 +1,8 @@
 //! Callers in this process: tasks that make one decision after the other, on a separate runtime.
 
-use std::io;
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use fastrand::Rng;
 use tokio::task::JoinSet;
 
@@ -31,7 +31,7 @@ pub(crate) enum Runtime {
 /// A caller that makes decisions.
 pub(crate) trait Caller: Send + 'static {
     /// Checks the key with this number and waits for the decision, which must allow it.
-    fn ask(&mut self, key: u32) -> impl Future<Output = io::Result<()>> + Send;
+    fn ask(&mut self, key: u32) -> impl Future<Output = Result<()>> + Send;
 }
 
 /// Callers with open connections.
@@ -59,12 +59,12 @@ impl Runtime {
         }
     }
 
-    pub(crate) fn build(self) -> io::Result<tokio::runtime::Runtime> {
+    pub(crate) fn build(self) -> Result<tokio::runtime::Runtime> {
         let mut builder = match self {
             Self::TwoWorkers => tokio::runtime::Builder::new_multi_thread(),
             Self::CurrentThread => tokio::runtime::Builder::new_current_thread(),
         };
-        builder.worker_threads(2).enable_all().build()
+        Ok(builder.worker_threads(2).enable_all().build()?)
     }
 }
 
@@ -73,8 +73,8 @@ pub(crate) fn in_process<C: Caller>(
     subject: &str,
     keys: u32,
     runtime: Runtime,
-    connect: impl Future<Output = io::Result<ConnectedCallers<C>>>,
-) -> io::Result<Entrant<'static>> {
+    connect: impl Future<Output = Result<ConnectedCallers<C>>>,
+) -> Result<Entrant<'static>> {
     let runtime = runtime.build()?;
     let connected = runtime.block_on(connect)?;
     let load = counted(connected.callers.len(), "caller");
@@ -94,7 +94,7 @@ impl<C: Caller> InProcessCallers<C> {
         self.connected.calls.as_ref().map(|calls| calls())
     }
 
-    fn round(&mut self, length: Duration) -> io::Result<Figures> {
+    fn round(&mut self, length: Duration) -> Result<Figures> {
         let calls_before = self.calls();
         self.rounds += 1;
         let seed = self.rounds << 32;
@@ -130,7 +130,7 @@ async fn ask_all<C: Caller>(
     keys: u32,
     seed: u64,
     until: Instant,
-) -> io::Result<Vec<(C, Latencies)>> {
+) -> Result<Vec<(C, Latencies)>> {
     let mut tasks = JoinSet::new();
     for (number, (caller, latencies)) in (seed..).zip(callers) {
         tasks.spawn(ask(caller, latencies, keys, Rng::with_seed(number), until));
@@ -146,7 +146,7 @@ async fn ask<C: Caller>(
     keys: u32,
     mut random: Rng,
     until: Instant,
-) -> io::Result<(C, Latencies)> {
+) -> Result<(C, Latencies)> {
     let mut begun = now();
     loop {
         caller.ask(random.u32(..keys)).await?;
@@ -167,7 +167,7 @@ mod tests {
     struct CountingCaller(u32);
 
     impl Caller for CountingCaller {
-        async fn ask(&mut self, key: u32) -> io::Result<()> {
+        async fn ask(&mut self, key: u32) -> Result<()> {
             assert!(key < 10);
             self.0 += 1;
             tokio::task::yield_now().await;

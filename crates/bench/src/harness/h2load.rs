@@ -1,12 +1,12 @@
 //! The load generator h2load. All subjects are measured by the same program with the same settings.
 
 use std::fs;
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use anyhow::Result;
 use testkit::processes::find_program;
 use testkit::servers::Server;
 
@@ -98,12 +98,12 @@ impl H2load {
     }
 
     /// The program's name and version.
-    pub(crate) fn version(&self) -> io::Result<String> {
+    pub(crate) fn version(&self) -> Result<String> {
         process::version(&self.program)
     }
 
     /// Sends requests for `length` to the server with the process id `server`.
-    fn round(&self, target: &Target, server: u32, length: Duration) -> io::Result<Figures> {
+    fn round(&self, target: &Target, server: u32, length: Duration) -> Result<Figures> {
         let before = others::ticks_of(server);
         let mut command = self.command(target, length);
         let (requests, rate) = process::run(&mut command, |text| parse(text, target.status))?;
@@ -119,7 +119,7 @@ impl H2load {
 
     /// Sends requests for `length` and records the latency of each. Recording slows the generator
     /// down, so the throughput of this round is not used.
-    pub(crate) fn latencies(&self, target: &Target, length: Duration) -> io::Result<Figures> {
+    pub(crate) fn latencies(&self, target: &Target, length: Duration) -> Result<Figures> {
         let directory = Directory::create()?;
         let log = directory.write("log", "")?;
         let mut command = self.command(target, length);

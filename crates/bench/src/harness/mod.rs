@@ -1,27 +1,25 @@
 //! The harness of all benchmarks: it measures subjects in turn, round by round, and shows the
 //! result as tables, as JSON and as a picture.
 //!
-//! - `rounds`: a [`Bench`] measures [`Entrant`]s in turn and returns a [`Row`] for each.
+//! - `rounds`: a [`Bench`] measures [`Entrant`]s in turn, reports its progress on standard error and
+//!   returns a [`Row`] for each.
 //! - `row`, `ratio`: the statistics of a subject's rounds, and those of one subject relative to
 //!   another, perhaps with a goal.
 //! - `report`, `text`, `panels`, `output`: the result, its tables, its picture and its files.
-//! - `timing`, `latency`, `others`, `machine`: time, percentiles, the share of the machine that
-//!   other programs took, and the machine itself.
+//! - `timing`, `latency`, `others`: time, percentiles, and the share of the machine that other
+//!   programs took.
 //! - `callers`: tasks that make one decision after the other.
 //! - `process`, `server`, `h2load`: servers under test, store servers and the load generator.
-//! - `progress`: messages on standard error.
 //!
 //! A benchmark consists of its subjects, cases, goals and tables. Everything else is here.
 
 pub(crate) mod callers;
 pub(crate) mod h2load;
 pub(crate) mod latency;
-pub(crate) mod machine;
 pub(crate) mod others;
 pub(crate) mod output;
 pub(crate) mod panels;
 pub(crate) mod process;
-pub(crate) mod progress;
 mod ratio;
 mod report;
 mod rounds;

@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use anyhow::Result;
 use serde::Serialize;
 
 /// The options that every benchmark has.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct OutputArguments {
     /// Measure less and in shorter rounds, as a smoke test; do not quote its numbers
     #[arg(long)]
@@ -40,7 +41,7 @@ pub(crate) fn is_chosen<N: PartialEq<I>, I>(named: &[N], item: &I) -> bool {
 }
 
 /// Writes the numbers to `path` and the chart to the same directory.
-pub(crate) fn save(path: &Path, report: &impl Serialize, chart: &impl Display) -> io::Result<()> {
+pub(crate) fn save(path: &Path, report: &impl Serialize, chart: &impl Display) -> Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -52,11 +53,11 @@ pub(crate) fn save(path: &Path, report: &impl Serialize, chart: &impl Display) -
 }
 
 /// Prints the tables.
-pub(crate) fn print(report: &impl Display) -> io::Result<()> {
+pub(crate) fn print(report: &impl Display) -> Result<()> {
     match write!(io::stdout(), "{report}") {
         // The reader may close the pipe early, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
+        written => Ok(written?),
     }
 }
 

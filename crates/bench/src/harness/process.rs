@@ -2,12 +2,12 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use anyhow::{Context as _, Result, anyhow};
 use testkit::{processes, wait};
 
 const OUTPUT: &str = "stdout";
@@ -27,12 +27,12 @@ pub(crate) struct Process {
 }
 
 impl Directory {
-    pub(crate) fn create() -> io::Result<Self> {
-        processes::Directory::try_create().map(Self)
+    pub(crate) fn create() -> Result<Self> {
+        Ok(Self(processes::Directory::try_create()?))
     }
 
     /// Writes a file into the directory and returns its path.
-    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> io::Result<PathBuf> {
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> Result<PathBuf> {
         let path = self.0.path().join(name);
         fs::write(&path, content)?;
         Ok(path)
@@ -45,14 +45,12 @@ impl Directory {
 
 impl Process {
     /// Starts a program. Its output goes to files in the directory.
-    pub(crate) fn spawn(mut command: Command, directory: Directory) -> io::Result<Self> {
+    pub(crate) fn spawn(mut command: Command, directory: Directory) -> Result<Self> {
         let path = directory.0.path();
         command.stdout(File::create(path.join(OUTPUT))?);
         command.stderr(File::create(path.join(ERRORS))?);
-        let process = processes::Process::try_spawn(&mut command, path).map_err(|error| {
-            let program = command.get_program().display();
-            io::Error::new(error.kind(), format!("cannot start {program}: {error}"))
-        })?;
+        let process = processes::Process::try_spawn(&mut command, path)
+            .with_context(|| format!("cannot start {}", command.get_program().display()))?;
         Ok(Self { process, directory })
     }
 
@@ -77,22 +75,22 @@ impl Process {
 
     /// Waits for a line of the server's output that has an address after this word, and returns the
     /// address.
-    pub(crate) fn announced(&mut self, word: &str) -> io::Result<SocketAddr> {
+    pub(crate) fn announced(&mut self, word: &str) -> Result<SocketAddr> {
         self.wait_for(|process| address_after(&process.output(), word))
     }
 
     /// Waits until `ready` returns a value; fails if the server has exited.
-    pub(crate) fn wait_for<T>(&mut self, ready: impl Fn(&Self) -> Option<T>) -> io::Result<T> {
+    pub(crate) fn wait_for<T>(&mut self, ready: impl Fn(&Self) -> Option<T>) -> Result<T> {
         let found = wait::within(PATIENCE, || {
             let is_over = self.ended().is_some();
             ready(self).map(Some).or(is_over.then_some(None))
         });
         found.flatten().ok_or_else(|| {
             let said = self.directory.read(ERRORS);
-            io::Error::other(format!(
+            anyhow!(
                 "the server did not become ready; its output: {}",
                 said.trim()
-            ))
+            )
         })
     }
 }
@@ -102,7 +100,7 @@ pub(crate) fn serve_command(
     tollgate: &Path,
     directory: &Directory,
     config: &str,
-) -> io::Result<Command> {
+) -> Result<Command> {
     let mut command = Command::new(tollgate);
     command.arg("serve").arg("--config");
     command.arg(directory.write("tollgate.yaml", config)?);
@@ -115,11 +113,11 @@ pub(crate) fn serve_command(
 }
 
 /// Runs a program to its end and returns its standard output, which must be what `parse` expects.
-pub(crate) fn run<T>(command: &mut Command, parse: impl Fn(&str) -> Option<T>) -> io::Result<T> {
+pub(crate) fn run<T>(command: &mut Command, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
     let program = command.get_program().display().to_string();
     let output = command
         .output()
-        .map_err(|error| io::Error::new(error.kind(), format!("cannot run {program}: {error}")))?;
+        .with_context(|| format!("cannot run {program}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let parsed = if output.status.success() {
         parse(&text)
@@ -128,23 +126,23 @@ pub(crate) fn run<T>(command: &mut Command, parse: impl Fn(&str) -> Option<T>) -
     };
     parsed.ok_or_else(|| {
         let errors = String::from_utf8_lossy(&output.stderr);
-        io::Error::other(format!(
+        anyhow!(
             "unexpected output of {program}: {} {}",
             text.trim(),
             errors.trim()
-        ))
+        )
     })
 }
 
 /// The name and version of a program, as it prints them.
-pub(crate) fn version(program: impl AsRef<OsStr>) -> io::Result<String> {
+pub(crate) fn version(program: impl AsRef<OsStr>) -> Result<String> {
     run(Command::new(program).arg("--version"), |text| {
         Some(text.trim().to_owned())
     })
 }
 
 /// The path of the tollgate binary: the given one, or the one in the directory of this program.
-pub(crate) fn tollgate_program(given: Option<&PathBuf>) -> io::Result<PathBuf> {
+pub(crate) fn tollgate_program(given: Option<&PathBuf>) -> Result<PathBuf> {
     let program = match given {
         Some(program) => program.clone(),
         None => std::env::current_exe()?.with_file_name("tollgate"),
@@ -152,11 +150,11 @@ pub(crate) fn tollgate_program(given: Option<&PathBuf>) -> io::Result<PathBuf> {
     if program.is_file() {
         return Ok(program);
     }
-    Err(io::Error::other(format!(
+    Err(anyhow!(
         "{} not found; build it with `cargo build --release --package tollgate-server`, \
          or pass another path with --tollgate",
         program.display()
-    )))
+    ))
 }
 
 fn address_after(output: &str, word: &str) -> Option<SocketAddr> {

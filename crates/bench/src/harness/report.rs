@@ -1,13 +1,12 @@
 //! The result of a benchmark: numbers for a file, tables for people.
 
 use std::fmt;
-use std::io;
+use std::fs;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::machine::Machine;
-use super::output::{self, OutputArguments};
 use super::panels::{Panel, Picture};
 use super::ratio::Ratio;
 use super::row::Row;
@@ -19,7 +18,7 @@ const BUSY: f64 = 0.05;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    pub(crate) machine: Machine,
+    machine: Machine,
     /// The servers and programs that took part, with their versions.
     pub(crate) programs: Vec<String>,
     rounds: usize,
@@ -39,6 +38,31 @@ pub(crate) struct Report {
     /// indented lines.
     #[serde(skip)]
     pub(crate) notes: &'static str,
+}
+
+/// The machine on which a benchmark ran, without which its numbers mean nothing.
+#[derive(Clone, Debug, Serialize)]
+struct Machine {
+    cores: usize,
+    cpu: String,
+}
+
+impl Machine {
+    fn this() -> Self {
+        let cores = available_parallelism().map_or(1, Into::into);
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        Self {
+            cores,
+            cpu: model_name(&cpuinfo).unwrap_or("unknown").to_owned(),
+        }
+    }
+}
+
+fn model_name(cpuinfo: &str) -> Option<&str> {
+    let line = cpuinfo
+        .lines()
+        .find(|line| line.starts_with("model name"))?;
+    line.split_once(':').map(|(_, name)| name.trim())
 }
 
 impl Report {
@@ -70,7 +94,7 @@ impl Report {
     }
 
     /// A picture with a panel for each title and figure.
-    fn picture(&self, title: &str, panels: &[(&str, &str)]) -> Picture {
+    pub(super) fn picture(&self, title: &str, panels: &[(&str, &str)]) -> Picture {
         let subjects = distinct(self.rows.iter().map(|row| row.subject.as_str()));
         let panel =
             |(title, figure): &(&str, &str)| Panel::from_rows(title, figure, &subjects, &self.rows);
@@ -104,20 +128,6 @@ impl Report {
             .chain(self.programs.iter().cloned())
             .collect::<Vec<_>>()
             .join(", ")
-    }
-
-    /// Writes the numbers and a picture with a panel for each title and figure to files, and prints
-    /// the tables.
-    pub(crate) fn publish(
-        &self,
-        arguments: &OutputArguments,
-        name: &str,
-        title: &str,
-        panels: &[(&str, &str)],
-    ) -> io::Result<()> {
-        let picture = self.picture(title, panels);
-        output::save(&arguments.file(name), self, &picture)?;
-        output::print(self)
     }
 }
 
@@ -199,5 +209,12 @@ pub(crate) mod tests {
         ] {
             assert!(shown.lines().any(|shown| shown == line), "{shown}");
         }
+    }
+
+    #[test]
+    fn the_model_is_read_from_cpuinfo() {
+        let cpuinfo = "processor\t: 0\nmodel\t\t: 1\nmodel name\t: Example 9000\nstepping\t: 1\n";
+        assert_eq!(model_name(cpuinfo), Some("Example 9000"));
+        assert_eq!(model_name(""), None);
     }
 }

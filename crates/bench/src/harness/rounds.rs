@@ -1,11 +1,12 @@
 //! Measures subjects in turn, so that noise on the machine affects all of them.
 
-use std::io;
+use std::io::{IsTerminal as _, Write as _, stderr};
 use std::time::Duration;
 
+use anyhow::{Context as _, Result};
+
 use super::others::Usage;
-use super::output::OutputArguments;
-use super::progress::Progress;
+use super::output::{self, OutputArguments};
 use super::report::Report;
 use super::row::{Figures, Row};
 
@@ -18,6 +19,7 @@ pub(crate) struct Bench {
     /// no warm-up.
     pub(crate) warm_up: Option<u32>,
     pub(crate) progress: Progress,
+    output: OutputArguments,
     pub(crate) report: Report,
 }
 
@@ -25,7 +27,7 @@ pub(crate) struct Bench {
 pub(crate) struct Entrant<'a> {
     subject: String,
     load: String,
-    round: Box<dyn FnMut(Duration) -> io::Result<Figures> + 'a>,
+    round: Box<dyn FnMut(Duration) -> Result<Figures> + 'a>,
 }
 
 impl<'a> Entrant<'a> {
@@ -33,7 +35,7 @@ impl<'a> Entrant<'a> {
     pub(crate) fn new(
         subject: impl Into<String>,
         load: impl Into<String>,
-        round: impl FnMut(Duration) -> io::Result<Figures> + 'a,
+        round: impl FnMut(Duration) -> Result<Figures> + 'a,
     ) -> Self {
         Self {
             subject: subject.into(),
@@ -42,9 +44,8 @@ impl<'a> Entrant<'a> {
         }
     }
 
-    fn round(&mut self, length: Duration) -> io::Result<Figures> {
-        let named = |error| io::Error::other(format!("{}, {}: {error}", self.subject, self.load));
-        (self.round)(length).map_err(named)
+    fn round(&mut self, length: Duration) -> Result<Figures> {
+        (self.round)(length).with_context(|| format!("{}, {}", self.subject, self.load))
     }
 }
 
@@ -63,6 +64,7 @@ impl Bench {
             length,
             warm_up: Some(4),
             progress: Progress::new(steps),
+            output: arguments.clone(),
             report: Report::new(rounds, length),
         }
     }
@@ -71,6 +73,22 @@ impl Bench {
     pub(crate) fn uses(&mut self, programs: Vec<String>) {
         self.progress.note(&programs.join(", "));
         self.report.programs = programs;
+    }
+
+    /// Completes the report, writes the numbers and a picture with a panel for each title and figure
+    /// to files, and prints the tables.
+    pub(crate) fn publish(
+        self,
+        name: &str,
+        title: &str,
+        panels: &[(&str, &str)],
+        complete: impl FnOnce(Report) -> Report,
+    ) -> Result<()> {
+        self.progress.clear();
+        let report = complete(self.report);
+        let picture = report.picture(title, panels);
+        output::save(&self.output.file(name), &report, &picture)?;
+        output::print(&report)
     }
 
     /// Reports what is wrong, once.
@@ -88,7 +106,7 @@ impl Bench {
         case: &str,
         pids: &[u32],
         mut entrants: Vec<Entrant<'_>>,
-    ) -> io::Result<&mut [Row]> {
+    ) -> Result<&mut [Row]> {
         if let Some(factor) = self.warm_up {
             for entrant in &mut entrants {
                 entrant.round(self.length / factor)?;
@@ -121,6 +139,52 @@ impl Bench {
 /// always runs after the same one.
 fn order_of_round(round: usize, subjects: usize) -> impl Iterator<Item = usize> {
     (0..subjects).map(move |index| (index + round) % subjects)
+}
+
+/// Progress messages on standard error, so that standard output holds only the result.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    done: usize,
+    steps: usize,
+    is_terminal: bool,
+}
+
+impl Progress {
+    pub(crate) fn new(steps: usize) -> Self {
+        Self {
+            done: 0,
+            steps,
+            is_terminal: stderr().is_terminal(),
+        }
+    }
+
+    /// Announces the next step.
+    pub(crate) fn step(&mut self, what: &str) {
+        self.done += 1;
+        self.clear();
+        eprintln!("[{}/{}] {what}", self.done, self.steps);
+    }
+
+    /// Prints a note that is not a step.
+    pub(crate) fn note(&self, what: &str) {
+        self.clear();
+        eprintln!("      {what}");
+    }
+
+    /// Shows the current round on a terminal, replacing the previous one.
+    pub(crate) fn round(&self, round: usize, rounds: usize, subject: &str) {
+        if self.is_terminal {
+            eprint!("\r\x1b[K      round {} of {rounds}: {subject}", round + 1);
+            // A progress line that cannot be shown does not stop the benchmark.
+            drop(stderr().flush());
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        if self.is_terminal {
+            eprint!("\r\x1b[K");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -164,9 +228,9 @@ mod tests {
 
     #[test]
     fn an_error_names_the_subject() {
-        let entrant = Entrant::new("a", "1 thread", |_| Err(io::Error::other("it denied")));
+        let entrant = Entrant::new("a", "1 thread", |_| Err(anyhow::anyhow!("it denied")));
         let mut bench = Bench::new(&OutputArguments::default(), 1, [(1, 1), (1, 1)]);
         let error = bench.measure("hot", &[], vec![entrant]).unwrap_err();
-        assert_eq!(error.to_string(), "a, 1 thread: it denied");
+        assert_eq!(format!("{error:#}"), "a, 1 thread: it denied");
     }
 }

@@ -1,10 +1,10 @@
 //! Temporary store servers: which one to start, how to connect, its version and its script calls;
 //! and how this program serves when it is a server itself.
 
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use testkit::reverse_proxy::{self, Response};
 use testkit::servers::{Flavor, Server};
@@ -37,9 +37,9 @@ impl Kind {
 pub(crate) const ANNOUNCED: &str = "listening";
 
 /// Prints the address of a free port and serves on it until the process is killed.
-pub(crate) fn serve<F: Future<Output = io::Result<()>>>(
+pub(crate) fn serve<F: Future<Output = Result<()>>>(
     serve: impl FnOnce(TcpListener) -> F,
-) -> io::Result<()> {
+) -> Result<()> {
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -50,12 +50,12 @@ pub(crate) fn serve<F: Future<Output = io::Result<()>>>(
 
 /// Connects a store. Its timeout is long enough for any decision on a busy machine,
 /// so that a busy machine makes it slow but does not cause fallback decisions.
-pub(crate) async fn connect(builder: RedisBuilder) -> io::Result<RedisStore> {
-    let store = builder.timeout(TIMEOUT).build().map_err(io::Error::other)?;
+pub(crate) async fn connect(builder: RedisBuilder) -> Result<RedisStore> {
+    let store = builder.timeout(TIMEOUT).build()?;
     if store.ready(PATIENCE).await {
         Ok(store)
     } else {
-        Err(io::Error::other("the store did not connect"))
+        Err(anyhow!("the store did not connect"))
     }
 }
 

@@ -9,10 +9,12 @@
 )]
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::Read as _;
 use std::ops::AddAssign;
 use std::sync::Barrier;
 use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Result;
 
 /// The most operations of a round.
 const OPERATIONS_MAX: u32 = 1_000_000_000;
@@ -101,8 +103,8 @@ pub(crate) fn together<T: Send>(
 /// nanoseconds that each took.
 pub(crate) fn calibrate(
     length: Duration,
-    mut ns_per_op: impl FnMut(u32) -> io::Result<f64>,
-) -> io::Result<u32> {
+    mut ns_per_op: impl FnMut(u32) -> Result<f64>,
+) -> Result<u32> {
     let length_ns = length.as_secs_f64() * 1e9;
     let mut operations = 1_000;
     loop {

@@ -1,9 +1,9 @@
 //! Accuracy, without which speed is worthless: two limiters that share a limit, each under a burst
 //! of twice the limit.
 
-use std::io;
 use std::sync::Arc;
 
+use anyhow::Result;
 use testkit::servers::Server;
 use tollgate::lease::quantum;
 
@@ -29,13 +29,13 @@ pub(super) fn bursts(
     subjects: &[&'static str],
     runs: usize,
     server: &Arc<Server>,
-) -> io::Result<Vec<Row>> {
+) -> Result<Vec<Row>> {
     let bursts = subjects.iter().map(|name| {
         let prefix = format!("burst-{name}");
         let connect = || connect(name, server, &prefix, used_up(LIMIT), LIMIT, REPLICAS);
         let both = [connect()?, connect()?];
         let runs = (0..runs).map(|run| burst(&both, &format!("run-{run}")));
-        let mut row = Row::new(BURST, "2 limiters", name, runs.collect::<io::Result<_>>()?);
+        let mut row = Row::new(BURST, "2 limiters", name, runs.collect::<Result<_>>()?);
         row.add(
             bound(name)
                 .map(|bound| (BOUND, float(bound)))
@@ -57,15 +57,15 @@ fn bound(subject: &str) -> Option<u64> {
 }
 
 /// How many requests two limiters admit together.
-fn burst(both: &[Box<dyn Subject>; 2], key: &str) -> io::Result<Figures> {
+fn burst(both: &[Box<dyn Subject>; 2], key: &str) -> Result<Figures> {
     let ask_all = |index: usize| {
         let decisions = (0..ASKED).map(|_| both[index].ask(key));
         decisions
             .map(|decision| Ok(u64::from(decision?.is_allowed)))
-            .sum::<io::Result<u64>>()
+            .sum::<Result<u64>>()
     };
     let (_, admitted) = together(both.len(), ask_all);
-    let admitted = admitted.into_iter().sum::<io::Result<u64>>()?;
+    let admitted = admitted.into_iter().sum::<Result<u64>>()?;
     Ok(Figures::from([(ADMITTED, float(admitted))]))
 }
 

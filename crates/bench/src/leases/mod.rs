@@ -4,20 +4,19 @@
 mod accuracy;
 mod case;
 mod report;
-mod strict;
 mod threads;
 mod tollgate;
 mod trypema;
 
-use std::io;
 use std::sync::Arc;
 
 use ::tollgate::{Consistency, Limit};
+use anyhow::Result;
 use testkit::servers::Server;
 
 use self::case::Case;
 use self::threads::Subject;
-use self::tollgate::TollgateSubject;
+use self::tollgate::{TollgateSubject, strict_entrant};
 use self::trypema::Hybrid;
 use crate::harness::callers::NS;
 use crate::harness::server::{Kind, version};
@@ -64,7 +63,7 @@ impl Arguments {
 }
 
 /// Measures, prints the tables and writes the numbers and the picture.
-pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let steps = Case::ALL.len() + 1;
     let mut bench = Bench::new(&arguments.output, steps, [(3, 60), (7, 250)]);
     let server = Arc::new(Server::start(arguments.flavor.flavor()));
@@ -82,16 +81,10 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     let sharing = arguments.chosen([STRICT, LEASED, EVENTUAL, TRYPEMA]);
     let bursts = accuracy::bursts(&sharing, bench.rounds, &server)?;
     bench.report.rows.extend(bursts);
-    bench.progress.clear();
 
-    let report = report::complete(bench.report);
     let panels = [("Nanoseconds per decision: shorter is better", NS)];
-    report.publish(
-        &arguments.output,
-        "leases",
-        "Nanoseconds per decision on a hot key",
-        &panels,
-    )
+    let title = "Nanoseconds per decision on a hot key";
+    bench.publish("leases", title, &panels, report::complete)
 }
 
 /// All subjects of a case, on one server, each with its own counters.
@@ -99,7 +92,7 @@ fn entrants(
     arguments: &Arguments,
     server: &Arc<Server>,
     case: Case,
-) -> io::Result<Vec<Entrant<'static>>> {
+) -> Result<Vec<Entrant<'static>>> {
     let mut entrants = Vec::new();
     for threads in THREADS {
         for name in arguments.chosen([MEMORY, LEASED, EVENTUAL, TRYPEMA]) {
@@ -111,7 +104,7 @@ fn entrants(
     for name in arguments.chosen([STRICT]) {
         for callers in CALLERS {
             let prefix = format!("{name}-{case}-{callers}");
-            entrants.push(strict::entrant(&server.url(), &prefix, case, callers)?);
+            entrants.push(strict_entrant(&server.url(), &prefix, case, callers)?);
         }
     }
     Ok(entrants)
@@ -126,7 +119,7 @@ fn connect(
     limit: Limit,
     budget: u32,
     replicas: u32,
-) -> io::Result<Box<dyn Subject>> {
+) -> Result<Box<dyn Subject>> {
     let consistency = match name {
         MEMORY => return Ok(Box::new(TollgateSubject::<false>::in_memory(limit)?)),
         TRYPEMA => return Ok(Box::new(Hybrid::connect(server, prefix, budget)?)),

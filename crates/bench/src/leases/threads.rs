@@ -1,6 +1,5 @@
 //! Threads that make one decision after the other with a subject that may decide without the store.
 
-use std::io;
 use std::time::{Duration, Instant};
 
 use super::case::{Case, KEY};
@@ -8,6 +7,7 @@ use super::{LOCAL, WAITED};
 use crate::harness::callers::{CALLS, NS, RATE};
 use crate::harness::timing::{now, together};
 use crate::harness::{Entrant, Figures, counted, float};
+use anyhow::{Result, bail};
 
 /// The number of decisions between two readings of the clock.
 const STRIDE: u64 = 256;
@@ -15,17 +15,17 @@ const STRIDE: u64 = 256;
 /// A rate limiter that may decide without a store call.
 pub(super) trait Subject: Send + Sync {
     /// Checks one request of this key, from any thread, and waits for the store if it must.
-    fn ask(&self, key: &str) -> io::Result<SubjectDecision>;
+    fn ask(&self, key: &str) -> Result<SubjectDecision>;
 
     /// The number of store calls so far.
     fn calls(&self) -> u64;
 
     /// Returns all leased units, so that the subject does nothing while others are measured.
-    fn rest(&self) -> io::Result<()>;
+    fn rest(&self) -> Result<()>;
 
     /// Checks requests of this key until then. The loop is compiled for each subject, so that a
     /// subject pays for nothing but itself.
-    fn ask_until(&self, key: &str, until: Instant) -> io::Result<DecisionTotals> {
+    fn ask_until(&self, key: &str, until: Instant) -> Result<DecisionTotals> {
         let mut totals = DecisionTotals::default();
         while now() < until {
             for _ in 0..STRIDE {
@@ -62,7 +62,7 @@ pub(super) fn entrant(
     subject: Box<dyn Subject>,
     case: Case,
     threads: usize,
-) -> io::Result<Entrant<'static>> {
+) -> Result<Entrant<'static>> {
     while subject.ask(KEY)?.is_allowed && case == Case::Denied {}
     subject.rest()?;
     let load = counted(threads, "thread");
@@ -71,12 +71,7 @@ pub(super) fn entrant(
     }))
 }
 
-fn round(
-    subject: &dyn Subject,
-    case: Case,
-    threads: usize,
-    length: Duration,
-) -> io::Result<Figures> {
+fn round(subject: &dyn Subject, case: Case, threads: usize, length: Duration) -> Result<Figures> {
     let calls_before = subject.calls();
     let (span, totals) = together(threads, |_| {
         // Applications have their keys as strings.
@@ -94,9 +89,7 @@ fn round(
         local += totals.local;
     }
     if !case.is_correct(allowed, asked) {
-        return Err(io::Error::other(format!(
-            "{case}: {allowed} of {asked} were allowed"
-        )));
+        bail!("{case}: {allowed} of {asked} were allowed");
     }
     let ns = span.ns() / float(asked);
     Ok(Figures::from([
@@ -118,7 +111,7 @@ mod tests {
     struct CountingSubject(AtomicU64);
 
     impl Subject for &CountingSubject {
-        fn ask(&self, _: &str) -> io::Result<SubjectDecision> {
+        fn ask(&self, _: &str) -> Result<SubjectDecision> {
             let asked = self.0.fetch_add(1, Relaxed);
             Ok(SubjectDecision {
                 is_allowed: asked < 3,
@@ -130,7 +123,7 @@ mod tests {
             self.0.load(Relaxed) / 2
         }
 
-        fn rest(&self) -> io::Result<()> {
+        fn rest(&self) -> Result<()> {
             Ok(())
         }
     }

@@ -1,15 +1,16 @@
 //! Tollgate called through the limiter, as an application does: with the embedded store, and with a
 //! server at each consistency.
 
-use std::io;
-
+use anyhow::{Result, ensure};
 use tokio::runtime::Runtime;
-use tollgate::{Error, Limit, Limiter, MemoryStore};
+use tollgate::{Consistency, Error, Limit, Limiter, MemoryStore, Source};
 use tollgate_redis::{RedisBuilder, RedisStore};
 
-use super::case::LIMIT;
+use super::STRICT;
+use super::case::{Case, KEY, LIMIT};
 use super::threads::{Subject, SubjectDecision};
-use crate::harness::callers;
+use crate::harness::Entrant;
+use crate::harness::callers::{self, Caller, ConnectedCallers, in_process};
 use crate::harness::server::connect;
 
 /// A limiter with the runtime of its store. With `ALWAYS_WAITS` every decision waits for the store,
@@ -25,21 +26,16 @@ pub(super) struct TollgateSubject<const ALWAYS_WAITS: bool> {
 impl<const ALWAYS_WAITS: bool> TollgateSubject<ALWAYS_WAITS> {
     /// Has the embedded store. Its runtime is never used; it exists so that all subjects are called
     /// in the same way.
-    pub(super) fn in_memory(limit: Limit) -> io::Result<Self> {
+    pub(super) fn in_memory(limit: Limit) -> Result<Self> {
         Ok(Self {
-            limiter: Limiter::new(MemoryStore::new(), [limit]).map_err(io::Error::other)?,
+            limiter: Limiter::new(MemoryStore::new(), [limit])?,
             store: None,
             runtime: callers::Runtime::TwoWorkers.build()?,
         })
     }
 
     /// Connects with a unique prefix, so that counters are shared only where they should be.
-    pub(super) fn connect(
-        url: &str,
-        prefix: &str,
-        limit: Limit,
-        replicas: u32,
-    ) -> io::Result<Self> {
+    pub(super) fn connect(url: &str, prefix: &str, limit: Limit, replicas: u32) -> Result<Self> {
         let runtime = callers::Runtime::TwoWorkers.build()?;
         let (limiter, store) = runtime.block_on(async {
             let store = connect(RedisBuilder::standalone(url).prefix(prefix)).await?;
@@ -48,7 +44,7 @@ impl<const ALWAYS_WAITS: bool> TollgateSubject<ALWAYS_WAITS> {
                 .limit(limit)
                 .expected_replicas(replicas)
                 .build();
-            Ok::<_, io::Error>((limiter.map_err(io::Error::other)?, store))
+            anyhow::Ok((limiter?, store))
         })?;
         Ok(Self {
             limiter,
@@ -64,11 +60,10 @@ impl<const ALWAYS_WAITS: bool> TollgateSubject<ALWAYS_WAITS> {
     }
 
     #[cold]
-    fn wait(&self, key: &str) -> io::Result<SubjectDecision> {
+    fn wait(&self, key: &str) -> Result<SubjectDecision> {
         let decision = self
             .runtime
-            .block_on(async { self.limiter.check(LIMIT, key).await })
-            .map_err(io::Error::other)?;
+            .block_on(async { self.limiter.check(LIMIT, key).await })?;
         Ok(SubjectDecision {
             is_allowed: decision.is_allowed(),
             is_local: false,
@@ -78,7 +73,7 @@ impl<const ALWAYS_WAITS: bool> TollgateSubject<ALWAYS_WAITS> {
 
 impl<const ALWAYS_WAITS: bool> Subject for TollgateSubject<ALWAYS_WAITS> {
     #[inline]
-    fn ask(&self, key: &str) -> io::Result<SubjectDecision> {
+    fn ask(&self, key: &str) -> Result<SubjectDecision> {
         if ALWAYS_WAITS {
             return self.wait(key);
         }
@@ -88,7 +83,7 @@ impl<const ALWAYS_WAITS: bool> Subject for TollgateSubject<ALWAYS_WAITS> {
                 is_local: true,
             }),
             Err(Error::WouldBlock) => self.wait(key),
-            Err(error) => Err(io::Error::other(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -96,12 +91,58 @@ impl<const ALWAYS_WAITS: bool> Subject for TollgateSubject<ALWAYS_WAITS> {
         self.script_calls()
     }
 
-    fn rest(&self) -> io::Result<()> {
+    fn rest(&self) -> Result<()> {
         if self.store.is_none() {
             return Ok(());
         }
-        self.runtime
-            .block_on(self.limiter.return_leases())
-            .map_err(io::Error::other)
+        Ok(self.runtime.block_on(self.limiter.return_leases())?)
     }
+}
+
+/// A task that waits for the store, and shares its round trips with others.
+struct StrictCaller {
+    limiter: Limiter,
+    case: Case,
+}
+
+/// Callers that share one store.
+pub(super) fn strict_entrant(
+    url: &str,
+    prefix: &str,
+    case: Case,
+    callers: usize,
+) -> Result<Entrant<'static>> {
+    let connect = async {
+        let store = connect(RedisBuilder::standalone(url).prefix(prefix)).await?;
+        let limit = case.limit().consistency(Consistency::Strict);
+        let limiter = Limiter::new(store.clone(), [limit])?;
+        while is_allowed(&limiter).await? && case == Case::Denied {}
+
+        let caller = |_| StrictCaller {
+            limiter: limiter.clone(),
+            case,
+        };
+        Ok(ConnectedCallers {
+            callers: (0..callers).map(caller).collect(),
+            calls: Some(Box::new(move || store.stats().script_calls)),
+        })
+    };
+    in_process(STRICT, 1, callers::Runtime::TwoWorkers, connect)
+}
+
+impl Caller for StrictCaller {
+    async fn ask(&mut self, _: u32) -> Result<()> {
+        let is_allowed = is_allowed(&self.limiter).await?;
+        let is_correct = is_allowed == (self.case == Case::Hot);
+        ensure!(is_correct, "{}: wrong decision", self.case);
+        Ok(())
+    }
+}
+
+/// The decision of the store; a decision from any other source is an error.
+async fn is_allowed(limiter: &Limiter) -> Result<bool> {
+    let decision = limiter.check(LIMIT, KEY).await?;
+    let is_from_store = decision.source() == Source::Store;
+    ensure!(is_from_store, "unexpected decision: {decision:?}");
+    Ok(decision.is_allowed())
 }

@@ -1,9 +1,9 @@
 //! The trypema crate's hybrid provider, which counts locally and reports to a server every few
 //! milliseconds.
 
-use std::io;
 use std::sync::Arc;
 
+use anyhow::Result;
 use testkit::servers::Server;
 use tokio::runtime::Runtime;
 use trypema::hybrid::HybridRateLimiterProvider;
@@ -27,21 +27,18 @@ pub(super) struct Hybrid {
 
 impl Hybrid {
     /// Connects with a limit of `limit` requests per hour.
-    pub(super) fn connect(server: &Arc<Server>, prefix: &str, limit: u32) -> io::Result<Self> {
-        let rate = RateLimit::per_hour(limit.into()).map_err(io::Error::other)?;
-        let window = WindowSize::hours(WINDOW_HOURS).map_err(io::Error::other)?;
-        let prefix = RedisKey::try_from(prefix.to_owned()).map_err(io::Error::other)?;
+    pub(super) fn connect(server: &Arc<Server>, prefix: &str, limit: u32) -> Result<Self> {
+        let rate = RateLimit::per_hour(limit.into())?;
+        let window = WindowSize::hours(WINDOW_HOURS)?;
+        let prefix = RedisKey::try_from(prefix.to_owned())?;
         let runtime = callers::Runtime::TwoWorkers.build()?;
         let provider = runtime.block_on(async {
-            let client = redis_rs::Client::open(server.url()).map_err(io::Error::other)?;
-            let connection = client
-                .get_connection_manager()
-                .await
-                .map_err(io::Error::other)?;
+            let client = redis_rs::Client::open(server.url())?;
+            let connection = client.get_connection_manager().await?;
             let builder = HybridRateLimiterProvider::builder(connection)
                 .prefix(prefix)
                 .window_size(window);
-            builder.build().map_err(io::Error::other)
+            anyhow::Ok(builder.build()?)
         })?;
         Ok(Self {
             provider,
@@ -53,12 +50,10 @@ impl Hybrid {
 
     /// Does what its documentation says for a decision that is not known locally.
     #[cold]
-    fn wait(&self, key: &str) -> io::Result<SubjectDecision> {
-        let key = RedisKey::try_from(key.to_owned()).map_err(io::Error::other)?;
-        let decision = self
-            .runtime
-            .block_on(self.provider.absolute().inc(&key, &self.rate, 1));
-        let decision = decision.map_err(io::Error::other)?;
+    fn wait(&self, key: &str) -> Result<SubjectDecision> {
+        let key = RedisKey::try_from(key.to_owned())?;
+        let inc = self.provider.absolute().inc(&key, &self.rate, 1);
+        let decision = self.runtime.block_on(inc)?;
         Ok(SubjectDecision {
             is_allowed: matches!(decision, RateLimitDecision::Allowed),
             is_local: false,
@@ -68,10 +63,10 @@ impl Hybrid {
 
 impl Subject for Hybrid {
     #[inline]
-    fn ask(&self, key: &str) -> io::Result<SubjectDecision> {
+    fn ask(&self, key: &str) -> Result<SubjectDecision> {
         let known =
             RedisKeyRef::try_from(key).and_then(|key| self.provider.absolute().try_inc(key, 1));
-        match known.map_err(io::Error::other)? {
+        match known? {
             Some(decision) => Ok(SubjectDecision {
                 is_allowed: matches!(decision, RateLimitDecision::Allowed),
                 is_local: true,
@@ -85,7 +80,7 @@ impl Subject for Hybrid {
         scripts_run(&self.server)
     }
 
-    fn rest(&self) -> io::Result<()> {
+    fn rest(&self) -> Result<()> {
         Ok(())
     }
 }

@@ -6,7 +6,7 @@
 //! given as well: one doubling covers every load factor.
 
 use super::allocator::Count;
-use super::keys::{names, write_name};
+use super::cases::{names, write_name};
 use super::subjects::{Setup, Subject};
 use crate::harness::timing::{Span, time};
 use crate::harness::{Figures, float};

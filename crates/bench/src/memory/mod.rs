@@ -4,13 +4,11 @@
 mod allocator;
 mod cases;
 mod footprint;
-mod keys;
 mod report;
 mod subjects;
 mod timed;
 
-use std::io;
-
+use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 
 use self::cases::{Case, Population, STAGES, Stage};
@@ -74,7 +72,7 @@ impl Arguments {
 }
 
 /// Measures, prints the tables and writes the numbers and the picture.
-pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut bench = Bench::new(&arguments.output, arguments.steps(), [(5, 20), (7, 250)]);
     bench.warm_up = None;
 
@@ -89,22 +87,20 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     if arguments.case.is_empty() {
         measure_memory(arguments, &mut bench);
     }
-    bench.progress.clear();
 
     let panels = [("Nanoseconds per decision: shorter is better", timed::NS)];
     let title = "Nanoseconds per decision, in one process";
-    let report = report::complete(bench.report);
-    report.publish(&arguments.output, "memory", title, &panels)
+    bench.publish("memory", title, &panels, report::complete)
 }
 
 /// Measures the cases of a stage with every number of threads.
-fn measure_stage(arguments: &Arguments, stage: &Stage, bench: &mut Bench) -> io::Result<()> {
+fn measure_stage(arguments: &Arguments, stage: &Stage, bench: &mut Bench) -> Result<()> {
     let (count, kinds) = match stage.population {
         Population::One => (1, &SINGLE),
         Population::Offenders => (OFFENDERS, &KEYED),
         Population::Everyone => (arguments.keys(), &KEYED),
     };
-    let names = keys::names(count);
+    let names = cases::names(count);
     let setup = arguments.setup(stage.quota);
     let use_up = stage.cases.iter().any(|case| !case.is_allowed());
     let mut kinds = arguments.chosen(kinds);
@@ -119,7 +115,7 @@ fn measure_stage(arguments: &Arguments, stage: &Stage, bench: &mut Bench) -> io:
     let fill = |kind: &Kind| (kind.name, (kind.fill)(&setup, &names, use_up));
     let mut filled: Vec<_> = kinds.iter().map(fill).collect();
     for case in stage.cases.iter().filter(|case| arguments.has(**case)) {
-        let order = keys::order(&case.distribution(count));
+        let order = cases::order(&case.distribution(count));
         for threads in THREADS {
             let load = Load {
                 keys: &names,
@@ -141,7 +137,7 @@ fn measure_load(
     mut load: Load<'_>,
     filled: &mut [(&'static str, Filled)],
     bench: &mut Bench,
-) -> io::Result<()> {
+) -> Result<()> {
     let crowd = counted(load.threads, "thread");
     bench.progress.step(&format!("{case}, {crowd}"));
     // Measured with the first subject, then the same for all.
@@ -165,8 +161,8 @@ fn measure_load(
 
 /// Measures inserting new keys into an empty subject. No calibration is needed: every key is
 /// inserted once.
-fn measure_insert(arguments: &Arguments, bench: &mut Bench) -> io::Result<()> {
-    let names = keys::names(arguments.keys());
+fn measure_insert(arguments: &Arguments, bench: &mut Bench) -> Result<()> {
+    let names = cases::names(arguments.keys());
     let setup = arguments.setup(SubjectQuota::AMPLE);
     let case = word(&Case::Insert);
     bench.progress.step(&case);
@@ -183,7 +179,7 @@ fn measure_insert(arguments: &Arguments, bench: &mut Bench) -> io::Result<()> {
 fn measure_memory(arguments: &Arguments, bench: &mut Bench) {
     let keys = arguments.keys();
     bench.progress.step("bytes per key");
-    let (setup, names) = (arguments.setup(SubjectQuota::AMPLE), keys::names(keys));
+    let (setup, names) = (arguments.setup(SubjectQuota::AMPLE), cases::names(keys));
     let load = counted(names.len(), "key");
     for kind in arguments.chosen(&KEYED) {
         let figures = (kind.footprint)(&setup, &names);

@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use super::keys::{ORDER_LEN, write_name};
+use super::cases::{ORDER_LEN, write_name};
 use super::subjects::{Setup, Subject};
 use crate::harness::Figures;
 use crate::harness::timing::{Span, time, together};

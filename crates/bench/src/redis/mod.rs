@@ -1,21 +1,18 @@
 //! The Redis store, redis-benchmark and plain clients, all of which run the same script on one
 //! temporary server.
 
-mod bare;
 mod check_script;
+mod clients;
 mod redis_benchmark;
-mod redis_rs;
 mod report;
 mod target;
-mod tollgate;
-
-use std::io;
 
 use self::target::Target;
 use crate::harness::callers::{RATE, Runtime, in_process};
 use crate::harness::process;
 use crate::harness::server::{Kind, version};
 use crate::harness::{Bench, Entrant, OutputArguments, counted, is_chosen};
+use anyhow::Result;
 
 /// One hot key, and as many keys as a busy service has clients.
 const KEYS: [u32; 2] = [1, 100_000];
@@ -67,7 +64,7 @@ fn one_of_callers(text: &str) -> Result<usize, String> {
 }
 
 /// Measures, prints the tables and writes the numbers and the picture.
-pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let steps = KEYS.len() * arguments.callers().count();
     let mut bench = Bench::new(&arguments.output, steps, [(3, 120), (7, 700)]);
     let target = Target::start(arguments.flavor.flavor())?;
@@ -87,16 +84,10 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
             bench.measure(&case, &[target.server.pid()], entrants)?;
         }
     }
-    bench.progress.clear();
 
-    let report = report::complete(bench.report);
     let panels = [("Decisions per second: taller is better", RATE)];
-    report.publish(
-        &arguments.output,
-        "redis",
-        "Decisions per second, on one server",
-        &panels,
-    )
+    let title = "Decisions per second, on one server";
+    bench.publish("redis", title, &panels, report::complete)
 }
 
 /// The name of a subject on a runtime.
@@ -111,10 +102,10 @@ fn entrants(
     target: &Target,
     keys: u32,
     callers: usize,
-) -> io::Result<Vec<Entrant<'static>>> {
+) -> Result<Vec<Entrant<'static>>> {
     let mut entrants = Vec::new();
     for runtime in arguments.runtimes(TOLLGATE) {
-        let connect = tollgate::connect(target, keys, callers);
+        let connect = clients::tollgate(target, keys, callers);
         entrants.push(in_process(
             &name(TOLLGATE, runtime),
             keys,
@@ -123,11 +114,11 @@ fn entrants(
         )?);
     }
     for runtime in arguments.runtimes(BARE) {
-        let connect = bare::connect(target, callers);
+        let connect = clients::bare(target, callers);
         entrants.push(in_process(&name(BARE, runtime), keys, runtime, connect)?);
     }
     for runtime in arguments.runtimes(REDIS_RS) {
-        let connect = redis_rs::connect(target, keys, callers);
+        let connect = clients::redis_rs(target, keys, callers);
         entrants.push(in_process(
             &name(REDIS_RS, runtime),
             keys,

@@ -1,6 +1,5 @@
 //! redis-benchmark, the field's usual yardstick, calling the same script.
 
-use std::io;
 use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
@@ -11,6 +10,7 @@ use crate::harness::callers::{CALLS, RATE};
 use crate::harness::latency::{P50, P99};
 use crate::harness::process;
 use crate::harness::{Entrant, Figures};
+use anyhow::Result;
 
 /// It is part of Redis.
 pub(super) const PROGRAM: &str = "redis-benchmark";
@@ -45,13 +45,13 @@ pub(super) fn entrant(name: &str, pipeline: usize, target: &Target, keys: u32) -
 }
 
 impl RedisBenchmark {
-    fn command(&self, decisions: u64) -> io::Result<Command> {
+    fn command(&self, decisions: u64) -> Result<Command> {
         let key = if self.keys == 1 {
             check_script::key(0)
         } else {
             check_script::key_to_draw()
         };
-        let key = String::from_utf8(key).map_err(io::Error::other)?;
+        let key = String::from_utf8(key)?;
         let mut command = Command::new(PROGRAM);
         command.args([
             "-h",
@@ -69,7 +69,7 @@ impl RedisBenchmark {
         Ok(command)
     }
 
-    fn round(&mut self, length: Duration) -> io::Result<Figures> {
+    fn round(&mut self, length: Duration) -> Result<Figures> {
         let decisions = self
             .decisions_per_s
             .map_or(FIRST, |per_s| per_s * length.as_secs_f64());

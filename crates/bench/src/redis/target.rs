@@ -1,7 +1,6 @@
 //! The server for one run, with the scripts loaded and all keys created.
 
-use std::io;
-
+use anyhow::{Result, ensure};
 use redis_rs::{Connection, cmd, pipe};
 use testkit::servers::{Flavor, Server};
 
@@ -20,12 +19,12 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn start(flavor: Flavor) -> io::Result<Self> {
+    pub(super) fn start(flavor: Flavor) -> Result<Self> {
         let server = Server::start(flavor);
         let mut connection = connect(&server)?;
         let mut load = |script: &str| {
             let load = cmd("SCRIPT").arg("LOAD").arg(script).to_owned();
-            load.query(&mut connection).map_err(io::Error::other)
+            load.query::<String>(&mut connection)
         };
         Ok(Self {
             script: load(check_script::script())?,
@@ -36,7 +35,7 @@ impl Target {
 
     /// Checks each key once, so that every key exists before the first round; with both scripts, to
     /// verify that both work.
-    pub(super) fn fill(&self, keys: u32) -> io::Result<()> {
+    pub(super) fn fill(&self, keys: u32) -> Result<()> {
         let [which, asked] = check_script::arguments();
         let mut connection = connect(&self.server)?;
         let numbers: Vec<u32> = (0..keys).collect();
@@ -47,29 +46,25 @@ impl Target {
                 let call = calls.cmd("EVALSHA").arg(&self.script).arg(1).arg(key);
                 call.arg(&which).arg(&asked);
             }
-            let replies: Vec<Vec<u8>> = calls.query(&mut connection).map_err(io::Error::other)?;
+            let replies: Vec<Vec<u8>> = calls.query(&mut connection)?;
             expect_allowed(&replies)?;
         }
 
         let mut call = cmd("EVALSHA");
         call.arg(&self.script_with_arguments);
         let reply = call.arg(1).arg(check_script::key(0)).query(&mut connection);
-        expect_allowed(&[reply.map_err(io::Error::other)?])
+        expect_allowed(&[reply?])
     }
 }
 
-fn connect(server: &Server) -> io::Result<Connection> {
-    redis_rs::Client::open(server.url())
-        .and_then(|client| client.get_connection())
-        .map_err(io::Error::other)
+fn connect(server: &Server) -> Result<Connection> {
+    Ok(redis_rs::Client::open(server.url())?.get_connection()?)
 }
 
-fn expect_allowed(replies: &[Vec<u8>]) -> io::Result<()> {
-    let is_allowed = |reply: &Vec<u8>| check_script::is_allowed_reply(reply);
-    match replies.iter().find(|reply| !is_allowed(reply)) {
-        Some(reply) => Err(io::Error::other(format!(
-            "the script denied a check: {reply:?}"
-        ))),
-        None => Ok(()),
+fn expect_allowed(replies: &[Vec<u8>]) -> Result<()> {
+    for reply in replies {
+        let is_allowed = check_script::is_allowed_reply(reply);
+        ensure!(is_allowed, "the script denied a check: {reply:?}");
     }
+    Ok(())
 }

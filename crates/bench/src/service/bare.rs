@@ -1,24 +1,27 @@
 //! Bare servers, which return a constant response without deciding anything: the upper bound of
 //! what the same libraries can do. Each is a separate process.
 
-use std::io;
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::Result;
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use prost::Message as _;
+use serde::{Deserialize, Serialize};
+use testkit::reverse_proxy::Response;
 use tokio::net::TcpListener;
 use tollgate_envoy::{
-    RateLimitRequest, RateLimitResponse, RateLimitService, RateLimitServiceServer,
+    Code, DescriptorStatus, RateLimitRequest, RateLimitResponse, RateLimitService,
+    RateLimitServiceServer,
 };
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
 use super::request::Protocol;
-use super::response::RecordedResponse;
 use crate::harness::server;
 
 #[derive(Debug, clap::Args)]
@@ -29,29 +32,28 @@ pub(crate) struct BareArguments {
 }
 
 /// Serves until it is killed.
-pub(crate) fn run_bare(arguments: &BareArguments) -> io::Result<()> {
+pub(crate) fn run_bare(arguments: &BareArguments) -> Result<()> {
     let response = RecordedResponse::read(&arguments.response)?;
     server::serve(|listener| serve(listener, response))
 }
 
-async fn serve(listener: TcpListener, response: RecordedResponse) -> io::Result<()> {
+async fn serve(listener: TcpListener, response: RecordedResponse) -> Result<()> {
     match response {
         RecordedResponse::Http {
             status,
             headers,
             body,
         } => {
-            let status = StatusCode::from_u16(status).map_err(io::Error::other)?;
-            let headers = HeaderMap::try_from(&headers).map_err(io::Error::other)?;
+            let status = StatusCode::from_u16(status)?;
+            let headers = HeaderMap::try_from(&headers)?;
             let constant = Arc::new((status, headers, Bytes::from(body)));
             // Reads the whole body, as every server must, and ignores it.
             let repeat = async move |_body: Bytes| (*constant).clone();
             let routes = Router::new().route(Protocol::Http.path(), post(repeat));
-            axum::serve(listener, routes).await
+            Ok(axum::serve(listener, routes).await?)
         }
         RecordedResponse::Grpc(message) => {
-            let response =
-                RateLimitResponse::decode(message.as_slice()).map_err(io::Error::other)?;
+            let response = RateLimitResponse::decode(message.as_slice())?;
             let service = RateLimitServiceServer::new(ConstantRateLimit(response));
             // As tonic does when it opens the port itself.
             let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
@@ -59,7 +61,7 @@ async fn serve(listener: TcpListener, response: RecordedResponse) -> io::Result<
                 .add_service(service)
                 .serve_with_incoming(incoming)
                 .await;
-            served.map_err(io::Error::other)
+            Ok(served?)
         }
     }
 }
@@ -76,13 +78,92 @@ impl RateLimitService for ConstantRateLimit {
     }
 }
 
+/// Headers that HTTP servers add themselves.
+const ADDED: [&str; 3] = ["connection", "content-length", "date"];
+const CONTENT_TYPE: &str = "content-type";
+
+/// A response in the form that is passed to a bare server.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub(super) enum RecordedResponse {
+    Http {
+        status: u16,
+        headers: HashMap<String, String>,
+        body: String,
+    },
+    /// An encoded message of Envoy's protocol.
+    Grpc(Vec<u8>),
+}
+
+impl RecordedResponse {
+    pub(super) fn from_http(response: &Response) -> Self {
+        let headers = response
+            .headers
+            .iter()
+            .filter(|(name, _)| !ADDED.contains(&name.as_str()));
+        Self::Http {
+            status: response.status,
+            headers: headers.cloned().collect(),
+            body: response.text(),
+        }
+    }
+
+    pub(super) fn from_grpc(response: &RateLimitResponse) -> Self {
+        Self::Grpc(response.encode_to_vec())
+    }
+
+    /// The shortest gRPC response with this code.
+    pub(super) fn shortest_grpc(code: Code) -> Self {
+        let statuses = vec![DescriptorStatus {
+            code: code.into(),
+            ..Default::default()
+        }];
+        Self::from_grpc(&RateLimitResponse {
+            overall_code: code.into(),
+            statuses,
+            ..Default::default()
+        })
+    }
+
+    /// The same response without rate limit details: over HTTP no header except the content type;
+    /// over gRPC only the codes.
+    pub(super) fn without_details(&self) -> Result<Self> {
+        match self {
+            Self::Http {
+                status,
+                headers,
+                body,
+            } => {
+                let mut headers = headers.clone();
+                headers.retain(|name, _| name == CONTENT_TYPE);
+                Ok(Self::Http {
+                    status: *status,
+                    headers,
+                    body: body.clone(),
+                })
+            }
+            Self::Grpc(message) => {
+                let message = RateLimitResponse::decode(message.as_slice())?;
+                Ok(Self::shortest_grpc(message.overall_code()))
+            }
+        }
+    }
+
+    fn read(path: &Path) -> Result<Self> {
+        Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+    }
+
+    pub(super) fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("strings and numbers can be serialised")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
     use std::net::SocketAddr;
 
-    use super::super::call;
-    use super::super::request::Case;
+    use super::super::request::{Case, Exchange};
+    use super::super::servers::ask;
     use super::*;
 
     /// A bare server on a separate runtime, which ends with the value.
@@ -111,8 +192,65 @@ mod tests {
         let grpc = RecordedResponse::shortest_grpc(Case::Denied.code());
         for (protocol, response) in [(Protocol::Http, http), (Protocol::Grpc, grpc)] {
             let (_runtime, addr) = start(response.clone());
-            assert_eq!(call::ask(addr, protocol, Case::Denied).unwrap(), response);
-            assert!(call::ask(addr, protocol, Case::Allowed).is_err());
+            let ask = |case| ask(addr, Exchange { protocol, case });
+            assert_eq!(ask(Case::Denied).unwrap(), response);
+            assert!(ask(Case::Allowed).is_err());
         }
+    }
+
+    #[test]
+    fn headers_added_by_the_server_are_not_recorded() {
+        let header = |name: &str| (name.to_owned(), "x".to_owned());
+        let names = ["content-type", "ratelimit", "date", "content-length"];
+        let response = Response {
+            status: 200,
+            headers: names.map(header).to_vec(),
+            body: b"{}".to_vec(),
+        };
+        let response = RecordedResponse::from_http(&response);
+        let body = || "{}".to_owned();
+        let headers = HashMap::from([header("content-type"), header("ratelimit")]);
+        assert_eq!(
+            response,
+            RecordedResponse::Http {
+                status: 200,
+                headers,
+                body: body()
+            }
+        );
+        let headers = HashMap::from([header("content-type")]);
+        assert_eq!(
+            response.without_details().unwrap(),
+            RecordedResponse::Http {
+                status: 200,
+                headers,
+                body: body()
+            }
+        );
+    }
+
+    #[test]
+    fn the_shortest_grpc_response_keeps_the_code() {
+        let message = RateLimitResponse {
+            overall_code: Code::OverLimit.into(),
+            raw_body: vec![7; 100].into(),
+            ..Default::default()
+        };
+        let without_details = RecordedResponse::from_grpc(&message)
+            .without_details()
+            .unwrap();
+        assert_eq!(
+            without_details,
+            RecordedResponse::shortest_grpc(Code::OverLimit)
+        );
+    }
+
+    #[test]
+    fn a_response_survives_json() {
+        let response = RecordedResponse::shortest_grpc(Code::Ok);
+        assert_eq!(
+            serde_json::from_str::<RecordedResponse>(&response.to_json()).unwrap(),
+            response
+        );
     }
 }

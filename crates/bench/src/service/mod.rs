@@ -4,22 +4,20 @@
 //! Every subject is a separate process, so that subjects share no threads, allocator or caches.
 
 mod bare;
-mod call;
 mod report;
 mod request;
-mod response;
 mod servers;
 mod viewer;
 
-use std::io;
 use std::path::PathBuf;
 
 pub(crate) use self::bare::{BareArguments, run_bare};
-use self::request::{Case, Protocol};
+use self::request::{Case, Exchange, Protocol};
 use self::servers::{Servers, Subject};
 use crate::harness::h2load::{H2load, RATE};
 use crate::harness::process::tollgate_program;
 use crate::harness::{Bench, OutputArguments, is_chosen};
+use anyhow::Result;
 
 /// `tollgate serve` with the embedded store.
 const MEMORY: &str = "tollgate, memory";
@@ -61,12 +59,11 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// All combinations to measure, in order.
-    fn combinations(&self) -> Vec<(Protocol, Case)> {
-        let all = Protocol::ALL
-            .into_iter()
-            .flat_map(|protocol| Case::ALL.map(|case| (protocol, case)));
-        all.filter(|(protocol, case)| {
+    /// All exchanges to measure, in order.
+    fn exchanges(&self) -> Vec<Exchange> {
+        let protocols = Protocol::ALL.into_iter();
+        let all = protocols.flat_map(|protocol| Case::ALL.map(|case| Exchange { protocol, case }));
+        all.filter(|Exchange { protocol, case }| {
             is_chosen(&self.protocol, protocol) && is_chosen(&self.case, case)
         })
         .collect()
@@ -74,55 +71,48 @@ impl Arguments {
 }
 
 /// Measures, prints the tables and writes the numbers and the picture.
-pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let tollgate = tollgate_program(arguments.tollgate.as_ref())?;
-    let combinations = arguments.combinations();
-    let mut bench = Bench::new(
-        &arguments.output,
-        combinations.len(),
-        [(3, 300), (7, 2_000)],
-    );
+    let exchanges = arguments.exchanges();
+    let mut bench = Bench::new(&arguments.output, exchanges.len(), [(3, 300), (7, 2_000)]);
     let h2load = H2load::find();
     bench.uses(vec![h2load.version()?]);
 
-    for (protocol, case) in combinations {
-        bench
-            .progress
-            .step(&format!("{}: {}", protocol.name(), case.name()));
-        let servers = Servers::start(arguments, &tollgate, protocol, case)?;
+    for exchange in exchanges {
+        bench.progress.step(&format!(
+            "{}: {}",
+            exchange.protocol.name(),
+            exchange.case.name()
+        ));
+        let servers = Servers::start(arguments, &tollgate, exchange)?;
         for reason in servers.absent {
             bench.remark(reason);
         }
-        measure(&mut bench, &h2load, &servers.present, protocol, case)?;
+        measure(&mut bench, &h2load, &servers.present, exchange)?;
     }
-    bench.progress.clear();
 
-    let report = report::complete(bench.report);
     let panels = [("Requests per second: taller is better", RATE)];
-    report.publish(
-        &arguments.output,
-        "service",
-        "Requests per second, to one server",
-        &panels,
-    )
+    let title = "Requests per second, to one server";
+    bench.publish("service", title, &panels, report::complete)
 }
 
 fn measure(
     bench: &mut Bench,
     h2load: &H2load,
     subjects: &[Subject],
-    protocol: Protocol,
-    case: Case,
-) -> io::Result<()> {
+    exchange: Exchange,
+) -> Result<()> {
     let pids: Vec<u32> = subjects
         .iter()
         .flat_map(|subject| subject.server.pids())
         .collect();
-    let entrants = subjects
-        .iter()
-        .map(|subject| subject.server.entrant(&subject.name, case.name(), h2load));
+    let entrants = subjects.iter().map(|subject| {
+        subject
+            .server
+            .entrant(&subject.name, exchange.case.name(), h2load)
+    });
     let length = bench.length;
-    let rows = bench.measure(protocol.name(), &pids, entrants.collect())?;
+    let rows = bench.measure(exchange.protocol.name(), &pids, entrants.collect())?;
 
     for (row, subject) in rows.iter_mut().zip(subjects) {
         subject.check_viewer()?;

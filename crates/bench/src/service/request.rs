@@ -28,6 +28,13 @@ pub(super) enum Case {
     ThreeLimits,
 }
 
+/// A request and its expected response.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exchange {
+    pub(super) protocol: Protocol,
+    pub(super) case: Case,
+}
+
 /// The attributes of the request. They are always the same, because the load generator sends only
 /// one body.
 const ATTRIBUTES: [(&str, &str); 3] = [
@@ -176,14 +183,6 @@ impl Case {
         }
     }
 
-    /// The body that the load generator sends.
-    pub(super) fn body(self, protocol: Protocol) -> Vec<u8> {
-        match protocol {
-            Protocol::Http => self.json(None).into_bytes(),
-            Protocol::Grpc => frame(&self.message(None).encode_to_vec()),
-        }
-    }
-
     /// The request for throttlecrab, which has the limit in the request and supports one limit at a
     /// time.
     pub(super) fn throttlecrab_json(self) -> Option<String> {
@@ -201,6 +200,16 @@ impl Case {
             "quantity": 1,
         });
         Some(request.to_string())
+    }
+}
+
+impl Exchange {
+    /// The body that the load generator sends.
+    pub(super) fn body(self) -> Vec<u8> {
+        match self.protocol {
+            Protocol::Http => self.case.json(None).into_bytes(),
+            Protocol::Grpc => frame(&self.case.message(None).encode_to_vec()),
+        }
     }
 }
 

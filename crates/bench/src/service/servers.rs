@@ -1,20 +1,26 @@
 //! Starts all subjects that are measured together.
 
 use std::env;
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
+use anyhow::{Result, anyhow, ensure};
 use testkit::servers::{Flavor, Server};
+use tollgate_envoy::{RateLimitRequest, RateLimitResponse};
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::Endpoint;
+use tonic_prost::ProstCodec;
 
-use super::request::{Case, Protocol};
-use super::response::RecordedResponse;
+use super::bare::RecordedResponse;
+use super::request::{Case, Exchange, Protocol};
 use super::viewer::Viewer;
 use super::{
-    Arguments, BARE, BARE_WITH_HEADERS, DASHBOARD, LEASED, MANY_LIMITS, MEMORY, REDIS,
-    THROTTLECRAB, call,
+    Arguments, BARE, BARE_WITH_HEADERS, DASHBOARD, LEASED, MANY_LIMITS, MEMORY, REDIS, THROTTLECRAB,
 };
+use crate::harness::callers::Runtime;
 use crate::harness::h2load::{CLIENT_ERROR, LoadRequest, SUCCESS, ServerUnderLoad, Target};
 use crate::harness::process::{Directory, Process, serve_command};
 use crate::harness::server::{self, post_json};
@@ -52,56 +58,53 @@ impl Subject {
     }
 
     /// Returns an error if the subject should have its dashboard open and does not.
-    pub(super) fn check_viewer(&self) -> io::Result<()> {
-        match &self.viewer {
-            Some(viewer) if !viewer.is_there() => {
-                Err(io::Error::other("the dashboard's event stream was closed"))
-            }
-            _ => Ok(()),
-        }
+    pub(super) fn check_viewer(&self) -> Result<()> {
+        let is_there = self.viewer.as_ref().is_none_or(Viewer::is_there);
+        ensure!(is_there, "the dashboard's event stream was closed");
+        Ok(())
     }
 }
 
 impl Servers {
-    /// Starts all subjects for one protocol and case.
+    /// Starts all subjects for one exchange.
     pub(super) fn start(
         arguments: &Arguments,
         tollgate: &Path,
-        protocol: Protocol,
-        case: Case,
-    ) -> io::Result<Self> {
+        exchange: Exchange,
+    ) -> Result<Self> {
         let mut servers = Self::default();
-        let response = servers.tollgate(MEMORY, tollgate, protocol, case)?;
+        let response = servers.tollgate(MEMORY, tollgate, exchange)?;
         for program in &arguments.beside {
             // With its path, because the file usually has the same name.
             let name = format!("{}, memory", program.display());
-            servers.tollgate(&name, program, protocol, case)?;
+            servers.tollgate(&name, program, exchange)?;
         }
         if arguments.dashboard {
-            servers.tollgate(DASHBOARD, tollgate, protocol, case)?;
+            servers.tollgate(DASHBOARD, tollgate, exchange)?;
             return Ok(servers);
         }
-        if (protocol, case) == (Protocol::Http, Case::Allowed) {
-            servers.tollgate(MANY_LIMITS, tollgate, protocol, case)?;
+        if (exchange.protocol, exchange.case) == (Protocol::Http, Case::Allowed) {
+            servers.tollgate(MANY_LIMITS, tollgate, exchange)?;
         }
-        servers.tollgate(REDIS, tollgate, protocol, case)?;
-        servers.tollgate(LEASED, tollgate, protocol, case)?;
+        servers.tollgate(REDIS, tollgate, exchange)?;
+        servers.tollgate(LEASED, tollgate, exchange)?;
 
         // Without a recorded response the bare server still returns the shortest one.
         let shortest = match &response {
             Some(response) => response.without_details()?,
-            None => RecordedResponse::shortest_grpc(case.code()),
+            None => RecordedResponse::shortest_grpc(exchange.case.code()),
         };
-        let bare = start_bare(BARE, &shortest, protocol, case)?;
+        let bare = start_bare(BARE, &shortest, exchange)?;
         servers.present.push(bare);
         if let Some(response) = &response {
-            let bare = start_bare(BARE_WITH_HEADERS, response, protocol, case)?;
+            let bare = start_bare(BARE_WITH_HEADERS, response, exchange)?;
             servers.present.push(bare);
         }
-        if let (Protocol::Http, Some(body)) = (protocol, case.throttlecrab_json()) {
+        let body = exchange.case.throttlecrab_json();
+        if let (Protocol::Http, Some(body)) = (exchange.protocol, body) {
             match throttlecrab_program() {
                 Some(program) => {
-                    let throttlecrab = start_throttlecrab(&program, &body, case)?;
+                    let throttlecrab = start_throttlecrab(&program, &body, exchange.case)?;
                     servers.present.push(throttlecrab);
                 }
                 None => servers.absent.push(format!(
@@ -118,33 +121,27 @@ impl Servers {
         &mut self,
         name: &str,
         program: &Path,
-        protocol: Protocol,
-        case: Case,
-    ) -> io::Result<Option<RecordedResponse>> {
-        let subject = start_tollgate(name, program, protocol, case)?;
-        match call::ask(subject.server.target.server, protocol, case) {
+        exchange: Exchange,
+    ) -> Result<Option<RecordedResponse>> {
+        let subject = start_tollgate(name, program, exchange)?;
+        match ask(subject.server.target.server, exchange) {
             Ok(response) => {
                 self.present.push(subject);
                 Ok(Some(response))
             }
-            Err(error) if protocol == Protocol::Grpc => {
-                let over = protocol.name();
+            Err(error) if exchange.protocol == Protocol::Grpc => {
+                let over = exchange.protocol.name();
                 self.absent.push(format!(
-                    "{name} was skipped, because it failed over {over}: {error}"
+                    "{name} was skipped, because it failed over {over}: {error:#}"
                 ));
                 Ok(None)
             }
-            Err(error) => Err(io::Error::other(format!("{name}: {error}"))),
+            Err(error) => Err(error.context(name.to_owned())),
         }
     }
 }
 
-fn start_tollgate(
-    name: &str,
-    program: &Path,
-    protocol: Protocol,
-    case: Case,
-) -> io::Result<Subject> {
+fn start_tollgate(name: &str, program: &Path, exchange: Exchange) -> Result<Subject> {
     let consistency = match name {
         REDIS => Some("strict"),
         LEASED => Some("leased"),
@@ -153,27 +150,27 @@ fn start_tollgate(
     let redis = consistency.map(|_| Server::start(Flavor::Redis));
     let url = redis.as_ref().map(Server::url);
     let config = match name {
-        MANY_LIMITS => case.config_with_many_limits(),
-        _ => case.config(url.as_deref().zip(consistency)),
+        MANY_LIMITS => exchange.case.config_with_many_limits(),
+        _ => exchange.case.config(url.as_deref().zip(consistency)),
     };
     let directory = Directory::create()?;
     let command = serve_command(program, &directory, &config)?;
-    let sent = sent(&directory, protocol, case)?;
+    let sent = sent(&directory, exchange)?;
     let mut process = Process::spawn(command, directory)?;
 
     let (http, grpc) = (process.announced("http ")?, process.announced("grpc ")?);
     // Until the store is available, decisions come from the failure policy.
-    let request = case.json(None);
+    let request = exchange.case.json(None);
     process.wait_for(|_| {
         let response = post_json(http, "/v1/peek", &request);
         (response.status == 200).then_some(())
     })?;
     let admin = process.announced("admin ")?;
-    let server = match protocol {
+    let server = match exchange.protocol {
         Protocol::Http => http,
         Protocol::Grpc => grpc,
     };
-    let mut subject = Subject::new(name, target(server, protocol, case, sent), process);
+    let mut subject = Subject::new(name, target(server, exchange, sent), process);
     subject.server.redis = redis;
     if name == DASHBOARD {
         subject.viewer = Some(Viewer::open(admin)?);
@@ -182,27 +179,22 @@ fn start_tollgate(
 }
 
 /// Starts a bare server: this program in a separate process.
-fn start_bare(
-    name: &str,
-    response: &RecordedResponse,
-    protocol: Protocol,
-    case: Case,
-) -> io::Result<Subject> {
+fn start_bare(name: &str, response: &RecordedResponse, exchange: Exchange) -> Result<Subject> {
     let directory = Directory::create()?;
     let mut command = Command::new(env::current_exe()?);
     command
         .arg("bare")
         .arg("--response")
         .arg(directory.write("response.json", response.to_json())?);
-    let sent = sent(&directory, protocol, case)?;
+    let sent = sent(&directory, exchange)?;
     let mut process = Process::spawn(command, directory)?;
     let server = process.announced(server::ANNOUNCED)?;
-    call::ask(server, protocol, case)?;
-    let target = target(server, protocol, case, sent);
+    ask(server, exchange)?;
+    let target = target(server, exchange, sent);
     Ok(Subject::new(name, target, process))
 }
 
-fn start_throttlecrab(program: &Path, body: &str, case: Case) -> io::Result<Subject> {
+fn start_throttlecrab(program: &Path, body: &str, case: Case) -> Result<Subject> {
     let directory = Directory::create()?;
     // It cannot choose a free port itself.
     let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
@@ -220,13 +212,12 @@ fn start_throttlecrab(program: &Path, body: &str, case: Case) -> io::Result<Subj
     ask();
     let response = ask();
     let expected = format!(r#""allowed":{}"#, case.is_allowed());
-    if !response.text().contains(&expected) {
-        return Err(io::Error::other(format!(
-            "unexpected response of throttlecrab-server: {}: {}",
-            response.status,
-            response.text()
-        )));
-    }
+    ensure!(
+        response.text().contains(&expected),
+        "unexpected response of throttlecrab-server: {}: {}",
+        response.status,
+        response.text()
+    );
     let target = Target {
         server,
         path: THROTTLECRAB_PATH,
@@ -237,23 +228,23 @@ fn start_throttlecrab(program: &Path, body: &str, case: Case) -> io::Result<Subj
     Ok(Subject::new(THROTTLECRAB, target, process))
 }
 
-fn target(server: SocketAddr, protocol: Protocol, case: Case, sent: LoadRequest) -> Target {
-    let status = match protocol {
-        Protocol::Http if !case.is_allowed() => CLIENT_ERROR,
+fn target(server: SocketAddr, exchange: Exchange, sent: LoadRequest) -> Target {
+    let status = match exchange.protocol {
+        Protocol::Http if !exchange.case.is_allowed() => CLIENT_ERROR,
         _ => SUCCESS,
     };
     Target {
         server,
-        path: protocol.path(),
+        path: exchange.protocol.path(),
         sent,
         status,
     }
 }
 
 /// The request that the load generator sends, with its body in this directory.
-fn sent(directory: &Directory, protocol: Protocol, case: Case) -> io::Result<LoadRequest> {
-    let body = directory.write("body", case.body(protocol))?;
-    Ok(match protocol {
+fn sent(directory: &Directory, exchange: Exchange) -> Result<LoadRequest> {
+    let body = directory.write("body", exchange.body())?;
+    Ok(match exchange.protocol {
         Protocol::Http => LoadRequest::Json(body),
         Protocol::Grpc => LoadRequest::Grpc(body),
     })
@@ -267,4 +258,53 @@ fn throttlecrab_program() -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut found = env::split_paths(&path).map(|directory| directory.join(THROTTLECRAB));
     given.or_else(|| found.find(|file| file.is_file()))
+}
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Makes one real call, because the load generator sees neither bodies nor trailers: spends what the
+/// case requires beforehand, then sends the same request as the load generator and
+/// returns the response, which must be the one that the case expects.
+pub(super) fn ask(server: SocketAddr, exchange: Exchange) -> Result<RecordedResponse> {
+    let call = |cost| match exchange.protocol {
+        Protocol::Http => http(server, &exchange.case.json(cost)),
+        Protocol::Grpc => grpc(server, exchange.case.message(cost)),
+    };
+    call(Some(exchange.case.spent_before()))?;
+    let (is_allowed, response) = call(None)?;
+    let is_expected = is_allowed == exchange.case.is_allowed();
+    ensure!(is_expected, "unexpected response: {response:?}");
+    Ok(response)
+}
+
+fn http(server: SocketAddr, body: &str) -> Result<(bool, RecordedResponse)> {
+    let response = post_json(server, Protocol::Http.path(), body);
+    match response.status {
+        200 | 429 => Ok((
+            response.status == 200,
+            RecordedResponse::from_http(&response),
+        )),
+        status => Err(anyhow!("unexpected status {status}: {}", response.text())),
+    }
+}
+
+fn grpc(server: SocketAddr, message: RateLimitRequest) -> Result<(bool, RecordedResponse)> {
+    let response = Runtime::CurrentThread
+        .build()?
+        .block_on(unary(server, message))?;
+    let is_allowed = response.overall_code() == tollgate_envoy::Code::Ok;
+    Ok((is_allowed, RecordedResponse::from_grpc(&response)))
+}
+
+async fn unary(server: SocketAddr, message: RateLimitRequest) -> Result<RateLimitResponse> {
+    let endpoint = Endpoint::from_shared(format!("http://{server}"))?;
+    let endpoint = endpoint.connect_timeout(PATIENCE).timeout(PATIENCE);
+    let mut client = Grpc::new(endpoint.connect().await?);
+    client.ready().await?;
+    let path = PathAndQuery::from_static(Protocol::Grpc.path());
+    let codec = ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
+    let response = client
+        .unary(tonic::Request::new(message), path, codec)
+        .await;
+    Ok(response?.into_inner())
 }

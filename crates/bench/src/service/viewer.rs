@@ -1,10 +1,12 @@
 //! A client that has the dashboard open: it reads the event stream as a browser does, until it is
 //! dropped.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use anyhow::{Result, bail};
 
 /// A dashboard client on a separate thread.
 #[derive(Debug)]
@@ -15,7 +17,7 @@ pub(super) struct Viewer {
 
 impl Viewer {
     /// Opens the event stream and waits for its first bytes.
-    pub(super) fn open(admin: SocketAddr) -> io::Result<Self> {
+    pub(super) fn open(admin: SocketAddr) -> Result<Self> {
         let mut stream = TcpStream::connect(admin)?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
         write!(
@@ -26,9 +28,7 @@ impl Viewer {
         stream.read_exact(&mut first)?;
         if !first.ends_with(b" 200") {
             let status = String::from_utf8_lossy(&first).into_owned();
-            return Err(io::Error::other(format!(
-                "unexpected response of the dashboard: {status}"
-            )));
+            bail!("unexpected response of the dashboard: {status}");
         }
         let mut rest = stream.try_clone()?;
         let reading = std::thread::spawn(move || {

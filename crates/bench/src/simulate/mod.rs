@@ -7,11 +7,11 @@
 mod log;
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use anyhow::{Result, bail};
 use serde_json::Value;
 use testkit::wait;
 
@@ -56,7 +56,7 @@ impl Arguments {
 
 /// Measures, prints the table and writes the numbers and the picture. The log is written to the
 /// directory of the numbers.
-pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let megabytes = arguments.megabytes();
     let tollgate = tollgate_program(arguments.tollgate.as_ref())?;
     let out = arguments.output.file("simulate");
@@ -90,18 +90,16 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
         };
         bench.measure(case, &[], vec![Entrant::new("tollgate", "", round)])?;
     }
-    bench.progress.clear();
-
-    let mut report = bench.report;
     let log_bytes = fs::metadata(&log)?.len();
-    report.programs = vec![format!(
-        "a log of {lines} lines, {log_bytes} bytes and up to {} clients",
-        log::CLIENTS
-    )];
-    report.tables = vec![table(lines, log_bytes, &report.rows)];
     let panels = [("CPU nanoseconds per line: shorter is better", CPU)];
     let title = "Replaying an access log";
-    report.publish(&arguments.output, "simulate", title, &panels)
+    bench.publish("simulate", title, &panels, |mut report| {
+        let clients = log::CLIENTS;
+        let log = format!("a log of {lines} lines, {log_bytes} bytes and up to {clients} clients");
+        report.programs = vec![log];
+        report.tables = vec![table(lines, log_bytes, &report.rows)];
+        report
+    })
 }
 
 fn table(lines: u64, log_bytes: u64, rows: &[Row]) -> Table {
@@ -136,7 +134,7 @@ fn table(lines: u64, log_bytes: u64, rows: &[Row]) -> Table {
 }
 
 /// Runs a program that prints one JSON object, on a log with this number of lines.
-fn run_to_end(command: Command, lines: u64) -> io::Result<Figures> {
+fn run_to_end(command: Command, lines: u64) -> Result<Figures> {
     let program = command.get_program().display().to_string();
     let (usage, ticks) = (Usage::read(&[]), children_ticks());
     let began = timing::now();
@@ -148,7 +146,7 @@ fn run_to_end(command: Command, lines: u64) -> io::Result<Figures> {
     });
     let wall = began.elapsed();
     if !status.is_some_and(|status| status.success()) {
-        return Err(io::Error::other(format!("{program} failed")));
+        bail!("{program} failed");
     }
 
     let report: Value = serde_json::from_str(&process.output())?;

@@ -155,14 +155,14 @@ fn worst(cell: &Cell, admitted: &[DecidedRequest], trace: &CellTrace) -> Option<
 
     let mut keys = HashMap::new();
     for one @ (request, decision) in admitted {
-        let track = keys
+        let admissions = keys
             .entry(request.params.key)
             .or_insert_with(|| AdmissionTrack::with_events_max(bound, OVERTAKEN_MAX));
         let span = TimeSpan {
             from: at(decision.sent_us).since(Micros::new(error_us)),
             to: at(decision.received_us + error_us),
         };
-        track.admit(span, cost(one));
+        admissions.admit(span, cost(one));
     }
     let worst = keys.values().filter_map(AdmissionTrack::worst);
     worst

@@ -1,15 +1,17 @@
 //! Replicas: processes of the real server over one store, each with its own ports and configuration
-//! file.
+//! file, some with wrong clocks.
 
-use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
 
+use anyhow::Result;
 use testkit::reverse_proxy::{self, Response};
 
 use super::cells::{Cell, Mode};
+use super::limits;
 use super::store::Store;
-use super::{faketime, limits};
 use crate::harness::process::{Directory, Process, serve_command};
 use crate::harness::server::post_json;
 use crate::harness::word;
@@ -27,17 +29,17 @@ impl Fleet {
         cell: &Cell,
         store: &Store,
         faketime: Option<&Path>,
-    ) -> io::Result<Self> {
+    ) -> Result<Self> {
         let config = config(cell, store);
         let spawn = |index: usize| {
             let directory = Directory::create()?;
             let mut command = serve_command(tollgate, &directory, &config)?;
             if let Some(library) = faketime {
-                faketime::apply(&mut command, library, index);
+                set_clock(&mut command, library, index);
             }
             Process::spawn(command, directory)
         };
-        let processes: Vec<Process> = (0..cell.replicas).map(spawn).collect::<io::Result<_>>()?;
+        let processes: Vec<Process> = (0..cell.replicas).map(spawn).collect::<Result<_>>()?;
 
         let mut fleet = Self {
             mode: cell.mode,
@@ -53,7 +55,7 @@ impl Fleet {
 
     /// Waits until the store is available to every replica; until then decisions come from the
     /// failure policy.
-    pub(super) fn wait_until_ready(&mut self) -> io::Result<()> {
+    pub(super) fn wait_until_ready(&mut self) -> Result<()> {
         self.replicas.iter_mut().try_for_each(|(process, http)| {
             process.wait_for(|_| {
                 let response = check(*http, "/v1/peek", "probe", "1000-per-s", 1);
@@ -62,8 +64,13 @@ impl Fleet {
         })
     }
 
+    /// Whether libfaketime has an effect.
+    pub(super) fn has_wrong_clocks(&self) -> bool {
+        are_wrong(&self.dates())
+    }
+
     /// The time of day of each replica, from the `Date` headers of its responses.
-    pub(super) fn dates(&self) -> Vec<String> {
+    fn dates(&self) -> Vec<String> {
         let dates = self.addresses().map(|http| {
             let response = reverse_proxy::get(http, "/healthz", &[]);
             response.header("date").unwrap_or_default().to_owned()
@@ -119,9 +126,59 @@ fn config(cell: &Cell, store: &Store) -> String {
     )
 }
 
+/// An environment variable with the path of the program `faketime`; the library is searched for
+/// relative to its directory.
+const PROGRAM: &str = "TOLLGATE_FAKETIME";
+/// Debian's libfaketime, which intercepts the system's time functions.
+const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
+
+/// The clock errors of the replicas, in turn: an offset of the time of day, or a different speed.
+const CLOCKS: [&str; 4] = ["+3600", "-3600", "+0 x1.02", "+0 x0.98"];
+
+/// The path of the library, or why it was not found.
+pub(super) fn find_faketime() -> Result<PathBuf, String> {
+    let program = PathBuf::from(env::var_os(PROGRAM).unwrap_or_default());
+    let root = program.parent().and_then(Path::parent);
+    let roots = root.map(|root| [root.join("usr/lib"), root.join("lib")]);
+    let mut roots = roots
+        .into_iter()
+        .flatten()
+        .chain([PathBuf::from("/usr/lib")]);
+    roots.find_map(|root| below(&root)).ok_or_else(|| {
+        format!(
+            "libfaketime not found: install the package faketime, \
+             or set {PROGRAM} to the path of the program"
+        )
+    })
+}
+
+/// Searches `lib/<architecture>/faketime/`.
+fn below(lib: &Path) -> Option<PathBuf> {
+    let architectures = fs::read_dir(lib).ok()?.filter_map(Result::ok);
+    let mut libraries = architectures.map(|architecture| architecture.path().join(LIBRARY));
+    libraries.find(|library| library.is_file())
+}
+
+/// Makes the command of the replica with this index use one of the clocks.
+fn set_clock(command: &mut Command, library: &Path, index: usize) {
+    let clock = CLOCKS[index % CLOCKS.len()];
+    command.env("LD_PRELOAD", library).env("FAKETIME", clock);
+}
+
+/// Whether dates such as `Mon, 16 Nov 2026 05:42:45 GMT` show that the clocks are wrong: those of
+/// the first two replicas are two hours apart. With a single replica the result is always true.
+fn are_wrong(dates: &[String]) -> bool {
+    let hour = |date: &String| date.get(17..19).map(str::to_owned);
+    match dates {
+        [early, late, ..] => hour(early).is_some() && hour(early) != hour(late),
+        _ => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::cells::{Case, Topology, tests::cell};
+    use super::super::cells::tests::cell;
+    use super::super::cells::{Case, Topology};
     use super::*;
 
     #[test]
@@ -142,5 +199,33 @@ limits:
         assert_eq!(&yaml[..expected.len()], expected);
         let config = tollgate_rules::Config::read_from(yaml.as_bytes(), "test", &|_| None).unwrap();
         assert_eq!(config.limits.len(), 9);
+    }
+
+    #[test]
+    fn wrong_clocks_show_in_dates() {
+        let dates =
+            |hours: [&str; 2]| hours.map(|hour| format!("Mon, 16 Nov 2026 {hour}:42:45 GMT"));
+        assert!(are_wrong(&dates(["06", "04"])));
+        assert!(!are_wrong(&dates(["05", "05"])));
+        assert!(!are_wrong(&[String::new(), String::new()]));
+    }
+
+    #[test]
+    fn a_clock_is_set_by_variables() {
+        let mut command = Command::new("date");
+        set_clock(&mut command, Path::new("/x/libfaketimeMT.so.1"), 4);
+        let variables: Vec<_> = command
+            .get_envs()
+            .filter_map(|(_, value)| value?.to_str())
+            .collect();
+        assert!(
+            variables.contains(&"+3600") && variables.contains(&"/x/libfaketimeMT.so.1"),
+            "{variables:?}"
+        );
+    }
+
+    #[test]
+    fn a_directory_without_the_library_has_none() {
+        assert_eq!(below(Path::new("/nowhere")), None);
     }
 }

@@ -6,8 +6,7 @@
 //! could look better than the ideal one. Therefore the send times are replayed as well, and the
 //! ideal is the replay that admits more.
 
-use std::io;
-
+use anyhow::Result;
 use tollgate::{Limit, Limiter, ManualClock, MemoryStore, Micros};
 use tollgate_load::TracedRequest;
 
@@ -24,7 +23,7 @@ pub(super) const UTILISATION: &str = "utilisation";
 const UTILISATION_FULL: &str = "utilisation_full";
 
 /// Replays a trace with the ideal limiter, on a store clock that shows `epoch_us` at the start.
-pub(super) fn replay(limit: &str, trace: &[TracedRequest], epoch_us: u64) -> io::Result<Figures> {
+pub(super) fn replay(limit: &str, trace: &[TracedRequest], epoch_us: u64) -> Result<Figures> {
     let due = replay_at(|traced| traced.request.due_us, limit, trace, epoch_us)?;
     let sent_us = |traced: &TracedRequest| match traced.decision {
         Some(decision) => decision.sent_us,
@@ -39,11 +38,11 @@ fn replay_at(
     limit: &str,
     trace: &[TracedRequest],
     epoch_us: u64,
-) -> io::Result<Figures> {
+) -> Result<Figures> {
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock.clone()).build();
     let rule = Limit::new(limit, limits::quota(limit));
-    let limiter = Limiter::new(store, [rule]).map_err(io::Error::other)?;
+    let limiter = Limiter::new(store, [rule])?;
     let mut in_order: Vec<&TracedRequest> = trace.iter().collect();
     in_order.sort_by_key(|traced| time_us(traced));
 
@@ -54,7 +53,7 @@ fn replay_at(
         let cost = params.cost.unwrap_or(1);
         clock.set(Micros::new(epoch_us + time_us(traced)));
         let check = limiter.check(limit, u64::from(params.key)).cost(cost);
-        let decision = check.try_now().map_err(io::Error::other)?;
+        let decision = check.try_now()?;
 
         is_full |= !decision.is_allowed() && !decision.is_never();
         let was_allowed = traced.decision.is_some_and(|decision| decision.is_allowed);

@@ -3,7 +3,7 @@
 //!
 //! - `cells`: the cells of the experiment, and the bound of each by formula.
 //! - `limits`, `schedule`: the limits that are configured, and when each request is due.
-//! - `store`, `fleet`, `faketime`: the processes that are started.
+//! - `store`, `fleet`: the processes that are started.
 //! - `figures`, `ideal`, `retry`: the figures of a cell.
 //! - `testbed`: runs all cells.
 //! - `report`: the table, the picture and what is wrong.
@@ -13,7 +13,6 @@
 //! client.
 
 mod cells;
-mod faketime;
 mod figures;
 mod fleet;
 mod ideal;
@@ -24,9 +23,9 @@ mod schedule;
 mod store;
 mod testbed;
 
-use std::io;
 use std::path::PathBuf;
 
+use anyhow::{Result, anyhow};
 use clap::builder::RangedU64ValueParser;
 
 use self::cells::{Case, Mode, cells};
@@ -65,7 +64,7 @@ fn multiple(text: &str) -> Result<f64, String> {
 
 /// Runs all cells, prints the table and writes the numbers and the picture. Returns an error if a
 /// bound was exceeded or a cell could not be measured.
-pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let tollgate = tollgate_program(arguments.tollgate.as_ref())?;
     let cells = cells(arguments);
     let mut bench = Bench::new(&arguments.output, cells.len(), [(1, 0); 2]);
@@ -84,5 +83,5 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
             counted(exceeded, "cell")
         ),
     };
-    Err(io::Error::other(failure))
+    Err(anyhow!(failure))
 }

@@ -1,11 +1,11 @@
 //! Whether retry times are correct: a client that waits exactly as long as a denial says, without
 //! competition, must be admitted.
 
-use std::io;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
+use anyhow::Result;
 use serde::Deserialize;
 
 use super::cells::Cell;
@@ -40,14 +40,14 @@ pub(super) fn try_retry_times(
     replicas: impl Iterator<Item = SocketAddr>,
     cell: &Cell,
     user: &str,
-) -> io::Result<Figures> {
+) -> Result<Figures> {
     // A cost large enough that it is not refilled faster than requests can be sent.
     let cost = (limits::per_s(&limits::quota(cell.limit)) / 100).max(1);
     let (mut retries, mut kept) = (0, 0);
     for replica in replicas {
-        let send = |cost| -> io::Result<RetryResponse> {
+        let send = |cost| -> Result<RetryResponse> {
             let response = check(replica, "/v1/check", user, cell.limit, cost);
-            serde_json::from_slice(&response.body).map_err(io::Error::other)
+            Ok(serde_json::from_slice(&response.body)?)
         };
         if let Some(wait) = retry_time(cost, send)?.filter(|wait| *wait <= WAIT_MAX) {
             pause(wait);
@@ -63,10 +63,7 @@ pub(super) fn try_retry_times(
 
 /// Takes what remains with one request, where that is known, and the rest bit by bit. Returns the
 /// retry time of the first denial of `cost` units.
-fn retry_time(
-    cost: u64,
-    send: impl Fn(u64) -> io::Result<RetryResponse>,
-) -> io::Result<Option<Duration>> {
+fn retry_time(cost: u64, send: impl Fn(u64) -> Result<RetryResponse>) -> Result<Option<Duration>> {
     let mut next = cost;
     for _ in 0..REQUESTS_MAX {
         let RetryResponse {

@@ -1,23 +1,22 @@
 //! Runs the cells one after the other, and reuses the store and the replicas where cells can share
 //! them.
 
-use std::error::Error;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use anyhow::{Result, bail};
 use tollgate_load::{LoadPlan, Replica, RequestKind, ValueTemplate};
 
 use super::cells::{Case, Cell};
 use super::figures::{self, CellTrace};
-use super::fleet::Fleet;
+use super::fleet::{self, Fleet};
 use super::retry::{self, pause};
 use super::schedule::{self, HOT_KEY, KILLED, LEAD_US};
 use super::store::Store;
-use super::{faketime, ideal, report};
+use super::{ideal, report};
 use crate::harness::callers::Runtime;
 use crate::harness::{Bench, Entrant, Figures, counted, timing};
 
@@ -43,7 +42,7 @@ pub(super) fn measure(cells: &[Cell], tollgate: &Path, bench: &mut Bench) -> usi
         tollgate,
         store: None,
         fleet: None,
-        faketime: faketime::library(),
+        faketime: fleet::find_faketime(),
     };
     bench.warm_up = None;
 
@@ -56,7 +55,7 @@ pub(super) fn measure(cells: &[Cell], tollgate: &Path, bench: &mut Bench) -> usi
                 // The next cell starts new replicas.
                 testbed.fleet = None;
                 failed += 1;
-                bench.remark(format!("{cell}: FAILED: {error}"));
+                bench.remark(format!("{cell}: FAILED: {error:#}"));
             }
         }
     }
@@ -66,20 +65,13 @@ pub(super) fn measure(cells: &[Cell], tollgate: &Path, bench: &mut Bench) -> usi
 
 impl Testbed<'_> {
     /// Adds the row of a cell and returns what is wrong in it, or why it cannot run on this machine.
-    fn measure(
-        &mut self,
-        cell: &Cell,
-        number: usize,
-        bench: &mut Bench,
-    ) -> io::Result<Vec<String>> {
+    fn measure(&mut self, cell: &Cell, number: usize, bench: &mut Bench) -> Result<Vec<String>> {
         self.prepare(cell)?;
         if let (Case::Skew, Err(reason)) = (cell.case, &self.faketime) {
             return Ok(vec![format!("{cell}: skipped: {reason}")]);
         }
         let (Some(store), Some(fleet)) = (&self.store, &mut self.fleet) else {
-            return Err(io::Error::other(
-                "the store and the replicas are not prepared",
-            ));
+            bail!("the store and the replicas are not prepared");
         };
 
         let pids: Vec<u32> = fleet.pids().chain(store.pids()).collect();
@@ -97,7 +89,7 @@ impl Testbed<'_> {
     }
 
     /// Starts the store and the replicas that a cell needs, unless they are running.
-    fn prepare(&mut self, cell: &Cell) -> io::Result<()> {
+    fn prepare(&mut self, cell: &Cell) -> Result<()> {
         let is_same = |store: &Store| store.is(cell.topology);
         if !self.store.as_ref().is_some_and(is_same) {
             // Replicas are stopped before their store.
@@ -113,7 +105,7 @@ impl Testbed<'_> {
             let faketime = self.faketime.as_deref().ok();
             let faketime = faketime.filter(|_| cell.case == Case::Skew);
             let fleet = Fleet::start(self.tollgate, cell, store, faketime)?;
-            if faketime.is_some() && !faketime::has_effect(&fleet.dates()) {
+            if faketime.is_some() && !fleet.has_wrong_clocks() {
                 self.faketime = Err("libfaketime has no effect on the server".to_owned());
             }
             self.fleet = Some(fleet);
@@ -123,9 +115,9 @@ impl Testbed<'_> {
 }
 
 /// Runs one cell once: the load, the interference during it, and the retries after it.
-fn run(cell: &Cell, number: usize, store: &Store, fleet: &mut Fleet) -> io::Result<Figures> {
+fn run(cell: &Cell, number: usize, store: &Store, fleet: &mut Fleet) -> Result<Figures> {
     let user = format!("cell-{number}-");
-    let plan = plan(cell, &user, fleet).map_err(io::Error::other)?;
+    let plan = plan(cell, &user, fleet)?;
     let runtime = Runtime::CurrentThread.build()?;
 
     let (started, start) = channel();
@@ -141,7 +133,7 @@ fn run(cell: &Cell, number: usize, store: &Store, fleet: &mut Fleet) -> io::Resu
     let requests = thread::scope(|scope| {
         let fleet = &mut *fleet;
         scope.spawn(move || start.recv().map(|()| interfere(cell, store, fleet)));
-        runtime.block_on(load).map_err(io::Error::other)
+        runtime.block_on(load)
     })?;
 
     let trace = CellTrace {
@@ -159,7 +151,7 @@ fn run(cell: &Cell, number: usize, store: &Store, fleet: &mut Fleet) -> io::Resu
 }
 
 /// Checks of the cell's limit, with keys of its own.
-fn plan(cell: &Cell, user: &str, fleet: &Fleet) -> Result<LoadPlan, Box<dyn Error + Send + Sync>> {
+fn plan(cell: &Cell, user: &str, fleet: &Fleet) -> Result<LoadPlan> {
     let request = RequestKind::Check {
         attributes: vec![(
             "user".parse()?,

@@ -4,17 +4,16 @@
 
 use std::convert::Infallible;
 use std::hint::black_box;
-use std::io;
 use std::net::SocketAddr;
 
+use anyhow::{Result, anyhow};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::header::{ACCEPT, HOST, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use tower::{Layer as _, Service, ServiceExt as _, service_fn};
 
-use super::layers;
-use super::subject::{Case, Subject};
+use super::subject::{self, Case, Subject};
 use crate::harness::Figures;
 use crate::harness::timing::{Span, time};
 
@@ -33,7 +32,7 @@ pub(super) struct Caller {
 
 impl Caller {
     /// The subjects that can be called in this process, ready to give the same response each time.
-    pub(super) fn all(case: Case) -> io::Result<Vec<Self>> {
+    pub(super) fn all(case: Case) -> Result<Vec<Self>> {
         let local = Subject::ALL
             .into_iter()
             .filter(|subject| subject.is_local());
@@ -47,25 +46,23 @@ impl Caller {
     }
 
     /// Makes calls, each of which must have the response of the case.
-    pub(super) fn round(&mut self, calls: u32) -> io::Result<Figures> {
+    pub(super) fn round(&mut self, calls: u32) -> Result<Figures> {
         match (self.calling)(calls) {
             (span, 0) => Ok(Figures::from([(NS, span.ns_per_op(calls))])),
-            (_, wrong) => Err(io::Error::other(format!(
-                "{wrong} of {calls} calls had a wrong response"
-            ))),
+            (_, wrong) => Err(anyhow!("{wrong} of {calls} calls had a wrong response")),
         }
     }
 }
 
-fn calling(subject: Subject, case: Case) -> io::Result<Calling> {
+fn calling(subject: Subject, case: Case) -> Result<Calling> {
     let hello = service_fn(hello);
     Ok(match subject {
         Subject::Bare if case.is_allowed() => timed(hello, case),
         Subject::Bare => timed(service_fn(refused), case),
-        Subject::Governor => timed(layers::governor(case)?.layer(hello), case),
-        Subject::GovernorTelling => timed(layers::governor_telling(case)?.layer(hello), case),
+        Subject::Governor => timed(subject::governor(case)?.layer(hello), case),
+        Subject::GovernorTelling => timed(subject::governor_telling(case)?.layer(hello), case),
         Subject::Memory | Subject::MemorySilent | Subject::Leased | Subject::Strict => {
-            timed(layers::tollgate(subject, case, None)?.layer(hello), case)
+            timed(subject::tollgate(subject, case, None)?.layer(hello), case)
         }
     })
 }

@@ -2,18 +2,17 @@
 //! own, so that subjects share no threads, allocator or caches.
 
 use std::env;
-use std::io;
 use std::net::SocketAddr;
 use std::process::Command;
 
+use anyhow::Result;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
 use testkit::reverse_proxy;
 use testkit::servers::{Flavor, Server};
 
-use super::layers;
-use super::subject::{Case, Subject};
+use super::subject::{self, Case, Subject};
 use crate::harness::h2load::{CLIENT_ERROR, LoadRequest, SUCCESS, ServerUnderLoad, Target};
 use crate::harness::process::{Directory, Process};
 use crate::harness::{server, word};
@@ -36,7 +35,7 @@ pub(crate) struct HelloArguments {
 }
 
 /// Starts this program again as the server, and waits until it responds as the case says.
-pub(super) fn start(subject: Subject, case: Case) -> io::Result<ServerUnderLoad> {
+pub(super) fn start(subject: Subject, case: Case) -> Result<ServerUnderLoad> {
     let redis = (!subject.is_local()).then(|| Server::start(Flavor::Redis));
     let mut command = Command::new(env::current_exe()?);
     command.args(["hello", "--subject", &word(&subject)]);
@@ -69,7 +68,7 @@ pub(super) fn start(subject: Subject, case: Case) -> io::Result<ServerUnderLoad>
 }
 
 /// Answers until it is killed.
-pub(crate) fn run_hello(arguments: &HelloArguments) -> io::Result<()> {
+pub(crate) fn run_hello(arguments: &HelloArguments) -> Result<()> {
     let HelloArguments {
         subject,
         case,
@@ -78,21 +77,21 @@ pub(crate) fn run_hello(arguments: &HelloArguments) -> io::Result<()> {
     server::serve(async |listener| {
         let app = app(*subject, *case, redis.as_deref())?;
         let app = app.into_make_service_with_connect_info::<SocketAddr>();
-        axum::serve(listener, app).await
+        Ok(axum::serve(listener, app).await?)
     })
 }
 
-fn app(subject: Subject, case: Case, redis: Option<&str>) -> io::Result<Router> {
+fn app(subject: Subject, case: Case, redis: Option<&str>) -> Result<Router> {
     let hello = Router::new().route(PATH, get(async || HELLO));
     Ok(match subject {
         Subject::Bare if case.is_allowed() => hello,
         Subject::Bare => {
             Router::new().route(PATH, get(async || (StatusCode::TOO_MANY_REQUESTS, REFUSED)))
         }
-        Subject::Governor => hello.layer(layers::governor(case)?),
-        Subject::GovernorTelling => hello.layer(layers::governor_telling(case)?),
+        Subject::Governor => hello.layer(subject::governor(case)?),
+        Subject::GovernorTelling => hello.layer(subject::governor_telling(case)?),
         Subject::Memory | Subject::MemorySilent | Subject::Leased | Subject::Strict => {
-            hello.layer(layers::tollgate(subject, case, redis)?)
+            hello.layer(subject::tollgate(subject, case, redis)?)
         }
     })
 }

@@ -4,11 +4,9 @@
 
 mod calls;
 mod hello;
-mod layers;
 mod report;
 mod subject;
 
-use std::io;
 use std::time::Duration;
 
 use self::calls::{ADDED, Caller, NS};
@@ -17,6 +15,7 @@ use self::subject::{Case, Subject};
 use crate::harness::h2load::{CPU, H2load, RATE, ServerUnderLoad};
 use crate::harness::timing::calibrate;
 use crate::harness::{Bench, Entrant, OutputArguments, Row, is_chosen};
+use anyhow::Result;
 
 /// The cases of rows: servers over sockets, and calls in this process.
 const SERVERS: &str = "GET / over HTTP/1.1";
@@ -32,7 +31,7 @@ pub(crate) struct Arguments {
 }
 
 /// Measures, prints the tables and writes the numbers and the picture.
-pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let calls_ms = if arguments.output.quick { 20 } else { 200 };
     let is_chosen = |case: &Case| is_chosen(&arguments.case, case);
     let cases: Vec<Case> = Case::ALL.into_iter().filter(is_chosen).collect();
@@ -46,9 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
         bench.progress.step(&format!("calls, {}", case.name()));
         measure_calls(&mut bench, case, Duration::from_millis(calls_ms))?;
     }
-    bench.progress.clear();
 
-    let report = report::complete(bench.report);
     let panels = [
         ("Requests per second: taller is better", RATE),
         (
@@ -60,20 +57,16 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
             ADDED,
         ),
     ];
-    report.publish(
-        &arguments.output,
-        "tower",
-        "An axum hello, and what a rate limit costs it",
-        &panels,
-    )
+    let title = "An axum hello, and what a rate limit costs it";
+    bench.publish("tower", title, &panels, report::complete)
 }
 
 /// Measures all subjects as servers.
-fn measure_servers(bench: &mut Bench, h2load: &H2load, case: Case) -> io::Result<()> {
+fn measure_servers(bench: &mut Bench, h2load: &H2load, case: Case) -> Result<()> {
     let servers = Subject::ALL
         .into_iter()
         .map(|subject| hello::start(subject, case));
-    let servers = servers.collect::<io::Result<Vec<ServerUnderLoad>>>()?;
+    let servers = servers.collect::<Result<Vec<ServerUnderLoad>>>()?;
     let pids: Vec<u32> = servers.iter().flat_map(ServerUnderLoad::pids).collect();
     let entrants = Subject::ALL
         .iter()
@@ -84,7 +77,7 @@ fn measure_servers(bench: &mut Bench, h2load: &H2load, case: Case) -> io::Result
 }
 
 /// Measures the subjects that can be called in this process.
-fn measure_calls(bench: &mut Bench, case: Case, length: Duration) -> io::Result<()> {
+fn measure_calls(bench: &mut Bench, case: Case, length: Duration) -> Result<()> {
     let mut callers = Caller::all(case)?;
     let Some(first) = callers.first_mut() else {
         return Ok(());

@@ -1,9 +1,21 @@
-//! Who is measured, and what is asked of them.
+//! The subjects with their layers, and the cases.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Context as _, Result};
+use axum::body::Body;
 use clap::ValueEnum;
-use tollgate_tower::EnabledFields;
+use governor::clock::QuantaInstant;
+use governor::middleware::{NoOpMiddleware, RateLimitingMiddleware, StateInformationMiddleware};
+use tollgate::{Consistency, FailurePolicy, Limit, Limiter, MemoryStore, Rate};
+use tollgate_redis::RedisBuilder;
+use tollgate_tower::{EnabledFields, RateLimitLayer, by};
+use tower_governor::GovernorLayer;
+use tower_governor::governor::{GovernorConfig, GovernorConfigBuilder};
+use tower_governor::key_extractor::PeerIpKeyExtractor;
+
+use crate::harness::server::TIMEOUT;
 
 /// A subject: a handler and the layer in front of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -61,7 +73,7 @@ impl Subject {
     }
 
     /// The header fields that Tollgate sends.
-    pub(super) const fn fields(self) -> EnabledFields {
+    const fn fields(self) -> EnabledFields {
         let is_told = !matches!(self, Self::MemorySilent);
         EnabledFields {
             ietf: is_told,
@@ -93,13 +105,73 @@ impl Case {
 
     /// The size of everybody's bucket, and how long it takes until it has one more. It never runs
     /// out, or is empty after one.
-    pub(super) const fn bucket(self) -> (u32, Duration) {
+    const fn bucket(self) -> (u32, Duration) {
         if self.is_allowed() {
             (1_000_000, Duration::from_micros(1))
         } else {
             (1, Duration::from_secs(24 * 60 * 60))
         }
     }
+}
+
+// The layers, each set up as its own documentation says, with the same bucket for every client
+// address.
+const LIMIT: &str = "per-address";
+/// Tollgate's layer, on this server where the subject shares its limits. Needs a runtime then.
+pub(super) fn tollgate(
+    subject: Subject,
+    case: Case,
+    redis: Option<&str>,
+) -> Result<RateLimitLayer> {
+    let (burst, period) = case.bucket();
+    let limit = Limit::token_bucket(LIMIT, burst.into(), Rate::new(1, period))
+        .on_store_failure(FailurePolicy::Deny);
+    let limiter = match (subject, redis) {
+        (Subject::Leased, Some(url)) => shared(url, limit.consistency(Consistency::Leased))?,
+        (Subject::Strict, Some(url)) => shared(url, limit.consistency(Consistency::Strict))?,
+        _ => Limiter::new(MemoryStore::builder().build(), [limit]).expect("valid limits"),
+    };
+    let layer = RateLimitLayer::new(&limiter, LIMIT, by::client_address()).fields(subject.fields());
+    Ok(layer.validate()?)
+}
+
+fn shared(url: &str, limit: Limit) -> Result<Limiter> {
+    let store = RedisBuilder::standalone(url).timeout(TIMEOUT).build()?;
+    Ok(Limiter::new(store, [limit]).expect("valid limits"))
+}
+
+/// The other layer, with default settings.
+pub(super) fn governor(
+    case: Case,
+) -> Result<GovernorLayer<PeerIpKeyExtractor, NoOpMiddleware<QuantaInstant>, Body>> {
+    Ok(GovernorLayer::new(finished(bucket(case).finish())?))
+}
+
+/// The same with fields on success.
+pub(super) fn governor_telling(
+    case: Case,
+) -> Result<GovernorLayer<PeerIpKeyExtractor, StateInformationMiddleware, Body>> {
+    Ok(GovernorLayer::new(finished(
+        bucket(case).use_headers().finish(),
+    )?))
+}
+
+fn bucket(case: Case) -> GovernorConfigBuilder<PeerIpKeyExtractor, NoOpMiddleware<QuantaInstant>> {
+    let (burst, period) = case.bucket();
+    let mut bucket = GovernorConfigBuilder::default();
+    bucket.period(period).burst_size(burst);
+    bucket
+}
+
+type Config<M> = GovernorConfig<PeerIpKeyExtractor, M>;
+
+fn finished<M>(config: Option<Config<M>>) -> Result<Arc<Config<M>>>
+where
+    M: RateLimitingMiddleware<QuantaInstant>,
+{
+    config
+        .map(Arc::new)
+        .context("tower_governor takes neither burst nor period of zero")
 }
 
 #[cfg(test)]

@@ -1,10 +1,7 @@
 //! The subjects. Each is configured for speed as its own documentation recommends, and called as an
 //! application calls it.
 
-mod atomic_counter;
-mod governor;
-mod ratelimit;
-mod throttlecrab;
+mod others;
 mod tollgate;
 
 use super::footprint;
@@ -93,21 +90,21 @@ impl Kind {
 }
 
 /// The subjects for traffic with many keys.
-pub(super) const KEYED: [Kind; 8] = with_ratelimit(Kind::of::<ratelimit::Keyed>());
+pub(super) const KEYED: [Kind; 8] = with_ratelimit(Kind::of::<others::Keyed>());
 
 /// The subjects for traffic with one key.
-pub(super) const SINGLE: [Kind; 8] = with_ratelimit(Kind::of::<ratelimit::Single>());
+pub(super) const SINGLE: [Kind; 8] = with_ratelimit(Kind::of::<others::Single>());
 
 const fn with_ratelimit(ratelimit: Kind) -> [Kind; 8] {
     [
         Kind::of::<tollgate::Bucket>(),
         Kind::of::<tollgate::IsAllowed>(),
         Kind::of::<tollgate::Sliding>(),
-        Kind::of::<governor::DefaultGovernor>(),
-        Kind::of::<governor::AhashGovernor>(),
-        Kind::of::<governor::HashMapGovernor>(),
+        Kind::of::<others::DefaultGovernor>(),
+        Kind::of::<others::AhashGovernor>(),
+        Kind::of::<others::HashMapGovernor>(),
         ratelimit,
-        Kind::of::<throttlecrab::Periodic>(),
+        Kind::of::<others::Periodic>(),
     ]
 }
 
@@ -117,12 +114,12 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Not a rate limiter, but as fast as memory allows one to be.
-pub(super) const ATOMIC_COUNTER: Kind = Kind::of::<atomic_counter::AtomicCounter>();
+pub(super) const ATOMIC_COUNTER: Kind = Kind::of::<others::AtomicCounter>();
 
 /// The subjects whose behaviour under a flood of new keys is shown.
 pub(super) const FLOODED: [Kind; 4] = [
     Kind::of::<tollgate::Bucket>(),
     Kind::of::<tollgate::Sliding>(),
-    Kind::of::<governor::DefaultGovernor>(),
-    Kind::of::<throttlecrab::Periodic>(),
+    Kind::of::<others::DefaultGovernor>(),
+    Kind::of::<others::Periodic>(),
 ];
