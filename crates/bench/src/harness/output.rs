@@ -40,6 +40,15 @@ pub(crate) fn is_chosen<N: PartialEq<I>, I>(named: &[N], item: &I) -> bool {
     named.is_empty() || named.iter().any(|name| name == item)
 }
 
+/// The items that are to be measured.
+pub(crate) fn chosen<N: PartialEq<I>, I>(
+    named: &[N],
+    items: impl IntoIterator<Item = I>,
+) -> Vec<I> {
+    let items = items.into_iter();
+    items.filter(|item| is_chosen(named, item)).collect()
+}
+
 /// Writes the numbers to `path` and the chart to the same directory.
 pub(crate) fn save(path: &Path, report: &impl Serialize, chart: &impl Display) -> Result<()> {
     if let Some(folder) = path.parent() {

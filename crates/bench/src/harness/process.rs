@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, ensure};
 use testkit::{processes, wait};
 
 const OUTPUT: &str = "stdout";
@@ -85,9 +85,9 @@ impl Process {
             let is_over = self.ended().is_some();
             ready(self).map(Some).or(is_over.then_some(None))
         });
-        found.flatten().ok_or_else(|| {
+        found.flatten().with_context(|| {
             let said = self.directory.read(ERRORS);
-            anyhow!(
+            format!(
                 "the server did not become ready; its output: {}",
                 said.trim()
             )
@@ -119,14 +119,11 @@ pub(crate) fn run<T>(command: &mut Command, parse: impl Fn(&str) -> Option<T>) -
         .output()
         .with_context(|| format!("cannot run {program}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let parsed = if output.status.success() {
-        parse(&text)
-    } else {
-        None
-    };
-    parsed.ok_or_else(|| {
+    let is_success = output.status.success();
+    let parsed = is_success.then(|| parse(&text)).flatten();
+    parsed.with_context(|| {
         let errors = String::from_utf8_lossy(&output.stderr);
-        anyhow!(
+        format!(
             "unexpected output of {program}: {} {}",
             text.trim(),
             errors.trim()
@@ -147,14 +144,13 @@ pub(crate) fn tollgate_program(given: Option<&PathBuf>) -> Result<PathBuf> {
         Some(program) => program.clone(),
         None => std::env::current_exe()?.with_file_name("tollgate"),
     };
-    if program.is_file() {
-        return Ok(program);
-    }
-    Err(anyhow!(
+    ensure!(
+        program.is_file(),
         "{} not found; build it with `cargo build --release --package tollgate-server`, \
          or pass another path with --tollgate",
         program.display()
-    ))
+    );
+    Ok(program)
 }
 
 fn address_after(output: &str, word: &str) -> Option<SocketAddr> {

@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use testkit::reverse_proxy::{self, Response};
 use testkit::servers::{Flavor, Server};
@@ -52,11 +52,8 @@ pub(crate) fn serve<F: Future<Output = Result<()>>>(
 /// so that a busy machine makes it slow but does not cause fallback decisions.
 pub(crate) async fn connect(builder: RedisBuilder) -> Result<RedisStore> {
     let store = builder.timeout(TIMEOUT).build()?;
-    if store.ready(PATIENCE).await {
-        Ok(store)
-    } else {
-        Err(anyhow!("the store did not connect"))
-    }
+    ensure!(store.ready(PATIENCE).await, "the store did not connect");
+    Ok(store)
 }
 
 /// Sends a JSON request on a connection of its own.

@@ -20,7 +20,7 @@ use self::tollgate::{TollgateSubject, strict_entrant};
 use self::trypema::Hybrid;
 use crate::harness::callers::NS;
 use crate::harness::server::{Kind, version};
-use crate::harness::{Bench, Entrant, Figures, OutputArguments, is_chosen};
+use crate::harness::{Bench, Entrant, Figures, OutputArguments, chosen};
 
 const MEMORY: &str = "memory";
 const LEASED: &str = "leased";
@@ -54,14 +54,6 @@ pub(crate) struct Arguments {
     subject: Vec<String>,
 }
 
-impl Arguments {
-    /// The subjects that were chosen, of these.
-    fn chosen<const N: usize>(&self, subjects: [&'static str; N]) -> Vec<&'static str> {
-        let is_chosen = |name: &&'static str| is_chosen(&self.subject, name);
-        subjects.into_iter().filter(is_chosen).collect()
-    }
-}
-
 /// Measures, prints the tables and writes the numbers and the picture.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let steps = Case::ALL.len() + 1;
@@ -78,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     bench.progress.step("two limiters that share a limit");
-    let sharing = arguments.chosen([STRICT, LEASED, EVENTUAL, TRYPEMA]);
+    let sharing = chosen(&arguments.subject, [STRICT, LEASED, EVENTUAL, TRYPEMA]);
     let bursts = accuracy::bursts(&sharing, bench.rounds, &server)?;
     bench.report.rows.extend(bursts);
 
@@ -95,13 +87,13 @@ fn entrants(
 ) -> Result<Vec<Entrant<'static>>> {
     let mut entrants = Vec::new();
     for threads in THREADS {
-        for name in arguments.chosen([MEMORY, LEASED, EVENTUAL, TRYPEMA]) {
+        for name in chosen(&arguments.subject, [MEMORY, LEASED, EVENTUAL, TRYPEMA]) {
             let prefix = format!("{name}-{case}-{threads}");
             let subject = connect(name, server, &prefix, case.limit(), case.budget(), 1)?;
             entrants.push(threads::entrant(name, subject, case, threads)?);
         }
     }
-    for name in arguments.chosen([STRICT]) {
+    for name in chosen(&arguments.subject, [STRICT]) {
         for callers in CALLERS {
             let prefix = format!("{name}-{case}-{callers}");
             entrants.push(strict_entrant(&server.url(), &prefix, case, callers)?);

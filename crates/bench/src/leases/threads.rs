@@ -7,7 +7,7 @@ use super::{LOCAL, WAITED};
 use crate::harness::callers::{CALLS, NS, RATE};
 use crate::harness::timing::{now, together};
 use crate::harness::{Entrant, Figures, counted, float};
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 
 /// The number of decisions between two readings of the clock.
 const STRIDE: u64 = 256;
@@ -88,9 +88,8 @@ fn round(subject: &dyn Subject, case: Case, threads: usize, length: Duration) ->
         allowed += totals.allowed;
         local += totals.local;
     }
-    if !case.is_correct(allowed, asked) {
-        bail!("{case}: {allowed} of {asked} were allowed");
-    }
+    let is_correct = case.is_correct(allowed, asked);
+    ensure!(is_correct, "{case}: {allowed} of {asked} were allowed");
     let ns = span.ns() / float(asked);
     Ok(Figures::from([
         (NS, ns),

@@ -11,7 +11,7 @@ use self::target::Target;
 use crate::harness::callers::{RATE, Runtime, in_process};
 use crate::harness::process;
 use crate::harness::server::{Kind, version};
-use crate::harness::{Bench, Entrant, OutputArguments, counted, is_chosen};
+use crate::harness::{Bench, Entrant, OutputArguments, chosen, counted, is_chosen};
 use anyhow::Result;
 
 /// One hot key, and as many keys as a busy service has clients.
@@ -43,11 +43,6 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    fn callers(&self) -> impl Iterator<Item = usize> {
-        let is_chosen = |callers: &usize| is_chosen(&self.callers, callers);
-        CALLERS.into_iter().filter(is_chosen)
-    }
-
     /// The runtimes on which a subject is measured.
     fn runtimes(&self, subject: &str) -> impl Iterator<Item = Runtime> {
         let is_chosen = is_chosen(&self.subject, &subject);
@@ -65,7 +60,8 @@ fn one_of_callers(text: &str) -> Result<usize, String> {
 
 /// Measures, prints the tables and writes the numbers and the picture.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let steps = KEYS.len() * arguments.callers().count();
+    let callers = chosen(&arguments.callers, CALLERS);
+    let steps = KEYS.len() * callers.len();
     let mut bench = Bench::new(&arguments.output, steps, [(3, 120), (7, 700)]);
     let target = Target::start(arguments.flavor.flavor())?;
     bench.uses(vec![
@@ -76,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for keys in KEYS {
         target.fill(keys)?;
         let case = counted(keys as usize, "key");
-        for callers in arguments.callers() {
+        for callers in callers.iter().copied() {
             bench
                 .progress
                 .step(&format!("{}, {case}", counted(callers, "caller")));

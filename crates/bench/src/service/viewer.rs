@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 
 /// A dashboard client on a separate thread.
 #[derive(Debug)]
@@ -26,10 +26,11 @@ impl Viewer {
         )?;
         let mut first = [0; 12];
         stream.read_exact(&mut first)?;
-        if !first.ends_with(b" 200") {
-            let status = String::from_utf8_lossy(&first).into_owned();
-            bail!("unexpected response of the dashboard: {status}");
-        }
+        ensure!(
+            first.ends_with(b" 200"),
+            "unexpected response of the dashboard: {}",
+            String::from_utf8_lossy(&first)
+        );
         let mut rest = stream.try_clone()?;
         let reading = std::thread::spawn(move || {
             let mut room = [0; 16 * 1024];

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use serde_json::Value;
 use testkit::wait;
 
@@ -145,9 +145,8 @@ fn run_to_end(command: Command, lines: u64) -> Result<Figures> {
         process.ended()
     });
     let wall = began.elapsed();
-    if !status.is_some_and(|status| status.success()) {
-        bail!("{program} failed");
-    }
+    let is_success = status.is_some_and(|status| status.success());
+    ensure!(is_success, "{program} failed");
 
     let report: Value = serde_json::from_str(&process.output())?;
     let denied = report["configuration"]["denied"].as_u64();

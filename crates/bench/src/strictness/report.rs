@@ -10,7 +10,7 @@ use super::retry::{KEPT, RETRIES};
 use crate::harness::latency::{P50, P99};
 use crate::harness::panels::{Group, Panel, Picture, Scale};
 use crate::harness::text::{number, whole};
-use crate::harness::{Report, Row, Table, counted, distinct, word};
+use crate::harness::{Report, Row, Table, counted, distinct, or_dash, word};
 
 /// A load that is sent later than this is lower than nominal.
 const LATE_US: f64 = 100_000.0;
@@ -137,13 +137,25 @@ fn table(rows: &[Row]) -> Table {
         line.push([P50, P99, P999].map(|figure| ms(row, figure)).join("  "));
         line.push(row.percent(LOCAL_SHARE, 0));
         let retries = [KEPT, RETRIES].map(|figure| row.number(figure, 0));
-        line.push(retries.join(" of "));
+        let has_retries = row.median(RETRIES) > 0.0;
+        line.push(or_dash(has_retries.then(|| retries.join(" of "))));
         line
     })
 }
 
+/// One line for a cell, shown as soon as it is measured.
+pub(super) fn summary(row: &Row) -> String {
+    format!(
+        "over by {}, bound {}, used {}, p99 {} ms",
+        row.number(OVER, 1),
+        row.number(BOUND, 0),
+        row.number(UTILISATION, 3),
+        ms(row, P99)
+    )
+}
+
 /// A figure in microseconds as milliseconds.
-pub(super) fn ms(row: &Row, figure: &str) -> String {
+fn ms(row: &Row, figure: &str) -> String {
     number(row.median(figure) / 1e3, 1)
 }
 

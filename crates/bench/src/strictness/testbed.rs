@@ -82,6 +82,8 @@ impl Testbed<'_> {
 
         let remarks = rows.iter().flat_map(|row| report::remarks(cell, row));
         let remarks = remarks.collect();
+        let summary = rows.first().map(report::summary);
+        bench.progress.note(&summary.unwrap_or_default());
         if cell.case.is_destructive() {
             self.fleet = None;
         }

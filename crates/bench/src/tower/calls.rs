@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::hint::black_box;
 use std::net::SocketAddr;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, ensure};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::header::{ACCEPT, HOST, USER_AGENT};
@@ -47,10 +47,9 @@ impl Caller {
 
     /// Makes calls, each of which must have the response of the case.
     pub(super) fn round(&mut self, calls: u32) -> Result<Figures> {
-        match (self.calling)(calls) {
-            (span, 0) => Ok(Figures::from([(NS, span.ns_per_op(calls))])),
-            (_, wrong) => Err(anyhow!("{wrong} of {calls} calls had a wrong response")),
-        }
+        let (span, wrong) = (self.calling)(calls);
+        ensure!(wrong == 0, "{wrong} of {calls} calls had a wrong response");
+        Ok(Figures::from([(NS, span.ns_per_op(calls))]))
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) use self::hello::{HelloArguments, run_hello};
 use self::subject::{Case, Subject};
 use crate::harness::h2load::{CPU, H2load, RATE, ServerUnderLoad};
 use crate::harness::timing::calibrate;
-use crate::harness::{Bench, Entrant, OutputArguments, Row, is_chosen};
+use crate::harness::{Bench, Entrant, OutputArguments, Row, chosen};
 use anyhow::Result;
 
 /// The cases of rows: servers over sockets, and calls in this process.
@@ -33,8 +33,7 @@ pub(crate) struct Arguments {
 /// Measures, prints the tables and writes the numbers and the picture.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let calls_ms = if arguments.output.quick { 20 } else { 200 };
-    let is_chosen = |case: &Case| is_chosen(&arguments.case, case);
-    let cases: Vec<Case> = Case::ALL.into_iter().filter(is_chosen).collect();
+    let cases = chosen(&arguments.case, Case::ALL);
     let mut bench = Bench::new(&arguments.output, cases.len() * 2, [(3, 300), (11, 1_500)]);
     let h2load = H2load::find();
     bench.uses(vec![h2load.version()?]);
