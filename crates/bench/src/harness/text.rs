@@ -100,11 +100,11 @@ pub(crate) fn grouped(number: usize) -> String {
     text
 }
 
-/// A rate rounded to a whole number.
+/// A count or a rate rounded to a whole number.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a rate is neither huge nor negative"
+    reason = "what is counted here is neither huge nor negative"
 )]
 pub(crate) fn whole(rate: f64) -> usize {
     rate.round() as usize

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
 
+use super::text::whole;
+
 /// The most operations of a round.
 const OPERATIONS_MAX: u32 = 1_000_000_000;
 
@@ -110,19 +112,11 @@ pub(crate) fn calibrate(
     loop {
         let ns = ns_per_op(operations)?;
         if ns * f64::from(operations) > length_ns / 8.0 || operations > OPERATIONS_MAX / 4 {
-            return Ok(to_operations(length_ns / ns));
+            let count = (length_ns / ns).clamp(1_000.0, f64::from(OPERATIONS_MAX));
+            return Ok(u32::try_from(whole(count))?);
         }
         operations *= 4;
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "clamped to what fits"
-)]
-fn to_operations(count: f64) -> u32 {
-    count.clamp(1_000.0, f64::from(OPERATIONS_MAX)) as u32
 }
 
 /// The current time, for tasks that await in between.

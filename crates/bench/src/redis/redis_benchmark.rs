@@ -9,6 +9,7 @@ use super::target::Target;
 use crate::harness::callers::{CALLS, RATE};
 use crate::harness::latency::{P50, P99};
 use crate::harness::process;
+use crate::harness::text::whole;
 use crate::harness::{Entrant, Figures};
 use anyhow::Result;
 
@@ -45,7 +46,7 @@ pub(super) fn entrant(name: &str, pipeline: usize, target: &Target, keys: u32) -
 }
 
 impl RedisBenchmark {
-    fn command(&self, decisions: u64) -> Result<Command> {
+    fn command(&self, decisions: usize) -> Result<Command> {
         let key = if self.keys == 1 {
             check_script::key(0)
         } else {
@@ -73,7 +74,7 @@ impl RedisBenchmark {
         let decisions = self
             .decisions_per_s
             .map_or(FIRST, |per_s| per_s * length.as_secs_f64());
-        let round = process::run(&mut self.command(whole(decisions))?, parse)?;
+        let round = process::run(&mut self.command(bounded(decisions))?, parse)?;
         self.decisions_per_s = round.get(RATE).copied();
         Ok(round)
     }
@@ -102,13 +103,8 @@ fn parse(csv: &str) -> Option<Figures> {
     ]))
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "clamped to what fits"
-)]
-fn whole(decisions: f64) -> u64 {
-    decisions.clamp(1_000.0, 1e9) as u64
+fn bounded(decisions: f64) -> usize {
+    whole(decisions.clamp(1_000.0, 1e9))
 }
 
 #[cfg(test)]
@@ -154,8 +150,8 @@ mod tests {
     #[test]
     fn the_number_of_decisions_is_clamped() {
         assert_eq!(
-            [0.0, 5_000.7, 1e12].map(whole),
-            [1_000, 5_000, 1_000_000_000]
+            [0.0, 5_000.7, 1e12].map(bounded),
+            [1_000, 5_001, 1_000_000_000]
         );
     }
 }

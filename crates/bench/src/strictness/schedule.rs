@@ -8,6 +8,8 @@ use tollgate_load::{KeyDistribution, RequestParams, ScheduledRequest};
 
 use super::cells::{Case, Cell};
 use super::limits::{self, SECOND_US};
+use crate::harness::float;
+use crate::harness::text::whole;
 
 /// How long after the start the first request may be due, so that everything is ready for it.
 pub(super) const LEAD_US: u64 = 20_000;
@@ -146,14 +148,8 @@ fn large(cell: &Cell) -> impl Iterator<Item = ScheduledRequest> {
     })
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "a few hundred thousand requests"
-)]
 fn scaled(units: u64, factor: f64) -> u64 {
-    (units as f64 * factor).round() as u64
+    whole(float(units) * factor) as u64
 }
 
 #[cfg(test)]
