@@ -1,8 +1,8 @@
 //! The harness of all benchmarks: it measures subjects in turn, round by round, and shows the
 //! result as tables, as JSON and as a picture.
 //!
-//! - `rounds`: a [`Bench`] measures [`Entrant`]s in turn, reports its progress on standard error and
-//!   returns a [`Row`] for each.
+//! - `rounds`: a [`Bench`] measures [`Entrant`]s in turn, reports its progress on standard error
+//!   and returns a [`Row`] for each.
 //! - `row`, `ratio`: the statistics of a subject's rounds, and those of one subject relative to
 //!   another, perhaps with a goal.
 //! - `report`, `text`, `panels`, `output`: the result, its tables, its picture and its files.

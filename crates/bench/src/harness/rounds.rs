@@ -75,8 +75,8 @@ impl Bench {
         self.report.programs = programs;
     }
 
-    /// Completes the report, writes the numbers and a picture with a panel for each title and figure
-    /// to files, and prints the tables.
+    /// Completes the report, writes the numbers and a picture with a panel for each title and
+    /// figure to files, and prints the tables.
     pub(crate) fn publish(
         self,
         name: &str,

@@ -59,8 +59,8 @@ impl Caller for TollgateCaller {
 const HEAD: &[u8] = b"$33\r\n";
 const REPLY_LEN: usize = HEAD.len() + ALLOWED_REPLY_LEN + 2;
 
-/// The lower bound of the cost of a call: one connection for each caller, a prepared command in which
-/// only the key changes, and no parsing.
+/// The lower bound of the cost of a call: one connection for each caller, a prepared command in
+/// which only the key changes, and no parsing.
 pub(super) struct BareCaller {
     stream: TcpStream,
     command: Vec<u8>,

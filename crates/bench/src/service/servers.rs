@@ -262,9 +262,9 @@ fn throttlecrab_program() -> Option<PathBuf> {
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Makes one real call, because the load generator sees neither bodies nor trailers: spends what the
-/// case requires beforehand, then sends the same request as the load generator and
-/// returns the response, which must be the one that the case expects.
+/// Makes one real call, because the load generator sees neither bodies nor trailers: spends what
+/// the case requires beforehand, then sends the same request as the load generator and returns the
+/// response, which must be the one that the case expects.
 pub(super) fn ask(server: SocketAddr, exchange: Exchange) -> Result<RecordedResponse> {
     let call = |cost| match exchange.protocol {
         Protocol::Http => http(server, &exchange.case.json(cost)),

@@ -171,12 +171,6 @@ pub(super) fn picture(report: &Report) -> Picture {
 
     let over = "Units over a limit of 1,000";
     let (all, shared) = (&SERIES[..], &SERIES[..3]);
-    let panel = |title: String, scale, digits, groups| Panel {
-        title,
-        scale,
-        digits,
-        groups,
-    };
     let mut panels = vec![
         panel(
             format!("{over}, a cold key used by all replicas at once"),
@@ -211,6 +205,15 @@ pub(super) fn picture(report: &Report) -> Picture {
         &SERIES,
         panels,
     )
+}
+
+const fn panel(title: String, scale: Scale, digits: usize, groups: Vec<Group>) -> Panel {
+    Panel {
+        title,
+        scale,
+        digits,
+        groups,
+    }
 }
 
 /// One group of bars for each number of replicas, of the rows with this load.

@@ -64,7 +64,7 @@ pub(super) fn measure(cells: &[Cell], tollgate: &Path, bench: &mut Bench) -> usi
 }
 
 impl Testbed<'_> {
-    /// Adds the row of a cell and returns what is wrong in it, or why it cannot run on this machine.
+    /// Adds the row of a cell and returns what is wrong in it, or why it cannot run here.
     fn measure(&mut self, cell: &Cell, number: usize, bench: &mut Bench) -> Result<Vec<String>> {
         self.prepare(cell)?;
         if let (Case::Skew, Err(reason)) = (cell.case, &self.faketime) {

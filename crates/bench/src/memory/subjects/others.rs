@@ -1,5 +1,5 @@
-//! The subjects that are not Tollgate: governor, ratelimit, throttlecrab, and a counter that is not a
-//! rate limiter.
+//! The subjects that are not Tollgate: governor, ratelimit, throttlecrab, and a counter that is
+//! not a rate limiter.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::AtomicU64;
