@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::algorithm::{PermitId, Quota, Rate, Verdict};
+use crate::algorithm::{Calendar, PermitId, Quota, Rate, Verdict};
 use crate::clock::{Clock, ManualClock};
 use crate::demand::DemandBuf;
 use crate::limit::{Limit, Rule};
@@ -378,6 +378,39 @@ fn a_changed_window_starts_a_new_counter_and_a_changed_limit_does_not() {
     assert_eq!(remaining(&store, &hour, "ann"), 5);
     assert_eq!(remaining(&store, &larger, "ann"), 45);
     assert!(matches!(minute.quota(), Quota::FixedWindow(_)));
+}
+
+/// A counter without permits must stay what it is.
+#[test]
+fn releasing_or_renewing_a_permit_changes_no_counter_of_another_algorithm() {
+    for limit in [
+        Limit::fixed_window("fixed", 10, Duration::from_secs(60)),
+        Limit::calendar_window("calendar", 10, Calendar::Minute),
+        Limit::sliding_window("sliding", 10, Duration::from_secs(60)),
+        Limit::sliding_log("log", 10, Duration::from_secs(60)),
+        Limit::token_bucket("bucket", 10, Rate::per_minute(7)),
+        Limit::leaky_bucket("meter", 10, Rate::per_minute(7)),
+        Limit::queue("queue", 10, Rate::per_minute(7)),
+    ] {
+        let (store, _) = store(100);
+        let rule = rule(&limit);
+        spend(&store, &rule, "ann", 4);
+        let before = (store.snapshot(), store.counters().key_cap().used());
+
+        for (key, cost) in [("ann", 4), ("ann", 0), ("never seen", 1)] {
+            let demand = DemandBuf::new(&rule, key, cost).unwrap();
+            for permit_id in [PermitId::NONE, PermitId::new(1)] {
+                let is_released = store.release_permit(&demand.as_demand(), permit_id);
+                let is_renewed = store.renew_permit(&demand.as_demand(), permit_id);
+                assert!(!is_released && !is_renewed, "{}: {key}", rule.name());
+            }
+        }
+
+        let after = (store.snapshot(), store.counters().key_cap().used());
+        assert!(before == after, "{}: the counter changed", rule.name());
+        assert!(spend(&store, &rule, "ann", 3).is_allowed());
+        assert_eq!(remaining(&store, &rule, "ann"), 3, "{}", rule.name());
+    }
 }
 
 /// The limiter counts like this while its store is unavailable. The budget of a key must not depend
