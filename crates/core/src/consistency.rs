@@ -15,6 +15,8 @@ use crate::algorithm::{LeakyMode, Quota};
 /// # Ok::<(), tollgate::LimitError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Consistency {
     /// Shared by all replicas on the same store. Every decision is one atomic step in the store.

@@ -75,6 +75,8 @@
 //!   store is unavailable.
 //! - **HTTP:** the crate `tollgate-http` turns a decision into header fields and response bodies,
 //!   and `tollgate-tower` is a Tower layer.
+//! - **Limits from JSON and other formats:** with the feature `serde`, [`Limit`] implements
+//!   `Serialize` and `Deserialize`, with the field names of the service's configuration file.
 //! - **Snapshots:** [`MemoryStore::snapshot`] and [`MemoryStore::restore`] keep counters across a
 //!   restart.
 //!
@@ -101,6 +103,8 @@ mod key;
 pub mod lease;
 mod limit;
 mod limit_error;
+#[cfg(feature = "serde")]
+mod limit_serde;
 pub mod limiter;
 mod lock;
 pub mod memory;

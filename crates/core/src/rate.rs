@@ -64,6 +64,39 @@ impl Rate {
         let divisor = u64::try_from(gcd(amount.into(), period.into())).ok()?;
         Some((amount / divisor, period / divisor))
     }
+
+    /// Reads a rate such as `10/s` or `1/10s`. The error shows the text and what is expected.
+    #[cfg(feature = "serde")]
+    pub(crate) fn from_text(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (amount, period) = text.split_once('/')?;
+            let is_number = amount.bytes().all(|byte| byte.is_ascii_digit());
+            let amount = is_number.then(|| amount.parse().ok())??;
+            let unit = Micros::from_text(&format!("1{period}"));
+            let period = Micros::from_text(period).or(unit).ok()?;
+            Some(Self::new(amount, period.into()))
+        };
+
+        parse().ok_or_else(|| {
+            let expected = "a whole number per period, such as 10/s, 6/m or 1/10s";
+            format!("invalid rate {text:?}; expected {expected}")
+        })
+    }
+
+    /// The text of a rate in `(units, microseconds)`: per second, minute, hour or day if that is
+    /// a whole number.
+    #[cfg(feature = "serde")]
+    pub(crate) fn text_of((amount, period): (u64, u64)) -> String {
+        let units = [(1, "s"), (60, "m"), (3_600, "h"), (86_400, "d")];
+        let micros = |secs| Micros::from_secs(secs).get();
+        match units
+            .iter()
+            .find(|(secs, _)| micros(*secs).is_multiple_of(period))
+        {
+            Some((secs, unit)) => format!("{}/{unit}", micros(*secs) / period * amount),
+            None => format!("{amount}/{}", Micros::new(period)),
+        }
+    }
 }
 
 impl fmt::Display for Rate {

@@ -3,6 +3,16 @@
 use std::fmt;
 use std::time::Duration;
 
+/// The units in which durations are written, with their lengths in microseconds.
+const UNITS: [(u64, &str); 6] = [
+    (86_400_000_000, "d"),
+    (3_600_000_000, "h"),
+    (60_000_000, "m"),
+    (1_000_000, "s"),
+    (1_000, "ms"),
+    (1, "us"),
+];
+
 /// Whole microseconds: a point in time since the UNIX epoch on a store's timeline, or a duration.
 ///
 /// All computations use this unit, in integers. Points in time stay below 2^53 until the year 2255,
@@ -64,6 +74,28 @@ impl Micros {
     pub fn from_duration(duration: Duration) -> Option<Self> {
         Self::from_duration_ceil(duration).filter(|micros| Duration::from(*micros) == duration)
     }
+
+    /// Reads a duration as it is displayed: a whole number and a unit. The error shows the text and
+    /// what is expected.
+    #[cfg(feature = "serde")]
+    pub(crate) fn from_text(text: &str) -> Result<Self, String> {
+        let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+        let amount = text
+            .strip_suffix(unit)
+            .and_then(|digits| digits.parse::<u64>().ok());
+        let micros = UNITS
+            .iter()
+            .find(|(_, name)| *name == unit)
+            .map(|(micros, _)| *micros);
+
+        let length = amount
+            .zip(micros)
+            .and_then(|(amount, micros)| amount.checked_mul(micros));
+        length.map(Self).ok_or_else(|| {
+            let expected = "a whole number with a unit, such as 500ms, 10s, 1m, 1h or 1d";
+            format!("invalid duration {text:?}; expected {expected}")
+        })
+    }
 }
 
 impl From<Micros> for Duration {
@@ -81,19 +113,11 @@ impl fmt::Debug for Micros {
 /// Formats a duration in the largest unit that needs no fraction, such as `15m` or `1500ms`.
 impl fmt::Display for Micros {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u64, &str); 5] = [
-            (86_400_000_000, "d"),
-            (3_600_000_000, "h"),
-            (60_000_000, "m"),
-            (1_000_000, "s"),
-            (1_000, "ms"),
-        ];
         let fits = |(unit, _): &&(u64, &str)| self.0 >= *unit && self.0.is_multiple_of(*unit);
 
         match UNITS.iter().find(fits) {
             Some((unit, name)) => write!(f, "{}{name}", self.0 / unit),
-            None if self.0 == 0 => f.write_str("0s"),
-            None => write!(f, "{}us", self.0),
+            None => f.write_str("0s"),
         }
     }
 }

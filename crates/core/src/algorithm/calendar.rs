@@ -41,6 +41,32 @@ impl Calendar {
         }
     }
 
+    /// The unit as the length of a window: `1s`, `1m`, `1h`, `1d` or `1month`.
+    #[cfg(feature = "serde")]
+    pub(crate) fn to_text(self) -> String {
+        match self {
+            Self::Month => "1month".to_owned(),
+            unit => unit.length_max().to_string(),
+        }
+    }
+
+    /// The unit with this text. The error shows the text and what is expected.
+    #[cfg(feature = "serde")]
+    pub(crate) fn from_text(text: &str) -> Result<Self, String> {
+        let units = [
+            Self::Second,
+            Self::Minute,
+            Self::Hour,
+            Self::Day,
+            Self::Month,
+        ];
+        let unit = units.into_iter().find(|unit| unit.to_text() == text);
+        unit.ok_or_else(|| {
+            let expected = "1s, 1m, 1h, 1d or 1month, because of `align: clock`";
+            format!("invalid window {text:?}; expected {expected}")
+        })
+    }
+
     /// The greatest length of the unit.
     pub const fn length_max(self) -> Micros {
         match self {

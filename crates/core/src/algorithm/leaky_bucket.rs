@@ -12,9 +12,12 @@ use crate::rate::Rate;
 use crate::time::Micros;
 
 /// What a leaky bucket does with requests that it admits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum LeakyMode {
-    /// Admits them without a wait and denies what would overflow.
+    /// Admits them without a wait and denies what would overflow. The default.
+    #[default]
     Meter,
     /// Gives each a time to wait, so that they leave the queue at the leak rate.
     Queue,
