@@ -13,6 +13,7 @@ use crate::time::Micros;
 /// It may still contain entries that have expired by the moment of the decision. All fields of a
 /// counter that was never used are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CounterState {
     /// The state of a token bucket or of either leaky bucket.
     Bucket(BucketState),
