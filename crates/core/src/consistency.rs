@@ -25,11 +25,11 @@ pub enum Consistency {
     Strict,
     /// Shared by all replicas on the same store. Each replica leases units from the store in
     /// advance and decides most requests from memory. Never admits more than the limit. See
-    /// [`lease`](crate::lease).
+    /// [`lease`](crate::store::lease).
     Leased,
     /// Shared by all replicas on the same store. Each replica counts locally and reports to the
     /// store in batches. With the expected number of replicas, admits at most a tenth more than
-    /// the limit. See [`lease`](crate::lease).
+    /// the limit. See [`lease`](crate::store::lease).
     Eventual,
     /// Counted in this process alone, whatever the store is.
     Local,

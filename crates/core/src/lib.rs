@@ -100,7 +100,6 @@ mod demand;
 #[cfg(any(doc, doctest))]
 pub mod guides;
 mod key;
-pub mod lease;
 mod limit;
 mod limit_error;
 #[cfg(feature = "serde")]

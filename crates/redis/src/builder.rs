@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tollgate::Clock;
-use tollgate::lease::LeaseTable;
+use tollgate::store::lease::LeaseTable;
 
 use crate::connector::Connector;
 use crate::endpoint::{Endpoint, RedisConfigError};

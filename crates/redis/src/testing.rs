@@ -1,7 +1,7 @@
 //! Access to the script and its arguments for benchmarks and tests, which send the same calls by
 //! other means. Not part of the public interface.
 
-use tollgate::lease::{LeaseGrant, LeaseRequest};
+use tollgate::store::lease::{LeaseGrant, LeaseRequest};
 use tollgate::{Demand, PermitId, StoreError};
 
 use crate::RedisStore;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use testkit::lending::Lender;
-use tollgate::lease::{LeaseStep, LeaseTable};
+use tollgate::store::lease::{LeaseStep, LeaseTable};
 use tollgate::{
     Consistency, DemandBuf, FixedWindow, Limit, ManualClock, Micros, Source, TokenBucket,
 };

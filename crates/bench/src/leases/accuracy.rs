@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use testkit::servers::Server;
-use tollgate::lease::quantum;
+use tollgate::store::lease::quantum;
 
 use super::case::used_up;
 use super::threads::Subject;

@@ -24,7 +24,7 @@ mod gcra;
 mod leaky_bucket;
 mod outcome;
 mod quota;
-pub mod remote;
+pub(crate) mod remote;
 mod share;
 mod sliding_log;
 mod sliding_window;

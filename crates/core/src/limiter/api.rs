@@ -198,7 +198,7 @@ impl Limiter {
         self.engine.monitor.health(self.engine.clock.now())
     }
 
-    /// Returns the unspent units of [leased](crate::lease) limits to the store, and reports what
+    /// Returns the unspent units of [leased](crate::store::lease) limits to the store, and reports what
     /// eventual limits have counted since their last report. Call it before the process ends, so
     /// that nothing is lost.
     pub async fn return_leases(&self) -> Result<(), Error> {

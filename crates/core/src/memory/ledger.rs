@@ -16,7 +16,8 @@ use crate::time::Micros;
 ///
 /// A ledger gives the same outcomes without a clock and without waiting, for replays of millions of
 /// requests. A caller that knows its next requests can [`prefetch`](Self::prefetch) their counters
-/// together, instead of waiting for memory once per request.
+/// together, instead of waiting for memory once per request. It is for tools, see
+/// [`store`](crate::store#for-authors-of-stores).
 ///
 /// ```
 /// use std::time::Duration;

@@ -2,9 +2,26 @@
 //!
 //! A store keeps counters and the time. It takes demands and returns outcomes in a single round
 //! trip. It knows nothing of limit names, HTTP or failure policies.
+//!
+//! # For authors of stores
+//!
+//! An application only chooses a store, such as [`MemoryStore`](crate::MemoryStore), and reads the
+//! [`Source`] of its decisions and the [`StoreError`] of a failed call. The rest of this module is
+//! for those who write a store or a tool:
+//!
+//! | to | use |
+//! |---|---|
+//! | implement a store | [`Store`], [`Intent`], [`SpendReply`], [`StoreFuture`], [`DEMANDS_MAX`] |
+//! | spend a request in several backends, all or nothing | [`PartList`], with a [`Part`] for each |
+//! | compute outcomes from the state in a remote store | [`remote`] |
+//! | decide from units that were leased in advance | [`lease`] |
+//! | replay requests by the time of a log | [`Ledger`](crate::memory::Ledger) |
 
 mod error;
+pub mod lease;
 mod parts;
+pub mod remote;
+mod source;
 
 use std::fmt;
 use std::future::Future;
@@ -15,6 +32,7 @@ use smallvec::SmallVec;
 
 pub use error::StoreError;
 pub use parts::{Part, PartList};
+pub use source::Source;
 
 use crate::algorithm::{Outcome, PermitId};
 use crate::demand::Demand;
@@ -88,37 +106,6 @@ impl SpendReply {
         pairs.any(|(demand, (outcome, _))| {
             !demand.limit.is_shadow() && !outcome.verdict.is_allowed()
         })
-    }
-}
-
-/// Where a decision or an outcome came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Source {
-    /// The store.
-    Store,
-    /// Units leased from the store in advance.
-    Lease,
-    /// An earlier denial by the store that still applies.
-    DenyCache,
-    /// The limit's failure policy, because the store was unavailable.
-    Fallback,
-    /// A counter of this process: the limit's consistency is
-    /// [`Local`](crate::Consistency::Local).
-    Local,
-}
-
-impl Source {
-    /// The name used in response bodies and metrics: `store`, `lease`, `deny_cache`, `fallback` or
-    /// `local`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Store => "store",
-            Self::Lease => "lease",
-            Self::DenyCache => "deny_cache",
-            Self::Fallback => "fallback",
-            Self::Local => "local",
-        }
     }
 }
 

@@ -164,7 +164,7 @@ impl ConfigBounds {
             .unwrap_or(u64::MAX)
             .max(u64::from(expected));
 
-        tollgate::lease::quantum(limit, expected)
+        tollgate::store::lease::quantum(limit, expected)
             .min(limit)
             .saturating_mul(replicas)
     }

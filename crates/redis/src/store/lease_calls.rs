@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
-use tollgate::lease::{CallFailure, LeaseCall, LeaseOutcome, LeaseTable, SWEEP_EVERY};
+use tollgate::store::lease::{CallFailure, LeaseCall, LeaseOutcome, LeaseTable, SWEEP_EVERY};
 
 use super::router::{CallRouter, join};
 use crate::error::CallError;

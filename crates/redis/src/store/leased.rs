@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tokio::time::timeout_at;
-use tollgate::lease::{LeaseOutcome, LeaseStep};
+use tollgate::store::lease::{LeaseOutcome, LeaseStep};
 use tollgate::store::{Intent, Part, PartList, SpendReply, StoreFuture};
 use tollgate::{
     Consistency, Demand, DemandBuf, Micros, Outcome, PermitId, Source, StoreError, Verdict,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tokio::time::{sleep, timeout};
-use tollgate::lease::LeaseTable;
+use tollgate::store::lease::LeaseTable;
 use tollgate::store::{DEMANDS_MAX, Intent, SpendReply, StoreFuture};
 use tollgate::{Demand, Key, Outcome, PermitId, Source, Store};
 

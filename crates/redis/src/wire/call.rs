@@ -1,10 +1,10 @@
 //! Store calls, encoded as the script reads them.
 
 use smallvec::SmallVec;
-use tollgate::algorithm::remote::{LendingNumbers, ScriptNumbers};
 use tollgate::algorithm::{AMOUNT_MAX, WindowStart};
-use tollgate::lease::LeaseRequest;
 use tollgate::store::Intent;
+use tollgate::store::lease::LeaseRequest;
+use tollgate::store::remote::{LendingNumbers, ScriptNumbers};
 use tollgate::{Calendar, Demand, Key, Micros, PermitId, Quota};
 
 use super::hash_slot::hash_slot;

@@ -2,10 +2,8 @@
 
 use bytes::Buf as _;
 use smallvec::SmallVec;
-use tollgate::algorithm::remote::{
-    BucketState, CounterState, EntryTotals, SlidingCounts, WindowCount,
-};
-use tollgate::lease::LeaseGrant;
+use tollgate::store::lease::LeaseGrant;
+use tollgate::store::remote::{BucketState, CounterState, EntryTotals, SlidingCounts, WindowCount};
 use tollgate::store::{Intent, SpendReply};
 use tollgate::{Demand, Micros, Outcome, Quota, Source};
 

@@ -9,8 +9,8 @@ use testkit::dice::Dice;
 use testkit::lending::Lender;
 use testkit::servers::Server;
 use tokio::runtime::Runtime;
-use tollgate::lease::LeaseRequest;
 use tollgate::store::Intent;
+use tollgate::store::lease::LeaseRequest;
 use tollgate::{
     Calendar, Clock, DemandBuf, Limit, ManualClock, Micros, PermitId, Quota, Rate, Store,
 };

@@ -400,7 +400,7 @@ async fn spend_all_or_none(limiter: &Limiter, lowest: Consistency) {
 
     // An eventual limit may be exceeded by units that were not reported to the store yet.
     let more = if lowest == Consistency::Eventual {
-        tollgate::lease::quantum(300, REPLICAS)
+        tollgate::store::lease::quantum(300, REPLICAS)
     } else {
         0
     };
@@ -480,7 +480,7 @@ fn eventual_limits_stay_within_their_documented_excess() {
                 .map(|(allowed, _)| allowed)
                 .sum()
         });
-        let most = 1_000 + 4 * tollgate::lease::quantum(1_000, REPLICAS);
+        let most = 1_000 + 4 * tollgate::store::lease::quantum(1_000, REPLICAS);
         assert!(
             (1_000..=most).contains(&allowed),
             "{}: {allowed} passed",

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use tollgate::lease::quantum;
 use tollgate::store::Intent;
+use tollgate::store::lease::quantum;
 use tollgate::{
     Consistency, DemandBuf, Limit, ManualClock, MemoryStore, Micros, PermitId, Quota, Source, Store,
 };

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use tollgate::lease::{LeaseGrant, LeaseOutcome, LeaseRequest};
+use tollgate::store::lease::{LeaseGrant, LeaseOutcome, LeaseRequest};
 
 /// A request that waits for a decision.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! The life cycle of replicas: start, maintenance of leases, and end.
 
-use tollgate::lease::SWEEP_EVERY;
+use tollgate::store::lease::SWEEP_EVERY;
 
 use super::events::{Event, ReplicaId};
 use super::world::{TIMEOUT, World};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tollgate::lease::{LeaseCall, LeaseTable};
+use tollgate::store::lease::{LeaseCall, LeaseTable};
 
 use super::clock::{DriftingClock, TrueTime};
 use super::events::{ReplicaId, Request};

@@ -1,7 +1,7 @@
 //! The state of a simulation: the store, the replicas and the messages between them.
 
 use tollgate::DemandBuf;
-use tollgate::lease::{CallFailure, LeaseCall, LeaseGrant, LeaseOutcome, LeaseStep};
+use tollgate::store::lease::{CallFailure, LeaseCall, LeaseGrant, LeaseOutcome, LeaseStep};
 use tollgate::{Limit, Micros, Source};
 
 use super::arrivals::{Arrival, arrivals};

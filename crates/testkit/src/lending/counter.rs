@@ -1,7 +1,7 @@
 //! One counter that leases units: settle, spend, grant.
 
-use tollgate::algorithm::remote::{BucketState, CounterState, SlidingCounts, WindowCount};
-use tollgate::lease::{LeaseGrant, LeaseRequest};
+use tollgate::store::lease::{LeaseGrant, LeaseRequest};
+use tollgate::store::remote::{BucketState, CounterState, SlidingCounts, WindowCount};
 use tollgate::{LeakyMode, Micros, Outcome, PermitId, Quota, Verdict};
 
 use super::bucket::LendingBucket;

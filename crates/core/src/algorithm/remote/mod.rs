@@ -1,8 +1,4 @@
-//! What a remote store needs to know about a quota.
-//!
-//! The store's script decides with a few [`ScriptNumbers`] and additions only, and returns the
-//! [`CounterState`] it found. The outcome is computed here from that state, by the same arithmetic
-//! as in the memory store. So both stores give the same outcomes, and the scripts stay small.
+//! What a remote store needs to know about a quota: see [`store::remote`](crate::store::remote).
 
 mod numbers;
 mod state;
