@@ -24,10 +24,10 @@ impl Quota {
     /// Capacities are rounded down, but not below 1, so that every replica can use a small limit.
     /// Rates are divided exactly, so that all shares together refill as fast as the whole.
     ///
-    /// A share is bound to the range of a [`Rate`]. A rate whose reduced period is over thirty days
-    /// is rounded down by less than a microsecond in two weeks. A rate above ten million per second
-    /// becomes ten million per second, and a rate below one in thirty days becomes one in thirty
-    /// days.
+    /// A share is bound to the range of a [`Rate`](crate::Rate). A rate whose reduced period is
+    /// over thirty days is rounded down by less than a microsecond in two weeks. A rate above ten
+    /// million per second becomes ten million per second, and a rate below one in thirty days
+    /// becomes one in thirty days.
     ///
     /// ```
     /// use std::num::NonZeroU32;

@@ -79,7 +79,7 @@ pub(super) fn single_text(parts: &[u8]) -> Option<&str> {
     std::str::from_utf8(text).ok().filter(|_| is_only_part)
 }
 
-/// One part of a key, decoded; see [`EncodedKey::parts`].
+/// One part of a key, decoded; see [`EncodedKey::parts`](crate::EncodedKey::parts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyPart<'k> {
     /// Text.

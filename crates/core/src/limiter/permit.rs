@@ -12,7 +12,7 @@ use crate::decision::Decision;
 use crate::demand::{Demand, DemandBuf};
 use crate::store::StoreFuture;
 
-/// The result of acquiring a permit: see [`Limiter::acquire`].
+/// The result of acquiring a permit: see [`Limiter::acquire`](crate::Limiter::acquire).
 #[derive(Debug)]
 #[must_use = "a permit is released when it is dropped"]
 #[expect(

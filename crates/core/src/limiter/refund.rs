@@ -13,7 +13,7 @@ use crate::key::ToKey;
 use crate::store::StoreFuture;
 
 /// Returns the units that a check has spent. It must have the same limits, keys and costs as the
-/// check. Created by [`Limiter::refund`]; await it.
+/// check. Created by [`Limiter::refund`](crate::Limiter::refund); await it.
 ///
 /// ```
 /// # pollster::block_on(async {

@@ -39,7 +39,7 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// Sets the clock of the store. Defaults to the [`SystemClock`].
+    /// Sets the clock of the store. Defaults to the [`SystemClock`](crate::SystemClock).
     #[must_use]
     pub fn clock(self, clock: impl Clock + 'static) -> Self {
         self.shared_clock(Arc::new(clock))
