@@ -239,7 +239,7 @@ fn insert_limit(headers: &mut HeaderMap, value: HeaderValue, remaining: u64) -> 
 fn write_policies(text: &mut Vec<u8>, decision: &Decision) -> Range<usize> {
     let start = text.len();
     // A limit that is checked with two keys is one policy, so duplicates are skipped.
-    let mut written: SmallVec<[(&[u8], u64, Option<u64>); 4]> = SmallVec::new();
+    let mut written: SmallVec<[_; 4]> = SmallVec::new();
 
     for limit in enforced(decision) {
         let window_secs = limit.window().map(|window| secs_ceil(window).max(1));

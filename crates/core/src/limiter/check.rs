@@ -100,10 +100,12 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     /// # Ok::<(), tollgate::Error>(())
     /// # }).unwrap();
     /// ```
-    #[inline]
+    // Inlined so that the caller builds only what it reads of the decision.
+    #[inline(always)]
     pub fn try_now(&self) -> Result<Decision, Error> {
         self.demands.with(&self.engine.rules, |demands| {
-            self.try_spend(demands).ok_or(Error::WouldBlock)
+            self.try_decide(demands, |decision| decision)
+                .ok_or(Error::WouldBlock)
         })
     }
 
@@ -134,8 +136,8 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
                 return Ok(is_allowed || demand.limit.is_shadow());
             }
 
-            let decision = self.try_spend(demands).ok_or(Error::WouldBlock)?;
-            Ok(decision.is_allowed())
+            self.try_decide(demands, |decision| decision.is_allowed())
+                .ok_or(Error::WouldBlock)
         })
     }
 
@@ -145,28 +147,33 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
         self.demands.with(&self.engine.rules, |demands| {
             // The fast path: a single demand that the store decides without waiting.
             if let [_] = demands
-                && let Some(decision) = self.try_spend(demands)
+                && let Some(progress) = self.try_decide(demands, CheckProgress::decided)
             {
-                return Ok(CheckProgress::decided(decision));
+                return Ok(progress);
             }
             Ok(self.call_store(demands))
         })
     }
 
-    /// Decides without waiting. `None` if a store call is needed; then nothing has been charged.
+    /// Decides without waiting, and returns what `extract` takes of the decision, which is built in
+    /// place. `None` if a store call is needed; then nothing has been charged.
     #[inline(always)]
-    fn try_spend(&self, demands: &[Demand<'_>]) -> Option<Decision> {
+    fn try_decide<T>(
+        &self,
+        demands: &[Demand<'_>],
+        extract: impl FnOnce(Decision) -> T,
+    ) -> Option<T> {
         let permit_id = self.next_permit_id(demands);
-        let (intent, id) = (self.intent, permit_id.unwrap_or(PermitId::NONE));
 
         // The usual case.
         if let [demand] = demands {
+            let (intent, id) = (self.intent, permit_id.unwrap_or(PermitId::NONE));
             let store = self.engine.store_for(demand.limit);
             let (outcome, source) = store.try_spend(demand, intent, id)?;
             let limit = LimitOutcome::new(demand, outcome, source);
-            return Some(Decision::single(limit, limit.source(), permit_id));
+            return Some(extract(Decision::single(limit, limit.source(), permit_id)));
         }
-        self.try_spend_all(demands, permit_id)
+        self.try_spend_all(demands, permit_id).map(extract)
     }
 
     #[inline(never)]
