@@ -88,15 +88,14 @@ fn parse(path: &ModulePath, code: &str, paths: &BTreeSet<ModulePath>) -> Module 
         }
         let declaration = std::mem::take(&mut declaration);
         let tree = use_tree(&declaration).unwrap_or_default();
-        for used in expand(tree.trim_end_matches(';')) {
+        for (used, name) in expand(tree.trim_end_matches(';')) {
             let Some(target) = absolute(path, &used, paths) else {
                 continue;
             };
-            match used.last() {
-                Some(name) if declaration.starts_with("pub") => {
-                    module.exports.insert(name.clone(), target);
-                }
-                _ => module.references.push(target),
+            if declaration.starts_with("pub") {
+                module.exports.insert(name, target);
+            } else {
+                module.references.push(target);
             }
         }
     }
@@ -124,29 +123,28 @@ fn use_tree(line: &str) -> Option<&str> {
     rest.strip_prefix("use ")
 }
 
-/// The paths of a use tree.
-fn expand(tree: &str) -> Vec<ModulePath> {
-    let tree = tree.trim();
-    let Some((prefix, list)) = tree.split_once('{') else {
-        let path = tree.split(" as ").next().unwrap_or_default();
-        let mut path: ModulePath = path
-            .split("::")
-            .map(|part| part.trim().to_owned())
-            .collect();
-        path.pop_if(|last| last == "self");
-        return vec![path];
+/// The paths of a use tree, each with the name that it gets.
+fn expand(tree: &str) -> Vec<(ModulePath, String)> {
+    let parts = |text: &str| -> ModulePath {
+        let parts = text.split("::").map(|part| part.trim().to_owned());
+        parts.filter(|part| !part.is_empty()).collect()
     };
 
-    let prefix: ModulePath = prefix
-        .split("::")
-        .map(|part| part.trim().to_owned())
-        .filter(|part| !part.is_empty())
-        .collect();
+    let tree = tree.trim();
+    let Some((prefix, list)) = tree.split_once('{') else {
+        let (path, alias) = tree.split_once(" as ").unwrap_or((tree, ""));
+        let mut path = parts(path);
+        path.pop_if(|last| last == "self");
+        let name = parts(alias).pop().or_else(|| path.last().cloned());
+        return vec![(path, name.unwrap_or_default())];
+    };
+
+    let prefix = parts(prefix);
     let list = list.trim_end().strip_suffix('}').unwrap_or(list);
     let entries = split_list(list);
     let paths = entries.iter().flat_map(|entry| expand(entry));
     paths
-        .map(|path| prefix.iter().cloned().chain(path).collect())
+        .map(|(path, name)| (prefix.iter().cloned().chain(path).collect(), name))
         .collect()
 }
 

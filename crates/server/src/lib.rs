@@ -6,6 +6,8 @@
 
 use std::process::ExitCode;
 
+use clap::CommandFactory as _;
+
 mod admin;
 mod alerts;
 mod cli;
@@ -40,7 +42,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Keys(args) => commands::keys(args),
         Command::Load(args) => commands::load(args),
         Command::Simulate(args) => commands::simulate(args),
-        Command::Completions(args) => commands::completions(args),
+        Command::Completions(args) => commands::completions(args, Cli::command()),
         Command::Schema => commands::schema(),
     }
 }

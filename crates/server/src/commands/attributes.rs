@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tollgate_rules::{Attribute, Attributes, Value};
 
-use super::{CommandError, invalid};
+use super::outcome::{CommandError, invalid};
 
 /// The attributes of a request.
 #[derive(Clone, Debug, clap::Args)]

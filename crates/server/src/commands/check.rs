@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::attributes::{AttributeArgs, RequestAttributes};
 use super::client::{self, ClientArgs, ServiceRequest, ServiceResponse};
-use super::{CommandError, CommandResult, Exit, finish, invalid, no_response, output};
+use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, no_response, output};
 
 /// Arguments of `tollgate check`.
 #[derive(Clone, Debug, clap::Args)]
@@ -103,5 +103,5 @@ fn decision(response: &ServiceResponse) -> Result<Value, CommandError> {
             "the response ({status}) is not a decision; is this the HTTP port of tollgate serve?"
         )),
     };
-    Err(error.with_response(response))
+    Err(error.with_response(response.json()))
 }

@@ -11,7 +11,8 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tollgate_load::Replica;
 
-use super::{CommandError, invalid, no_response, terminal};
+use super::outcome::{CommandError, invalid, no_response};
+use super::terminal;
 
 /// The largest response body in bytes. A decision about sixteen limits has some 3 KiB.
 const RESPONSE_MAX: usize = 1 << 20;

@@ -2,9 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::CommandFactory as _;
-
-use super::{Exit, finish};
+use super::outcome::{Exit, finish};
 
 /// The JSON schema of the configuration.
 const SCHEMA: &str = include_str!("../../../../docs/tollgate.schema.json");
@@ -16,8 +14,8 @@ pub struct CompletionsArgs {
     shell: clap_complete::Shell,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs) -> ExitCode {
-    let mut command = crate::Cli::command();
+/// Prints the completions of a command line for a shell.
+pub(crate) fn completions(args: &CompletionsArgs, mut command: clap::Command) -> ExitCode {
     // The generator panics if it cannot write, so it writes into memory.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "tollgate", &mut script);

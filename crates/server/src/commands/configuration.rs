@@ -8,8 +8,8 @@ use tollgate_rules::config::{Diagnostic, RedisTopology, StoreConfig};
 use tollgate_rules::{Config, Selector};
 
 use super::numbers::counted;
+use super::outcome::{CommandError, invalid};
 use super::terminal::plain;
-use super::{CommandError, invalid};
 use crate::gate::OpenStore;
 
 /// The file name of standard input in diagnostics.

@@ -12,8 +12,9 @@ use serde_json::{Map, Value};
 
 use super::attributes::{AttributeArgs, RequestAttributes};
 use super::client::{self, ClientArgs, ServiceRequest, ServiceResponse};
+use super::numbers;
+use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, no_response, output};
 use super::terminal::{Align, Tone, plain, table};
-use super::{CommandError, CommandResult, Exit, finish, invalid, no_response, numbers, output};
 
 /// The variable with the token; the service reads its token from the same one.
 const TOKEN_VARIABLE: &str = "TOLLGATE_ADMIN_TOKEN";
@@ -81,7 +82,8 @@ fn send(method: Method, args: &KeyArgs) -> CommandResult {
         body: Vec::new(),
     };
     let response = client::send(&service, request, args.client.timeout)?;
-    let body = parse(&response, token.is_some()).map_err(|error| error.with_response(&response))?;
+    let body =
+        parse(&response, token.is_some()).map_err(|error| error.with_response(response.json()))?;
 
     let text = || lines(&body, is_reset);
     output(args.client.json, &body, text, Exit::Done)

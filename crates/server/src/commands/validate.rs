@@ -9,8 +9,8 @@ use tollgate_rules::config::Diagnostic;
 
 use super::configuration::{self, InvalidConfigError};
 use super::numbers::counted;
+use super::outcome::{Exit, finish, output};
 use super::terminal::{self, Tone, plain};
-use super::{Exit, finish, output};
 
 /// Arguments of `tollgate validate`.
 #[derive(Clone, Debug, clap::Args)]

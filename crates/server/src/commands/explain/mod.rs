@@ -12,7 +12,8 @@ use tollgate_rules::{Config, Selector};
 
 use self::result::{ExplainOutput, LimitExplanation};
 use super::attributes::{AttributeArgs, RequestAttributes};
-use super::{CommandError, CommandResult, Exit, configuration, finish, output};
+use super::configuration;
+use super::outcome::{CommandError, CommandResult, Exit, finish, output};
 
 /// Arguments of `tollgate explain`.
 #[derive(Clone, Debug, clap::Args)]

@@ -18,8 +18,8 @@ use tollgate_load::{Allowance, Arrivals, CostRange, LoadError, LoadProgress};
 
 use super::attributes::AttributeArgs;
 use super::client::block_on;
+use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, no_response, output};
 use super::terminal::{ProgressLine, plain};
-use super::{CommandError, CommandResult, Exit, finish, invalid, no_response, output};
 
 /// The interval between lines of progress where they cannot be redrawn.
 const LINE_INTERVAL: Micros = Micros::from_secs(5);

@@ -10,7 +10,8 @@ use tollgate_load::{
 use tollgate_rules::{Attribute, AttributeKind, Selector};
 
 use super::super::client::parse_url;
-use super::super::{CommandError, configuration, invalid};
+use super::super::configuration;
+use super::super::outcome::{CommandError, invalid};
 use super::values::KeysArg;
 use super::{LoadArgs, LoadShape};
 

@@ -15,8 +15,9 @@ use tollgate_simulate::{
     AccessLogFormat, LogInput, ReportLabels, Simulation, SimulationPlan, SimulationProgress,
 };
 
+use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, output};
 use super::terminal::ProgressLine;
-use super::{CommandError, CommandResult, Exit, configuration, finish, invalid, numbers, output};
+use super::{configuration, numbers};
 
 /// Which log to replay, and through which configuration.
 #[derive(Clone, Debug, clap::Args)]
