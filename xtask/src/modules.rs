@@ -302,6 +302,12 @@ mod tests {
     }
 
     #[test]
+    fn the_modules_of_this_project_form_layers() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        assert_eq!(problems(&root), Vec::<String>::new());
+    }
+
+    #[test]
     fn a_cycle_is_found_through_re_exports_and_lists() {
         let files = [
             ("", "mod a;\nmod b;\npub use b::{Bee, Other};"),
