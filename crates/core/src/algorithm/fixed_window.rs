@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::calendar::Calendar;
-use super::outcome::{Algorithm, CLOCK_SLACK, Outcome, Verdict};
+use super::outcome::{CLOCK_SLACK, FixedStateAlgorithm, Outcome, Verdict};
 use crate::limit_error::{LimitError, validate_amount, validate_window};
 use crate::time::Micros;
 
@@ -92,7 +92,7 @@ impl FixedWindow {
     }
 }
 
-impl Algorithm for FixedWindow {
+impl FixedStateAlgorithm for FixedWindow {
     type State = WindowCount;
 
     #[inline]

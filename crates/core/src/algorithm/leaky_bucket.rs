@@ -6,7 +6,7 @@
 //! full is denied.
 
 use super::gcra::{BucketState, Gcra};
-use super::outcome::{Algorithm, Outcome, Verdict};
+use super::outcome::{FixedStateAlgorithm, Outcome, Verdict};
 use crate::limit_error::LimitError;
 use crate::rate::Rate;
 use crate::time::Micros;
@@ -57,7 +57,7 @@ impl LeakyBucket {
     }
 }
 
-impl Algorithm for LeakyBucket {
+impl FixedStateAlgorithm for LeakyBucket {
     type State = BucketState;
 
     /// Spends `cost` when it fits. The verdict of a queue contains the wait.

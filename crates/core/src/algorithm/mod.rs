@@ -37,7 +37,7 @@ pub(crate) use fixed_window::WindowCount;
 pub use fixed_window::{FixedWindow, WindowStart};
 pub(crate) use gcra::{BucketState, Gcra};
 pub use leaky_bucket::{LeakyBucket, LeakyMode};
-pub(crate) use outcome::Algorithm;
+pub(crate) use outcome::FixedStateAlgorithm;
 pub use outcome::{CLOCK_SLACK, Outcome, Verdict};
 pub use quota::{Quota, QuotaShape};
 pub(crate) use sliding_log::HitLog;

@@ -51,7 +51,7 @@ impl Verdict {
 }
 
 /// An algorithm whose state has a fixed size.
-pub(crate) trait Algorithm {
+pub(crate) trait FixedStateAlgorithm {
     /// The state of a counter; the default is that of a counter that was never used.
     type State: Copy + Default;
 

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use super::division::ProductInt;
-use super::outcome::{Algorithm, CLOCK_SLACK, Outcome, Verdict};
+use super::outcome::{CLOCK_SLACK, FixedStateAlgorithm, Outcome, Verdict};
 use crate::limit_error::{AMOUNT_MAX, LimitError, validate_amount, validate_window};
 use crate::time::Micros;
 
@@ -143,7 +143,7 @@ impl SlidingWindow {
     }
 }
 
-impl Algorithm for SlidingWindow {
+impl FixedStateAlgorithm for SlidingWindow {
     type State = SlidingCounts;
 
     #[inline(always)]

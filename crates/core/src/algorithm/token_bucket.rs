@@ -2,7 +2,7 @@
 //! s it allows at most `capacity + rate * s` units, exactly.
 
 use super::gcra::{BucketState, Gcra};
-use super::outcome::{Algorithm, Outcome};
+use super::outcome::{FixedStateAlgorithm, Outcome};
 use crate::limit_error::LimitError;
 use crate::rate::Rate;
 use crate::time::Micros;
@@ -35,7 +35,7 @@ impl TokenBucket {
     }
 }
 
-impl Algorithm for TokenBucket {
+impl FixedStateAlgorithm for TokenBucket {
     type State = BucketState;
 
     #[inline(always)]

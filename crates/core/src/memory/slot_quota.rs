@@ -2,8 +2,8 @@
 
 use super::slot::{Kind, QuotaUsage, Slot};
 use crate::algorithm::{
-    Algorithm, BucketState, FixedWindow, Gcra, LeakyBucket, Outcome, SlidingCounts, SlidingWindow,
-    TokenBucket, WindowCount,
+    BucketState, FixedStateAlgorithm, FixedWindow, Gcra, LeakyBucket, Outcome, SlidingCounts,
+    SlidingWindow, TokenBucket, WindowCount,
 };
 use crate::key::Fingerprint;
 use crate::time::Micros;
@@ -20,7 +20,7 @@ pub(super) struct Evaluation {
 }
 
 /// A quota whose state fits into a slot. A counter that was never used has no slot.
-pub(super) trait SlotQuota: Algorithm {
+pub(super) trait SlotQuota: FixedStateAlgorithm {
     /// The state in a slot, and whether it was converted from other parameters of the quota.
     fn read(&self, slot: &Slot, now: Micros) -> (Self::State, bool);
 

@@ -3,7 +3,7 @@
 use crate::algorithm::entries::EntryTotals;
 use crate::algorithm::fixed_window::WindowCount;
 use crate::algorithm::gcra::BucketState;
-use crate::algorithm::outcome::{Algorithm, Outcome};
+use crate::algorithm::outcome::{FixedStateAlgorithm, Outcome};
 use crate::algorithm::quota::Quota;
 use crate::algorithm::sliding_window::SlidingCounts;
 use crate::time::Micros;
