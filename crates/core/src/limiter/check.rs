@@ -105,7 +105,6 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     pub fn try_now(&self) -> Result<Decision, Error> {
         self.demands.with(&self.engine.rules, |demands| {
             self.try_decide(demands, |decision| decision)
-                .ok_or(Error::WouldBlock)
         })
     }
 
@@ -137,7 +136,6 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
             }
 
             self.try_decide(demands, |decision| decision.is_allowed())
-                .ok_or(Error::WouldBlock)
         })
     }
 
@@ -147,7 +145,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
         self.demands.with(&self.engine.rules, |demands| {
             // The fast path: a single demand that the store decides without waiting.
             if let [_] = demands
-                && let Some(progress) = self.try_decide(demands, CheckProgress::decided)
+                && let Ok(progress) = self.try_decide(demands, CheckProgress::decided)
             {
                 return Ok(progress);
             }
@@ -156,24 +154,27 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     }
 
     /// Decides without waiting, and returns what `extract` takes of the decision, which is built in
-    /// place. `None` if a store call is needed; then nothing has been charged.
+    /// place. [`Error::WouldBlock`] if a store call is needed; then nothing has been charged.
     #[inline(always)]
     fn try_decide<T>(
         &self,
         demands: &[Demand<'_>],
         extract: impl FnOnce(Decision) -> T,
-    ) -> Option<T> {
+    ) -> Result<T, Error> {
         let permit_id = self.next_permit_id(demands);
 
         // The usual case.
         if let [demand] = demands {
             let (intent, id) = (self.intent, permit_id.unwrap_or(PermitId::NONE));
             let store = self.engine.store_for(demand.limit);
-            let (outcome, source) = store.try_spend(demand, intent, id)?;
+            let Some((outcome, source)) = store.try_spend(demand, intent, id) else {
+                return Err(Error::WouldBlock);
+            };
             let limit = LimitOutcome::new(demand, outcome, source);
-            return Some(extract(Decision::single(limit, limit.source(), permit_id)));
+            return Ok(extract(Decision::single(limit, limit.source(), permit_id)));
         }
-        self.try_spend_all(demands, permit_id).map(extract)
+        let decision = self.try_spend_all(demands, permit_id);
+        decision.map(extract).ok_or(Error::WouldBlock)
     }
 
     #[inline(never)]
