@@ -71,12 +71,9 @@ impl Selector {
     pub fn new(config: &Config) -> Self {
         let numbered = config.limits.iter().zip(0..);
         let limits: Vec<LimitConfig> = numbered
-            .map(|(limit, position)| {
-                let rule = limit.rule.with_replicas(config.expected_replicas);
-                LimitConfig {
-                    rule: rule.with_position(position),
-                    ..limit.clone()
-                }
+            .map(|(limit, position)| LimitConfig {
+                rule: limit.rule.with_position(position),
+                ..limit.clone()
             })
             .collect();
         let names = limits.iter().map(|limit| limit.rule.name().as_str().into());
