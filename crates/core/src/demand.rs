@@ -75,6 +75,7 @@ impl<'a, K> Demand<'a, K> {
     #[inline]
     pub(crate) fn has_shape_of_limit(&self) -> bool {
         self.quota
+            .as_ref()
             .is_none_or(|quota| quota.shape() == self.limit.quota().shape())
     }
 
@@ -94,7 +95,9 @@ impl<'a, K> Demand<'a, K> {
             limit: self.limit,
             key: Key::new(self.limit.prefix(), parts),
             cost: self.cost,
-            quota: self.quota,
+            // Through a reference, so that a demand without a quota copies only the tag: reading all
+            // bytes of a value whose tag was just written stalls the processor.
+            quota: self.quota.as_ref().copied(),
         }
     }
 }
