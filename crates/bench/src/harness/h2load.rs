@@ -7,14 +7,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
-use testkit::processes::find_program;
+use testkit::processes::{Directory, find_program};
 use testkit::servers::Server;
 
 use super::latency::Latencies;
 use super::others;
-use super::process::{self, Directory, Process};
-use super::rounds::Entrant;
-use super::row::{Figures, float};
+use super::process::{self, Process};
+use super::rounds::{Bench, Entrant};
+use super::row::{Figures, Row, float};
 
 /// Requests per second.
 pub(crate) const RATE: &str = "requests_per_s";
@@ -63,6 +63,8 @@ pub(crate) const CLIENT_ERROR: &str = "4xx";
 
 /// A server that is ready to be measured.
 pub(crate) struct ServerUnderLoad {
+    /// The name of the subject.
+    pub(crate) name: String,
     pub(crate) target: Target,
     // Dropped before the store server that it uses.
     pub(crate) process: Process,
@@ -71,20 +73,8 @@ pub(crate) struct ServerUnderLoad {
 
 impl ServerUnderLoad {
     /// The processes that work for its requests.
-    pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
+    fn pids(&self) -> impl Iterator<Item = u32> {
         std::iter::once(self.process.pid()).chain(self.redis.as_ref().map(Server::pid))
-    }
-
-    pub(crate) fn entrant<'a>(
-        &'a self,
-        subject: &str,
-        load: &str,
-        h2load: &'a H2load,
-    ) -> Entrant<'a> {
-        let server = self.process.pid();
-        Entrant::new(subject, load, move |length| {
-            h2load.round(&self.target, server, length)
-        })
     }
 }
 
@@ -102,12 +92,28 @@ impl H2load {
         process::version(&self.program)
     }
 
-    /// Sends requests for `length` to the server with the process id `server`.
-    fn round(&self, target: &Target, server: u32, length: Duration) -> Result<Figures> {
-        let before = others::ticks_of(server);
+    /// Measures servers in turn, and returns their rows.
+    pub(crate) fn measure<'b>(
+        &self,
+        bench: &'b mut Bench,
+        case: &str,
+        load: &str,
+        servers: &[ServerUnderLoad],
+    ) -> Result<&'b mut [Row]> {
+        let pids: Vec<u32> = servers.iter().flat_map(ServerUnderLoad::pids).collect();
+        let entrants = servers
+            .iter()
+            .map(|server| Entrant::new(&server.name, load, |length| self.round(server, length)));
+        bench.measure(case, &pids, entrants.collect())
+    }
+
+    /// Sends requests for `length`.
+    fn round(&self, server: &ServerUnderLoad, length: Duration) -> Result<Figures> {
+        let (target, pid) = (&server.target, server.process.pid());
+        let before = others::ticks_of(pid);
         let mut command = self.command(target, length);
         let (requests, rate) = process::run(&mut command, |text| parse(text, target.status))?;
-        let ticks = others::ticks_of(server)
+        let ticks = others::ticks_of(pid)
             .zip(before)
             .map(|(after, before)| after.saturating_sub(before));
 
@@ -120,8 +126,8 @@ impl H2load {
     /// Sends requests for `length` and records the latency of each. Recording slows the generator
     /// down, so the throughput of this round is not used.
     pub(crate) fn latencies(&self, target: &Target, length: Duration) -> Result<Figures> {
-        let directory = Directory::create()?;
-        let log = directory.write("log", "")?;
+        let directory = Directory::create();
+        let log = directory.write("log", "");
         let mut command = self.command(target, length);
         command.arg("--log-file").arg(&log);
         process::run(&mut command, |text| parse(text, target.status))?;

@@ -28,7 +28,7 @@ pub(crate) mod server;
 pub(crate) mod text;
 pub(crate) mod timing;
 
-pub(crate) use self::output::{OutputArguments, chosen, is_chosen};
+pub(crate) use self::output::{OutputArguments, chosen, chosen_values, is_chosen};
 pub(crate) use self::ratio::{Goal, Ratio};
 pub(crate) use self::report::{Report, distinct};
 pub(crate) use self::rounds::{Bench, Entrant};

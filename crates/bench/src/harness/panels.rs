@@ -7,42 +7,42 @@
 use std::fmt;
 
 use super::report::distinct;
-use super::row::Row;
+use super::row::{Row, float};
+use super::text::whole;
 
-/// A picture with several panels.
+/// A picture with several panels, in which a series has the same colour everywhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Picture {
     pub(crate) title: String,
     pub(crate) subtitle: String,
-    pub(crate) series: Vec<String>,
     pub(crate) panels: Vec<Panel>,
 }
 
-/// One bar chart of a picture, with a group of bars for each label.
+/// One bar chart of a picture.
 #[derive(Clone, Debug)]
 pub(crate) struct Panel {
     pub(crate) title: String,
-    pub(crate) scale: Scale,
-    /// Decimal places of the numbers at the bars.
-    pub(crate) digits: usize,
-    pub(crate) groups: Vec<Group>,
+    /// At most one bar for each label and series; a missing one leaves a gap.
+    pub(crate) bars: Vec<Bar>,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Group {
-    /// One or two lines.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bar {
+    /// The label of the group of bars that this one belongs to, in one or two lines.
     pub(crate) label: String,
-    /// One value for each series; a missing value leaves a gap.
-    pub(crate) values: Vec<Option<f64>>,
+    pub(crate) series: String,
+    /// Not negative.
+    pub(crate) value: f64,
 }
 
 /// The vertical scale of a panel.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Scale {
+enum Scale {
     /// From zero to this value.
     Linear(f64),
-    /// From this value up, by powers of ten. Smaller values, such as zero, have no height.
-    Logarithmic(f64),
+    /// From the first value to the second, by powers of ten. Smaller values, such as zero, have no
+    /// height.
+    Logarithmic(f64, f64),
 }
 
 /// The colours can be distinguished on either background, also with the most common kinds of colour
@@ -56,17 +56,17 @@ const STYLE: &str = concat!(
     "@media (prefers-color-scheme:dark){.ground{fill:#14171c}.ink{fill:#eee}",
     ".faint{fill:#aab}.grid{stroke:#3a3f48}}</style>"
 );
-const WIDTH_MIN: u32 = 860;
-const LEFT: u32 = 64;
-const RIGHT: u32 = 16;
-const TOP: u32 = 84;
-const PANEL_TITLE: u32 = 30;
-const HEIGHT: u32 = 170;
+const WIDTH_MIN: usize = 860;
+const LEFT: usize = 64;
+const RIGHT: usize = 16;
+const BAR: usize = 16;
+const GAP: usize = 28;
+const TOP: f64 = 84.0;
+const PANEL_TITLE: f64 = 30.0;
+const HEIGHT: f64 = 170.0;
 /// The height of the only panel of a picture.
-const HEIGHT_ALONE: u32 = 360;
-const FOOT: u32 = 52;
-const BAR: u32 = 16;
-const GAP: u32 = 28;
+const HEIGHT_ALONE: f64 = 360.0;
+const FOOT: f64 = 52.0;
 /// Values that differ by more than this factor are shown on a logarithmic scale.
 const SPAN_MAX: f64 = 8.0;
 /// Grid lines on a linear scale.
@@ -75,208 +75,189 @@ const STEPS: u32 = 4;
 const DECADES_MAX: i32 = 16;
 
 impl Picture {
-    fn bars_width(&self) -> u32 {
-        count(&self.series) * BAR
+    /// All series, in the order of the first bar of each.
+    fn series(&self) -> Vec<&str> {
+        let bars = self.panels.iter().flat_map(|panel| &panel.bars);
+        distinct(bars.map(|bar| bar.series.as_str()))
+    }
+
+    fn bars_width(&self) -> usize {
+        self.series().len() * BAR
     }
 
     /// The largest number of groups of any panel.
-    fn groups(&self) -> u32 {
-        self.panels
-            .iter()
-            .map(|panel| count(&panel.groups))
-            .max()
-            .unwrap_or(0)
+    fn groups(&self) -> usize {
+        let groups = self.panels.iter().map(|panel| panel.labels().len());
+        groups.max().unwrap_or(0)
     }
 
     /// As wide as the bars need, or as the picture has room for.
-    fn group_width(&self) -> u32 {
+    fn group_width(&self) -> usize {
         let room = (WIDTH_MIN - LEFT - RIGHT) / self.groups().max(1);
         room.max(self.bars_width() + GAP)
     }
 
-    fn width(&self) -> u32 {
-        let legend: u32 = self.series.iter().map(|series| legend_width(series)).sum();
+    fn width(&self) -> usize {
+        let legend: usize = self.series().into_iter().map(legend_width).sum();
         let bars = LEFT + self.groups() * self.group_width();
         (RIGHT + bars.max(legend + RIGHT)).max(WIDTH_MIN)
     }
 
     /// The height of a panel's bars.
-    fn bars_height(&self) -> u32 {
-        if self.panels.len() == 1 {
-            HEIGHT_ALONE
-        } else {
-            HEIGHT
+    fn bars_height(&self) -> f64 {
+        match self.panels.len() {
+            1 => HEIGHT_ALONE,
+            _ => HEIGHT,
         }
     }
 
-    fn panel_height(&self) -> u32 {
-        PANEL_TITLE + self.bars_height() + FOOT
+    fn height(&self) -> f64 {
+        TOP + float(self.panels.len() as u64) * (PANEL_TITLE + self.bars_height() + FOOT)
     }
 
-    fn height(&self) -> u32 {
-        TOP + count(&self.panels) * self.panel_height()
-    }
-
-    fn heading(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        text(
-            out,
-            "ink",
-            (16, 26),
-            r#"font-size="17" font-weight="bold""#,
-            &self.title,
-        )?;
-        text(out, "faint", (16, 45), "", &self.subtitle)?;
+    fn legend(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut x = 16;
-        for (series, colour) in self.series.iter().zip(COLOURS) {
+        for (series, colour) in self.series().into_iter().zip(COLOURS) {
             writeln!(
                 out,
-                r#"<rect x="{x}" y="58" width="12" height="12" fill="{colour}"/>"#
+                r#"<rect x="{x}" y="58" width="12" height="12" fill="{colour}"/>
+<text class="ink" x="{}" y="68">{}</text>"#,
+                x + 17,
+                escaped(series)
             )?;
-            text(out, "ink", (x + 17, 68), "", series)?;
             x += legend_width(series);
         }
         Ok(())
     }
 
-    fn panel(&self, out: &mut fmt::Formatter<'_>, index: u32, panel: &Panel) -> fmt::Result {
-        let top = TOP + index * self.panel_height() + PANEL_TITLE;
-        let height = self.bars_height();
-        text(
+    /// Draws a panel whose bars are on the line y = 0.
+    fn panel(&self, out: &mut fmt::Formatter<'_>, panel: &Panel) -> fmt::Result {
+        let (scale, height) = (panel.scale(), self.bars_height());
+        let note = match scale {
+            Scale::Linear(_) => "",
+            Scale::Logarithmic(..) => " (logarithmic scale)",
+        };
+        writeln!(
             out,
-            "ink",
-            (16, top - 12),
-            r#"font-weight="bold""#,
-            &panel.title,
+            r#"<text class="ink" x="16" y="{}" font-weight="bold">{}{note}</text>"#,
+            -height - 12.0,
+            escaped(&panel.title)
         )?;
-        let right = self.width() - RIGHT;
-        for value in panel.marks() {
-            let y = f64::from(top) + panel.y(height, value);
+
+        let (text_right, right) = (LEFT - 6, self.width() - RIGHT);
+        for value in scale.marks() {
+            let y = -scale.height(height, value);
             writeln!(
                 out,
-                r#"<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1}" y2="{y:.1}"/>"#
-            )?;
-            writeln!(
-                out,
-                r#"<text class="faint" x="{}" y="{:.1}" text-anchor="end">{value}</text>"#,
-                LEFT - 6,
+                r#"<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1}" y2="{y:.1}"/>
+<text class="faint" x="{text_right}" y="{:.1}" text-anchor="end">{value}</text>"#,
                 y + 4.0
             )?;
         }
-        for (place, group) in (0..).zip(&panel.groups) {
-            let left =
-                LEFT + place * self.group_width() + (self.group_width() - self.bars_width()) / 2;
-            self.group(out, (left, top), panel, group)?;
+
+        let margin = (self.group_width() - self.bars_width()) / 2;
+        for (place, label) in panel.labels().into_iter().enumerate() {
+            let left = LEFT + place * self.group_width() + margin;
+            writeln!(out, r#"<g transform="translate({left} 0)">"#)?;
+            self.group(out, panel, scale, label)?;
+            writeln!(out, "</g>")?;
         }
         Ok(())
     }
 
+    /// Draws the bars with this label, the first of which begins at x = 0.
     fn group(
         &self,
         out: &mut fmt::Formatter<'_>,
-        (left, top): (u32, u32),
         panel: &Panel,
-        group: &Group,
+        scale: Scale,
+        label: &str,
     ) -> fmt::Result {
-        let bottom = top + self.bars_height();
-        for (bar, (value, colour)) in (0..).zip(group.values.iter().zip(COLOURS)) {
-            let Some(value) = *value else { continue };
-            let y = f64::from(top) + panel.y(self.bars_height(), value);
-            let (x, width, height) = (left + bar * BAR, BAR - 3, f64::from(bottom) - y);
+        for (place, (series, colour)) in self.series().into_iter().zip(COLOURS).enumerate() {
+            let is_here = |bar: &&Bar| bar.label == label && bar.series == series;
+            let Some(Bar { value, .. }) = panel.bars.iter().find(is_here) else {
+                continue;
+            };
+            let height = scale.height(self.bars_height(), *value);
+            let (x, width, digits) = (place * BAR, BAR - 3, digits(*value));
             writeln!(
                 out,
-                r#"<rect x="{x}" y="{y:.1}" width="{width}" height="{height:.1}" fill="{colour}"/>"#
-            )?;
-            let (x, y, digits) = (x + 11, y - 4.0, panel.digits);
-            let turned = format!(r#"transform="translate({x} {y:.1}) rotate(-90)""#);
-            writeln!(
-                out,
-                r#"<text class="ink" {turned} font-size="10">{value:.digits$}</text>"#
+                r#"<rect x="{x}" y="{:.1}" width="{width}" height="{height:.1}" fill="{colour}"/>
+<text class="ink" transform="translate({} {:.1}) rotate(-90)" font-size="10">{value:.digits$}</text>"#,
+                -height,
+                x + 11,
+                -height - 4.0
             )?;
         }
-        let middle = left + self.bars_width() / 2;
-        for (y, line) in (bottom + 18..).step_by(16).zip(group.label.lines()) {
-            text(out, "ink", (middle, y), r#"text-anchor="middle""#, line)?;
+
+        let middle = self.bars_width() / 2;
+        for (y, line) in (18..).step_by(16).zip(label.lines()) {
+            let line = escaped(line);
+            writeln!(
+                out,
+                r#"<text class="ink" x="{middle}" y="{y}" text-anchor="middle">{line}</text>"#
+            )?;
         }
         Ok(())
     }
 }
 
 impl Panel {
-    /// A panel with the medians of a figure, in groups by case and load. Rows without the figure
-    /// are left out.
-    pub(crate) fn from_rows(title: &str, figure: &str, subjects: &[&str], rows: &[Row]) -> Self {
-        let label = |row: &Row| format!("{}\n{}", row.case, row.load);
-        let rows = || rows.iter().filter(|row| !row.median(figure).is_nan());
-        let group = |group: String| {
-            let value = |subject: &&str| {
-                let found = rows().find(|row| row.subject == *subject && label(row) == group);
-                found.map(|row| row.median(figure))
-            };
-            let values = subjects.iter().map(value).collect();
-            Group {
-                label: group,
-                values,
-            }
+    /// The medians of a figure, in groups by case and load. Rows without the figure are left out.
+    pub(crate) fn from_rows(title: &str, figure: &str, rows: &[Row]) -> Self {
+        let bar = |row: &Row| Bar {
+            label: format!("{}\n{}", row.case, row.load),
+            series: row.subject.clone(),
+            value: row.median(figure),
         };
-
-        let scale = Scale::for_values(rows().map(|row| row.median(figure)));
-        let (note, digits) = match scale {
-            Scale::Logarithmic(_) => (" (logarithmic scale)", 0),
-            Scale::Linear(most) => ("", usize::from(most < 100.0)),
-        };
+        let bars = rows.iter().map(bar);
         Self {
-            title: format!("{title}{note}"),
-            scale,
-            digits,
-            groups: distinct(rows().map(label)).into_iter().map(group).collect(),
+            title: title.to_owned(),
+            bars: bars.filter(|bar| !bar.value.is_nan()).collect(),
         }
     }
 
-    /// The distance of a value from the panel's top edge. A quarter of the height is left for the
-    /// numbers at the bars.
-    fn y(&self, height: u32, value: f64) -> f64 {
-        let share = match self.scale {
-            Scale::Linear(most) => value / most,
-            Scale::Logarithmic(least) => {
-                let decades = (self.highest() / least).log10().max(1.0);
-                (value / least).log10() / decades
-            }
-        };
-        f64::from(height) * (1.0 - 0.75 * share.clamp(0.0, 1.0))
+    fn labels(&self) -> Vec<&str> {
+        distinct(self.bars.iter().map(|bar| bar.label.as_str()))
     }
 
-    fn highest(&self) -> f64 {
-        self.groups
-            .iter()
-            .flat_map(|group| group.values.iter().copied().flatten())
-            .fold(0.0, f64::max)
-    }
-
-    /// The values of the grid lines.
-    fn marks(&self) -> Vec<f64> {
-        match self.scale {
-            Scale::Linear(most) => (0..=STEPS)
-                .map(|step| most * f64::from(step) / f64::from(STEPS))
-                .collect(),
-            Scale::Logarithmic(least) => (0..DECADES_MAX)
-                .map(|decade| least * 10_f64.powi(decade))
-                .take_while(|value| *value <= self.highest().max(least * 10.0))
-                .collect(),
+    /// A scale for all values.
+    fn scale(&self) -> Scale {
+        let values = self.bars.iter().map(|bar| bar.value);
+        let most = values.clone().fold(0.0, f64::max);
+        let positive = values.filter(|value| *value > 0.0);
+        let least = positive.fold(f64::MAX, f64::min);
+        if most > least * SPAN_MAX {
+            Scale::Logarithmic(decade_below(least), most)
+        } else {
+            Scale::Linear(round_above(most.max(1.0)))
         }
     }
 }
 
 impl Scale {
-    /// A scale for values that are not negative.
-    fn for_values(values: impl Iterator<Item = f64>) -> Self {
-        let positive = values.filter(|value| *value > 0.0);
-        let (least, most) = positive.fold((f64::MAX, 0.0), |(least, most): (f64, f64), value| {
-            (least.min(value), most.max(value))
-        });
-        if most > least * SPAN_MAX {
-            Self::Logarithmic(decade_below(least))
-        } else {
-            Self::Linear(round_above(most.max(1.0)))
+    /// The height of a bar in a panel of this height. A quarter is left for the numbers at the
+    /// bars.
+    fn height(self, panel: f64, value: f64) -> f64 {
+        let share = match self {
+            Self::Linear(most) => value / most,
+            Self::Logarithmic(least, most) => {
+                (value / least).log10() / (most / least).log10().max(1.0)
+            }
+        };
+        panel * 0.75 * share.clamp(0.0, 1.0)
+    }
+
+    /// The values of the grid lines.
+    fn marks(self) -> Vec<f64> {
+        match self {
+            Self::Linear(most) => (0..=STEPS)
+                .map(|step| most * f64::from(step) / f64::from(STEPS))
+                .collect(),
+            Self::Logarithmic(least, most) => (0..DECADES_MAX)
+                .map(|decade| least * 10_f64.powi(decade))
+                .take_while(|value| *value <= most.max(least * 10.0))
+                .collect(),
         }
     }
 }
@@ -284,22 +265,38 @@ impl Scale {
 impl fmt::Display for Picture {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (width, height) = (self.width(), self.height());
-        let size = format!(r#"width="{width}" height="{height}" viewBox="0 0 {width} {height}""#);
-        let font = r#"font-family="sans-serif" font-size="12""#;
+        let size = format!(r#"width="{width}" height="{height}""#);
         writeln!(
             out,
-            r#"<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>"#
+            r#"<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">
+{STYLE}
+<rect class="ground" {size}/>
+<text class="ink" x="16" y="26" font-size="17" font-weight="bold">{}</text>
+<text class="faint" x="16" y="45">{}</text>"#,
+            escaped(&self.title),
+            escaped(&self.subtitle)
         )?;
-        writeln!(out, "{STYLE}")?;
-        writeln!(
-            out,
-            r#"<rect class="ground" width="{width}" height="{height}"/>"#
-        )?;
-        self.heading(out)?;
-        for (index, panel) in (0..).zip(&self.panels) {
-            self.panel(out, index, panel)?;
+        self.legend(out)?;
+
+        let mut y = TOP;
+        for panel in &self.panels {
+            y += PANEL_TITLE + self.bars_height();
+            writeln!(out, r#"<g transform="translate(0 {y})">"#)?;
+            self.panel(out, panel)?;
+            writeln!(out, "</g>")?;
+            y += FOOT;
         }
         writeln!(out, "</svg>")
+    }
+}
+
+/// Decimal places that show three significant digits, at most four.
+fn digits(value: f64) -> usize {
+    let places = 2.0 - value.log10().floor();
+    if value > 0.0 {
+        whole(places.clamp(0.0, 4.0))
+    } else {
+        0
     }
 }
 
@@ -317,8 +314,8 @@ fn decade_below(value: f64) -> f64 {
 }
 
 /// The width of a series in the legend.
-fn legend_width(series: &str) -> u32 {
-    36 + count(series.as_bytes()) * 7
+fn legend_width(series: &str) -> usize {
+    36 + series.len() * 7
 }
 
 /// Text with the characters escaped that have a meaning in XML.
@@ -328,48 +325,29 @@ fn escaped(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-fn text(
-    out: &mut fmt::Formatter<'_>,
-    class: &str,
-    (x, y): (u32, u32),
-    style: &str,
-    words: &str,
-) -> fmt::Result {
-    writeln!(
-        out,
-        r#"<text class="{class}" x="{x}" y="{y}" {style}>{}</text>"#,
-        escaped(words)
-    )
-}
-
-fn count<T>(items: &[T]) -> u32 {
-    u32::try_from(items.len()).unwrap_or(u32::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn panel(scale: Scale, values: &[f64]) -> Panel {
-        let values = values.iter().copied().map(Some).chain([None]).collect();
+    fn panel(values: &[f64]) -> Panel {
+        let bar = |(series, value): (char, &f64)| Bar {
+            label: "g".to_owned(),
+            series: series.to_string(),
+            value: *value,
+        };
         Panel {
             title: "a<b".to_owned(),
-            scale,
-            digits: 2,
-            groups: vec![Group {
-                label: "g".to_owned(),
-                values,
-            }],
+            bars: ('a'..).zip(values).map(bar).collect(),
         }
     }
 
     #[test]
     fn higher_values_are_higher_and_none_is_at_the_ground() {
-        let linear = panel(Scale::Linear(1.0), &[0.5, 1.0]);
-        assert!(linear.y(100, 1.0) < linear.y(100, 0.5));
-        let logarithmic = panel(Scale::Logarithmic(1.0), &[0.0, 1_000.0]);
-        assert!((logarithmic.y(100, 0.0) - 100.0).abs() < 1e-9);
-        assert!((logarithmic.y(100, 1_000.0) - 25.0).abs() < 1e-9);
+        let linear = panel(&[0.5, 1.0]).scale();
+        assert!(linear.height(100.0, 1.0) > linear.height(100.0, 0.5));
+        let logarithmic = panel(&[0.0, 1.0, 1_000.0]).scale();
+        assert!(logarithmic.height(100.0, 0.0).abs() < 1e-9);
+        assert!((logarithmic.height(100.0, 1_000.0) - 75.0).abs() < 1e-9);
         assert_eq!(logarithmic.marks().len(), 4);
     }
 
@@ -379,14 +357,19 @@ mod tests {
             .map(round_above)
             .map(|value| format!("{value:.0}"));
         assert_eq!(found, ["1", "4", "20", "80000"]);
-        let wide = Scale::for_values([0.0, 20.0, 900.0].into_iter());
-        assert_eq!(wide, Scale::Logarithmic(10.0));
-        let narrow = Scale::for_values([20.0, 90.0].into_iter());
-        assert_eq!(narrow, Scale::Linear(100.0));
+        let wide = panel(&[0.0, 20.0, 900.0]).scale();
+        assert_eq!(wide, Scale::Logarithmic(10.0, 900.0));
+        assert_eq!(panel(&[20.0, 90.0]).scale(), Scale::Linear(100.0));
     }
 
     #[test]
-    fn rows_become_groups_and_what_was_not_measured_leaves_a_gap() {
+    fn three_digits_are_shown() {
+        let shown = [0.0, 0.001_23, 0.987, 9.5, 41_000.0].map(digits);
+        assert_eq!(shown, [0, 4, 3, 2, 0]);
+    }
+
+    #[test]
+    fn rows_become_bars_and_what_was_not_measured_leaves_a_gap() {
         let row = |load: &str, subject: &str, figure| {
             let rounds = vec![[(figure, 20.0)].into()];
             Row::new("hot", load, subject, rounds)
@@ -396,14 +379,13 @@ mod tests {
             row("2", "y", "ns"),
             row("3", "y", "us"),
         ];
-        let panel = Panel::from_rows("t", "ns", &["x", "y"], &rows);
+        let panel = Panel::from_rows("t", "ns", &rows);
         let found: Vec<_> = panel
-            .groups
+            .bars
             .iter()
-            .map(|group| (group.label.as_str(), &group.values[..]))
+            .map(|bar| (bar.label.as_str(), bar.series.as_str()))
             .collect();
-        let (one, two) = ([Some(20.0), None], [None, Some(20.0)]);
-        assert_eq!(found, [("hot\n1", &one[..]), ("hot\n2", &two[..])]);
+        assert_eq!(found, [("hot\n1", "x"), ("hot\n2", "y")]);
     }
 
     #[test]
@@ -411,13 +393,12 @@ mod tests {
         let picture = Picture {
             title: "t".to_owned(),
             subtitle: "s".to_owned(),
-            series: ["x", "y", "z"].map(str::to_owned).to_vec(),
-            panels: vec![panel(Scale::Linear(1.0), &[0.5, 1.0])],
+            panels: vec![panel(&[0.5, 1.0])],
         };
         let svg = picture.to_string();
         assert!(svg.contains("a&lt;b"));
-        // The background, three legend entries and two bars.
-        assert_eq!(svg.matches("<rect").count(), 6);
+        // The background, two legend entries and two bars.
+        assert_eq!(svg.matches("<rect").count(), 5);
         assert!(svg.contains("prefers-color-scheme:dark"));
     }
 }

@@ -95,26 +95,18 @@ impl Report {
 
     /// A picture with a panel for each title and figure.
     pub(super) fn picture(&self, title: &str, panels: &[(&str, &str)]) -> Picture {
-        let subjects = distinct(self.rows.iter().map(|row| row.subject.as_str()));
-        let panel =
-            |(title, figure): &(&str, &str)| Panel::from_rows(title, figure, &subjects, &self.rows);
         let subtitle = format!("Median of {} rounds.", self.rounds);
-        let panels = panels.iter().map(panel).collect();
-        self.picture_of(title, &subtitle, &subjects, panels)
+        let panels = panels
+            .iter()
+            .map(|(title, figure)| Panel::from_rows(title, figure, &self.rows));
+        self.picture_of(title, &subtitle, panels.collect())
     }
 
     /// A picture whose subtitle ends with the machine.
-    pub(crate) fn picture_of(
-        &self,
-        title: &str,
-        subtitle: &str,
-        series: &[&str],
-        panels: Vec<Panel>,
-    ) -> Picture {
+    pub(crate) fn picture_of(&self, title: &str, subtitle: &str, panels: Vec<Panel>) -> Picture {
         Picture {
             title: title.to_owned(),
             subtitle: format!("{subtitle} {}.", self.place()),
-            series: series.iter().map(ToString::to_string).collect(),
             panels,
         }
     }

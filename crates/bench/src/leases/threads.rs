@@ -47,6 +47,22 @@ pub(super) struct SubjectDecision {
     pub(super) is_local: bool,
 }
 
+impl SubjectDecision {
+    pub(super) const fn local(is_allowed: bool) -> Self {
+        Self {
+            is_allowed,
+            is_local: true,
+        }
+    }
+
+    pub(super) const fn waited(is_allowed: bool) -> Self {
+        Self {
+            is_allowed,
+            is_local: false,
+        }
+    }
+}
+
 /// Totals of the decisions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DecisionTotals {

@@ -54,10 +54,8 @@ impl Hybrid {
         let key = RedisKey::try_from(key.to_owned())?;
         let inc = self.provider.absolute().inc(&key, &self.rate, 1);
         let decision = self.runtime.block_on(inc)?;
-        Ok(SubjectDecision {
-            is_allowed: matches!(decision, RateLimitDecision::Allowed),
-            is_local: false,
-        })
+        let is_allowed = matches!(decision, RateLimitDecision::Allowed);
+        Ok(SubjectDecision::waited(is_allowed))
     }
 }
 
@@ -67,10 +65,10 @@ impl Subject for Hybrid {
         let known =
             RedisKeyRef::try_from(key).and_then(|key| self.provider.absolute().try_inc(key, 1));
         match known? {
-            Some(decision) => Ok(SubjectDecision {
-                is_allowed: matches!(decision, RateLimitDecision::Allowed),
-                is_local: true,
-            }),
+            Some(decision) => {
+                let is_allowed = matches!(decision, RateLimitDecision::Allowed);
+                Ok(SubjectDecision::local(is_allowed))
+            }
             None => self.wait(key),
         }
     }

@@ -1,6 +1,7 @@
 //! The time per decision of a subject. The calls through pointers are made once per round; the
 //! loops inside are compiled for each subject.
 
+use std::any::type_name;
 use std::hint::black_box;
 
 use super::cases::{ORDER_LEN, write_name};
@@ -71,7 +72,7 @@ pub(super) fn fill<S: Subject>(setup: &Setup, keys: &[String], use_up: bool) -> 
 pub(super) fn insert<S: Subject>(setup: &Setup, keys: &[String]) -> Figures {
     let mut subject = S::new(setup);
     let (took, allowed) = time(|| keys.iter().filter(|key| subject.allow_alone(key)).count());
-    assert_eq!(allowed, keys.len(), "{} denied a new key", S::NAME);
+    assert_eq!(allowed, keys.len(), "{} denied a new key", type_name::<S>());
     // Freeing is not part of inserting.
     drop(black_box(subject));
     let keys = u32::try_from(keys.len()).expect("keys are numbered by u32");
@@ -94,7 +95,7 @@ fn round<S: Subject>(subject: &mut S, load: &Load<'_>) -> Figures {
         allowed,
         expected,
         "{} made a wrong decision, so its time is meaningless",
-        S::NAME
+        type_name::<S>()
     );
     figures(took, asked)
 }

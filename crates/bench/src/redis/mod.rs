@@ -8,7 +8,7 @@ mod report;
 mod target;
 
 use self::target::Target;
-use crate::harness::callers::{RATE, Runtime, in_process};
+use crate::harness::callers::{Caller, ConnectedCallers, RATE, Runtime, in_process};
 use crate::harness::process;
 use crate::harness::server::{Kind, version};
 use crate::harness::{Bench, Entrant, OutputArguments, chosen, counted, is_chosen};
@@ -40,14 +40,6 @@ pub(crate) struct Arguments {
     /// Measure only this subject; can be repeated
     #[arg(long, value_parser = [TOLLGATE, BARE, REDIS_RS, UNPIPELINED])]
     subject: Vec<String>,
-}
-
-impl Arguments {
-    /// The runtimes on which a subject is measured.
-    fn runtimes(&self, subject: &str) -> impl Iterator<Item = Runtime> {
-        let is_chosen = is_chosen(&self.subject, &subject);
-        Runtime::ALL.into_iter().filter(move |_| is_chosen)
-    }
 }
 
 fn one_of_callers(text: &str) -> Result<usize, String> {
@@ -100,33 +92,28 @@ fn entrants(
     callers: usize,
 ) -> Result<Vec<Entrant<'static>>> {
     let mut entrants = Vec::new();
-    for runtime in arguments.runtimes(TOLLGATE) {
-        let connect = clients::tollgate(target, keys, callers);
-        entrants.push(in_process(
-            &name(TOLLGATE, runtime),
-            keys,
-            runtime,
-            connect,
-        )?);
-    }
-    for runtime in arguments.runtimes(BARE) {
-        let connect = clients::bare(target, callers);
-        entrants.push(in_process(&name(BARE, runtime), keys, runtime, connect)?);
-    }
-    for runtime in arguments.runtimes(REDIS_RS) {
-        let connect = clients::redis_rs(target, keys, callers);
-        entrants.push(in_process(
-            &name(REDIS_RS, runtime),
-            keys,
-            runtime,
-            connect,
-        )?);
+    for subject in chosen(&arguments.subject, [TOLLGATE, BARE, REDIS_RS]) {
+        entrants.extend(match subject {
+            TOLLGATE => on_runtimes(subject, keys, || clients::tollgate(target, keys, callers)),
+            BARE => on_runtimes(subject, keys, || clients::bare(target, callers)),
+            _ => on_runtimes(subject, keys, || clients::redis_rs(target, keys, callers)),
+        }?);
     }
     if is_chosen(&arguments.subject, &UNPIPELINED) && callers == CROWD {
         entrants.push(redis_benchmark::entrant(PIPELINED, 16, target, keys));
         entrants.push(redis_benchmark::entrant(UNPIPELINED, 1, target, keys));
     }
     Ok(entrants)
+}
+
+/// A subject on each runtime.
+fn on_runtimes<C: Caller, F: Future<Output = Result<ConnectedCallers<C>>>>(
+    subject: &str,
+    keys: u32,
+    connect: impl Fn() -> F,
+) -> Result<Vec<Entrant<'static>>> {
+    let entrant = |runtime| in_process(&name(subject, runtime), keys, runtime, connect());
+    Runtime::ALL.into_iter().map(entrant).collect()
 }
 
 #[cfg(test)]

@@ -1,18 +1,19 @@
 //! Replicas: processes of the real server over one store, each with its own ports and configuration
 //! file, some with wrong clocks.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
 
 use anyhow::Result;
+use testkit::processes::{Directory, try_find_program};
 use testkit::reverse_proxy::{self, Response};
 
 use super::cells::{Cell, Mode};
 use super::limits;
 use super::store::Store;
-use crate::harness::process::{Directory, Process, serve_command};
+use crate::harness::process::{Process, serve_command};
 use crate::harness::server::post_json;
 use crate::harness::word;
 
@@ -32,8 +33,8 @@ impl Fleet {
     ) -> Result<Self> {
         let config = config(cell, store);
         let spawn = |index: usize| {
-            let directory = Directory::create()?;
-            let mut command = serve_command(tollgate, &directory, &config)?;
+            let directory = Directory::create();
+            let mut command = serve_command(tollgate, &directory, &config);
             if let Some(library) = faketime {
                 set_clock(&mut command, library, index);
             }
@@ -126,8 +127,8 @@ fn config(cell: &Cell, store: &Store) -> String {
     )
 }
 
-/// An environment variable with the path of the program `faketime`; the library is searched for
-/// relative to its directory.
+/// An environment variable with the path of the program `faketime`, if it is not on the `PATH`; the
+/// library is searched for relative to its directory.
 const PROGRAM: &str = "TOLLGATE_FAKETIME";
 /// Debian's libfaketime, which intercepts the system's time functions.
 const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
@@ -137,19 +138,16 @@ const CLOCKS: [&str; 4] = ["+3600", "-3600", "+0 x1.02", "+0 x0.98"];
 
 /// The path of the library, or why it was not found.
 pub(super) fn find_faketime() -> Result<PathBuf, String> {
-    let program = PathBuf::from(env::var_os(PROGRAM).unwrap_or_default());
+    let program = try_find_program(PROGRAM, "faketime").unwrap_or_default();
     let root = program.parent().and_then(Path::parent);
-    let roots = root.map(|root| [root.join("usr/lib"), root.join("lib")]);
-    let mut roots = roots
-        .into_iter()
-        .flatten()
-        .chain([PathBuf::from("/usr/lib")]);
-    roots.find_map(|root| below(&root)).ok_or_else(|| {
-        format!(
-            "libfaketime not found: install the package faketime, \
-             or set {PROGRAM} to the path of the program"
-        )
-    })
+    let mut libs = ["usr/lib", "lib"].into_iter();
+    root.and_then(|root| libs.find_map(|lib| below(&root.join(lib))))
+        .ok_or_else(|| {
+            format!(
+                "libfaketime not found: install the package faketime, \
+                 or set {PROGRAM} to the path of the program"
+            )
+        })
 }
 
 /// Searches `lib/<architecture>/faketime/`.

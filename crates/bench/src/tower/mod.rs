@@ -14,8 +14,9 @@ pub(crate) use self::hello::{HelloArguments, run_hello};
 use self::subject::{Case, Subject};
 use crate::harness::h2load::{CPU, H2load, RATE, ServerUnderLoad};
 use crate::harness::timing::calibrate;
-use crate::harness::{Bench, Entrant, OutputArguments, Row, chosen};
+use crate::harness::{Bench, Entrant, OutputArguments, Row, chosen_values};
 use anyhow::Result;
+use clap::ValueEnum as _;
 
 /// The cases of rows: servers over sockets, and calls in this process.
 const SERVERS: &str = "GET / over HTTP/1.1";
@@ -33,7 +34,7 @@ pub(crate) struct Arguments {
 /// Measures, prints the tables and writes the numbers and the picture.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let calls_ms = if arguments.output.quick { 20 } else { 200 };
-    let cases = chosen(&arguments.case, Case::ALL);
+    let cases = chosen_values(&arguments.case);
     let mut bench = Bench::new(&arguments.output, cases.len() * 2, [(3, 300), (11, 1_500)]);
     let h2load = H2load::find();
     bench.uses(vec![h2load.version()?]);
@@ -62,16 +63,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// Measures all subjects as servers.
 fn measure_servers(bench: &mut Bench, h2load: &H2load, case: Case) -> Result<()> {
-    let servers = Subject::ALL
-        .into_iter()
-        .map(|subject| hello::start(subject, case));
-    let servers = servers.collect::<Result<Vec<ServerUnderLoad>>>()?;
-    let pids: Vec<u32> = servers.iter().flat_map(ServerUnderLoad::pids).collect();
-    let entrants = Subject::ALL
-        .iter()
-        .zip(&servers)
-        .map(|(subject, server)| server.entrant(subject.name(), case.name(), h2load));
-    bench.measure(SERVERS, &pids, entrants.collect())?;
+    let subjects = Subject::value_variants().iter();
+    let servers = subjects.map(|subject| hello::start(*subject, case));
+    let servers: Vec<ServerUnderLoad> = servers.collect::<Result<_>>()?;
+    h2load.measure(bench, SERVERS, case.name(), &servers)?;
     Ok(())
 }
 

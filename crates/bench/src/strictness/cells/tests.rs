@@ -18,12 +18,7 @@ fn chosen(options: &str) -> Vec<Cell> {
 }
 
 /// A cell with a load that uses up its limit.
-pub(in super::super) fn cell(
-    case: Case,
-    mode: Mode,
-    replicas: usize,
-    limit: &'static str,
-) -> Cell {
+pub(in super::super) fn cell(case: Case, mode: Mode, replicas: usize, limit: &'static str) -> Cell {
     Cell {
         case,
         mode,
