@@ -10,8 +10,7 @@ mod simulate;
 mod strictness;
 mod tower;
 
-use std::process::ExitCode;
-
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
@@ -48,8 +47,8 @@ enum Benchmark {
     Hello(tower::HelloArguments),
 }
 
-fn main() -> ExitCode {
-    let done = match Arguments::parse().what {
+fn main() -> Result<()> {
+    match Arguments::parse().what {
         Benchmark::Memory(arguments) => memory::run(&arguments),
         Benchmark::Redis(arguments) => redis::run(&arguments),
         Benchmark::Leases(arguments) => leases::run(&arguments),
@@ -59,12 +58,5 @@ fn main() -> ExitCode {
         Benchmark::Tower(arguments) => tower::run(&arguments),
         Benchmark::Bare(arguments) => service::run_bare(&arguments),
         Benchmark::Hello(arguments) => tower::run_hello(&arguments),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("tollgate-bench: {error:#}");
-            ExitCode::FAILURE
-        }
     }
 }

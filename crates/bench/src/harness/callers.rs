@@ -1,10 +1,12 @@
 //! Callers in this process: tasks that make one decision after the other, on a separate runtime.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use fastrand::Rng;
 use tokio::task::JoinSet;
+use tollgate::{Limiter, Source};
 
 use super::latency::Latencies;
 use super::rounds::Entrant;
@@ -30,8 +32,33 @@ pub(crate) enum Runtime {
 
 /// A caller that makes decisions.
 pub(crate) trait Caller: Send + 'static {
-    /// Checks the key with this number and waits for the decision, which must allow it.
+    /// Checks the key with this number and waits for the decision, which must be the expected one.
     fn ask(&mut self, key: u32) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// Tollgate with a shared store, called through the limiter, as an application does. Decisions from
+/// other sources than the store are errors.
+#[derive(Clone)]
+pub(crate) struct LimiterCaller {
+    pub(crate) limiter: Limiter,
+    /// The name of the limit.
+    pub(crate) limit: &'static str,
+    pub(crate) keys: Arc<[String]>,
+    /// The decision that is expected.
+    pub(crate) is_allowed: bool,
+}
+
+impl Caller for LimiterCaller {
+    async fn ask(&mut self, key: u32) -> Result<()> {
+        let key = self.keys[key as usize].as_str();
+        let decision = self.limiter.check(self.limit, key).await?;
+        let is_expected = decision.is_allowed() == self.is_allowed;
+        ensure!(
+            is_expected && decision.source() == Source::Store,
+            "unexpected decision: {decision:?}"
+        );
+        Ok(())
+    }
 }
 
 /// Callers with open connections.

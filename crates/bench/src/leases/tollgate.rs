@@ -1,16 +1,16 @@
 //! Tollgate called through the limiter, as an application does: with the embedded store, and with a
 //! server at each consistency.
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use tokio::runtime::Runtime;
-use tollgate::{Consistency, Error, Limit, Limiter, MemoryStore, Source};
+use tollgate::{Consistency, Error, Limit, Limiter, MemoryStore};
 use tollgate_redis::{RedisBuilder, RedisStore};
 
 use super::STRICT;
 use super::case::{Case, KEY, LIMIT};
 use super::threads::{Subject, SubjectDecision};
 use crate::harness::Entrant;
-use crate::harness::callers::{self, Caller, ConnectedCallers, in_process};
+use crate::harness::callers::{self, Caller as _, ConnectedCallers, LimiterCaller, in_process};
 use crate::harness::server::connect;
 
 /// A limiter with the runtime of its store. Decisions are made without a store call if possible.
@@ -90,13 +90,7 @@ impl Subject for TollgateSubject {
     }
 }
 
-/// A task that waits for the store, and shares its round trips with others.
-struct StrictCaller {
-    limiter: Limiter,
-    case: Case,
-}
-
-/// Callers that share one store.
+/// Tasks that share one store and its round trips.
 pub(super) fn strict_entrant(
     url: &str,
     prefix: &str,
@@ -106,33 +100,20 @@ pub(super) fn strict_entrant(
     let connect = async {
         let limit = case.limit().consistency(Consistency::Strict);
         let (limiter, store) = limiter(url, prefix, limit, 1).await?;
-        while is_allowed(&limiter).await? && case == Case::Denied {}
-
-        let caller = |_| StrictCaller {
-            limiter: limiter.clone(),
-            case,
+        let mut caller = LimiterCaller {
+            limiter,
+            limit: LIMIT,
+            keys: [KEY.to_owned()].into(),
+            is_allowed: true,
         };
+        if case == Case::Denied {
+            while caller.ask(0).await.is_ok() {}
+            caller.is_allowed = false;
+        }
         Ok(ConnectedCallers {
-            callers: (0..callers).map(caller).collect(),
+            callers: vec![caller; callers],
             calls: Some(Box::new(move || store.stats().script_calls)),
         })
     };
     in_process(STRICT, 1, callers::Runtime::TwoWorkers, connect)
-}
-
-impl Caller for StrictCaller {
-    async fn ask(&mut self, _: u32) -> Result<()> {
-        let is_allowed = is_allowed(&self.limiter).await?;
-        let is_correct = is_allowed == (self.case == Case::Hot);
-        ensure!(is_correct, "{}: wrong decision", self.case);
-        Ok(())
-    }
-}
-
-/// The decision of the store; a decision from any other source is an error.
-async fn is_allowed(limiter: &Limiter) -> Result<bool> {
-    let decision = limiter.check(LIMIT, KEY).await?;
-    let is_from_store = decision.source() == Source::Store;
-    ensure!(is_from_store, "unexpected decision: {decision:?}");
-    Ok(decision.is_allowed())
 }

@@ -10,49 +10,31 @@ use redis_rs::Script;
 use redis_rs::aio::MultiplexedConnection;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tollgate::{Limiter, Source};
+use tollgate::Limiter;
 use tollgate_redis::RedisBuilder;
 
 use super::check_script::{self, ALLOWED_REPLY_LEN, LIMIT};
 use super::target::Target;
-use crate::harness::callers::{Caller, ConnectedCallers};
+use crate::harness::callers::{Caller, ConnectedCallers, LimiterCaller};
 use crate::harness::server::connect;
-
-/// Tollgate with its Redis store, called through the limiter, as an application does.
-pub(super) struct TollgateCaller {
-    limiter: Limiter,
-    names: Arc<[String]>,
-}
 
 /// Callers that share one store.
 pub(super) async fn tollgate(
     target: &Target,
     keys: u32,
     callers: usize,
-) -> Result<ConnectedCallers<TollgateCaller>> {
+) -> Result<ConnectedCallers<LimiterCaller>> {
     let store = connect(RedisBuilder::standalone(target.server.url())).await?;
-    let limiter = Limiter::new(store.clone(), [check_script::limit()])?;
-    let names: Arc<[String]> = (0..keys).map(check_script::name).collect();
-    let callers = (0..callers)
-        .map(|_| TollgateCaller {
-            limiter: limiter.clone(),
-            names: names.clone(),
-        })
-        .collect();
+    let caller = LimiterCaller {
+        limiter: Limiter::new(store.clone(), [check_script::limit()])?,
+        limit: LIMIT,
+        keys: (0..keys).map(check_script::name).collect(),
+        is_allowed: true,
+    };
     Ok(ConnectedCallers {
-        callers,
+        callers: vec![caller; callers],
         calls: Some(Box::new(move || store.stats().script_calls)),
     })
-}
-
-impl Caller for TollgateCaller {
-    async fn ask(&mut self, key: u32) -> Result<()> {
-        let key = self.names[key as usize].as_str();
-        let decision = self.limiter.check(LIMIT, key).await?;
-        let is_allowed = decision.is_allowed() && decision.source() == Source::Store;
-        ensure!(is_allowed, "unexpected decision: {decision:?}");
-        Ok(())
-    }
 }
 
 /// The header of the script's reply.

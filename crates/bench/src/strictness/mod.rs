@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum)]
     mode: Vec<Mode>,
     /// Numbers of replicas, instead of those of each case: 2,4
-    #[arg(long, value_delimiter = ',', value_parser = replicas())]
+    #[arg(long, value_delimiter = ',', value_parser = RangedU64ValueParser::<usize>::new().range(1..=REPLICAS_MAX))]
     replicas: Vec<usize>,
     /// Loads in multiples of the limit, instead of those of each case: 0.5,10. Cases whose load is
     /// not a rate keep theirs
@@ -56,10 +56,6 @@ pub(crate) struct Arguments {
 
 const REPLICAS_MAX: u64 = 64;
 const LOAD_MAX: f64 = 100.0;
-
-fn replicas() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..=REPLICAS_MAX)
-}
 
 fn multiple(text: &str) -> Result<f64, String> {
     let load = text.parse().ok();
