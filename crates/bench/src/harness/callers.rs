@@ -1,5 +1,6 @@
 //! Callers in this process: tasks that make one decision after the other, on a separate runtime.
 
+use std::iter::repeat_with;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -126,17 +127,29 @@ impl<C: Caller> InProcessCallers<C> {
         self.rounds += 1;
         let seed = self.rounds << 32;
         // Allocated before the clock starts.
-        let callers = std::mem::take(&mut self.connected.callers)
+        let callers = std::mem::take(&mut self.connected.callers);
+        let callers: Vec<_> = callers
             .into_iter()
-            .map(|caller| (caller, Latencies::new()))
+            .zip(repeat_with(Latencies::new))
             .collect();
-        let start = now();
-        let asked = ask_all(callers, self.keys, seed, start + length);
-        let results = self.runtime.block_on(asked)?;
+        let (start, keys) = (now(), self.keys);
+        let tasks = (seed..).zip(callers).map(|(seed, (caller, latencies))| {
+            ask(
+                caller,
+                latencies,
+                keys,
+                Rng::with_seed(seed),
+                start + length,
+            )
+        });
+        let results = self
+            .runtime
+            .block_on(async { tasks.collect::<JoinSet<_>>().join_all().await });
         let took = now() - start;
 
         let mut latencies = Latencies::new();
-        for (caller, of_caller) in results {
+        for result in results {
+            let (caller, of_caller) = result?;
             latencies.add(&of_caller);
             self.connected.callers.push(caller);
         }
@@ -150,19 +163,6 @@ impl<C: Caller> InProcessCallers<C> {
         figures.insert(CALLS, float(calls) / float(decisions));
         Ok(figures)
     }
-}
-
-async fn ask_all<C: Caller>(
-    callers: Vec<(C, Latencies)>,
-    keys: u32,
-    seed: u64,
-    until: Instant,
-) -> Result<Vec<(C, Latencies)>> {
-    let mut tasks = JoinSet::new();
-    for (number, (caller, latencies)) in (seed..).zip(callers) {
-        tasks.spawn(ask(caller, latencies, keys, Rng::with_seed(number), until));
-    }
-    tasks.join_all().await.into_iter().collect()
 }
 
 /// Makes one decision after the other, and at least one. The end time of one is the start time of

@@ -99,15 +99,20 @@ impl Report {
         let panels = panels
             .iter()
             .map(|(title, figure)| Panel::from_rows(title, figure, &self.rows));
-        self.picture_of(title, &subtitle, panels.collect())
+        self.picture_of(title, &subtitle, panels)
     }
 
     /// A picture whose subtitle ends with the machine.
-    pub(crate) fn picture_of(&self, title: &str, subtitle: &str, panels: Vec<Panel>) -> Picture {
+    pub(crate) fn picture_of(
+        &self,
+        title: &str,
+        subtitle: &str,
+        panels: impl Iterator<Item = Panel>,
+    ) -> Picture {
         Picture {
             title: title.to_owned(),
             subtitle: format!("{subtitle} {}.", self.place()),
-            panels,
+            panels: panels.collect(),
         }
     }
 

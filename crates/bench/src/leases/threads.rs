@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use super::case::{Case, KEY};
 use super::{LOCAL, WAITED};
 use crate::harness::callers::{CALLS, NS, RATE};
-use crate::harness::timing::{now, together};
-use crate::harness::{Entrant, Figures, counted, float};
+use crate::harness::timing::now;
+use crate::harness::{Entrant, Figures, counted, float, together};
 use anyhow::{Result, ensure};
 
 /// The number of decisions between two readings of the clock.

@@ -9,9 +9,9 @@ use tollgate_redis::{RedisBuilder, RedisStore};
 use super::STRICT;
 use super::case::{Case, KEY, LIMIT};
 use super::threads::{Subject, SubjectDecision};
-use crate::harness::Entrant;
-use crate::harness::callers::{self, Caller as _, ConnectedCallers, LimiterCaller, in_process};
-use crate::harness::server::connect;
+use crate::harness::{
+    Caller as _, ConnectedCallers, Entrant, LimiterCaller, callers, connect, in_process,
+};
 
 /// A limiter with the runtime of its store. Decisions are made without a store call if possible.
 pub(super) struct TollgateSubject {

@@ -11,8 +11,7 @@ use trypema::redis::{RedisKey, RedisKeyRef};
 use trypema::{RateLimit, RateLimitDecision, RateLimiterBuilder as _, WindowSize};
 
 use super::threads::{Subject, SubjectDecision};
-use crate::harness::callers;
-use crate::harness::server::scripts_run;
+use crate::harness::{callers, scripts_run};
 
 /// Its limits are rates over a sliding window.
 const WINDOW_HOURS: u64 = 1;

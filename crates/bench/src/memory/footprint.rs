@@ -10,8 +10,7 @@ use std::any::type_name;
 use super::allocator::Count;
 use super::cases::{names, write_name};
 use super::subjects::{Setup, Subject};
-use crate::harness::timing::{Span, time};
-use crate::harness::{Figures, float};
+use crate::harness::{Figures, Span, float, time};
 
 /// Bytes per key with all keys, and the lowest and highest from half of them on.
 pub(super) const BYTES: &str = "bytes_per_key";

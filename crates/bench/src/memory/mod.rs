@@ -15,8 +15,7 @@ use self::cases::{Case, STAGES};
 use self::footprint::KEYS_MAX;
 use self::subjects::{ATOMIC_COUNTER, FLOODED, KEYED, Kind, SINGLE, Setup, SubjectQuota};
 use self::timed::{Filled, Load};
-use crate::harness::timing::calibrate;
-use crate::harness::{Bench, Entrant, OutputArguments, Row, counted, is_chosen, word};
+use crate::harness::{Bench, Entrant, OutputArguments, Row, calibrate, counted, is_chosen, word};
 
 /// The numbers of threads that are measured.
 const THREADS: [usize; 2] = [1, 2];

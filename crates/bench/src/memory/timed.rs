@@ -6,8 +6,7 @@ use std::hint::black_box;
 
 use super::cases::{ORDER_LEN, write_name};
 use super::subjects::{Setup, Subject};
-use crate::harness::Figures;
-use crate::harness::timing::{Span, time, together};
+use crate::harness::{Figures, Span, time, together};
 
 /// Nanoseconds that a thread spends on a decision.
 pub(super) const NS: &str = "ns_per_op";

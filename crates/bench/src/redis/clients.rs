@@ -15,8 +15,7 @@ use tollgate_redis::RedisBuilder;
 
 use super::check_script::{self, ALLOWED_REPLY_LEN, LIMIT};
 use super::target::Target;
-use crate::harness::callers::{Caller, ConnectedCallers, LimiterCaller};
-use crate::harness::server::connect;
+use crate::harness::{Caller, ConnectedCallers, LimiterCaller, connect};
 
 /// Callers that share one store.
 pub(super) async fn tollgate(

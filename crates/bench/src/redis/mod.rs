@@ -8,10 +8,10 @@ mod report;
 mod target;
 
 use self::target::Target;
-use crate::harness::callers::{Caller, ConnectedCallers, RATE, Runtime, in_process};
-use crate::harness::process;
+use crate::harness::callers::RATE;
 use crate::harness::server::{Kind, version};
 use crate::harness::{Bench, Entrant, OutputArguments, chosen, counted, is_chosen};
+use crate::harness::{Caller, ConnectedCallers, Runtime, in_process, process};
 use anyhow::Result;
 
 /// One hot key, and as many keys as a busy service has clients.

@@ -7,10 +7,8 @@ use std::time::Duration;
 use super::check_script;
 use super::target::Target;
 use crate::harness::callers::{CALLS, RATE};
-use crate::harness::latency::{P50, P99};
-use crate::harness::process;
-use crate::harness::text::whole;
 use crate::harness::{Entrant, Figures};
+use crate::harness::{P50, P99, process, whole};
 use anyhow::Result;
 
 /// It is part of Redis.

@@ -1,9 +1,8 @@
 //! The ratios and tables of the benchmark.
 
 use super::{BARE, CROWD, KEYS, PIPELINED, TOLLGATE, name};
-use crate::harness::callers::{CALLS, RATE, Runtime};
-use crate::harness::latency::{P50, P99};
-use crate::harness::{Goal, Ratio, Report, Table, counted};
+use crate::harness::callers::{CALLS, RATE};
+use crate::harness::{Goal, P50, P99, Ratio, Report, Runtime, Table, counted};
 
 /// The figures with goals: decisions per second with the most callers, relative to redis-benchmark
 /// with pipelines, and the median latency of one caller, relative to a bare EVALSHA on the same

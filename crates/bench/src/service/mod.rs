@@ -15,9 +15,8 @@ pub(crate) use self::bare::{BareArguments, run_bare};
 use self::request::{Case, Exchange, Protocol};
 use self::servers::Servers;
 use self::viewer::Viewer;
-use crate::harness::h2load::{H2load, RATE};
-use crate::harness::process::tollgate_program;
-use crate::harness::{Bench, OutputArguments, chosen_values};
+use crate::harness::h2load::RATE;
+use crate::harness::{Bench, H2load, OutputArguments, chosen_values, tollgate_program};
 use anyhow::{Result, ensure};
 
 /// `tollgate serve` with the embedded store.

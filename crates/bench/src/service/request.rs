@@ -8,7 +8,7 @@ use serde_json::json;
 use testkit::processes::Directory;
 use tollgate_envoy::{Code, Entry, RateLimitDescriptor, RateLimitRequest};
 
-use crate::harness::h2load::LoadRequest;
+use crate::harness::LoadRequest;
 
 /// The protocol of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -21,10 +21,10 @@ use super::viewer::Viewer;
 use super::{
     Arguments, BARE, BARE_WITH_HEADERS, DASHBOARD, LEASED, MANY_LIMITS, MEMORY, REDIS, THROTTLECRAB,
 };
-use crate::harness::callers::Runtime;
-use crate::harness::h2load::{CLIENT_ERROR, LoadRequest, SUCCESS, ServerUnderLoad, Target};
-use crate::harness::process::{Process, serve_command};
-use crate::harness::server::{self, post_json};
+use crate::harness::h2load::{CLIENT_ERROR, SUCCESS, Target};
+use crate::harness::{
+    LoadRequest, Process, Runtime, ServerUnderLoad, post_json, serve_command, server,
+};
 
 /// An environment variable with the path of throttlecrab-server, if it is not on the `PATH`.
 const THROTTLECRAB_VARIABLE: &str = "TOLLGATE_THROTTLECRAB_SERVER";

@@ -17,9 +17,10 @@ use testkit::processes::Directory;
 use testkit::wait;
 
 use crate::harness::others::{Usage, children_ticks};
-use crate::harness::process::{Process, tollgate_program};
-use crate::harness::text::grouped;
-use crate::harness::{Bench, Entrant, Figures, OutputArguments, Row, Table, float, timing};
+use crate::harness::{
+    Bench, Entrant, Figures, OutputArguments, Process, Row, Table, float, grouped, timing,
+    tollgate_program,
+};
 
 /// Three limits of a typical API: one for every address, one for the API, one for logins.
 const CONFIG: &str = include_str!("limits.yaml");

@@ -11,8 +11,7 @@ use tollgate_load::{
 
 use super::cells::{CALLS_PER_ADMITTED, CALLS_PER_DENIED, Cell};
 use super::limits;
-use crate::harness::latency::{P50, P99};
-use crate::harness::{Figures, float, per};
+use crate::harness::{Figures, P50, P99, float, per};
 
 /// The number of replicas, and the offered load in multiples of the limit.
 pub(super) const REPLICAS: &str = "replicas";

@@ -13,9 +13,7 @@ use testkit::reverse_proxy::{self, Response};
 use super::cells::{Cell, Mode};
 use super::limits;
 use super::store::Store;
-use crate::harness::process::{Process, serve_command};
-use crate::harness::server::post_json;
-use crate::harness::word;
+use crate::harness::{Process, post_json, serve_command, word};
 
 pub(super) struct Fleet {
     mode: Mode,

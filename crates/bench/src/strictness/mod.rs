@@ -29,8 +29,7 @@ use anyhow::{Result, anyhow};
 use clap::builder::RangedU64ValueParser;
 
 use self::cells::{Case, Mode, cells};
-use crate::harness::process::tollgate_program;
-use crate::harness::{Bench, OutputArguments, counted, output};
+use crate::harness::{Bench, OutputArguments, counted, output, tollgate_program};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

@@ -7,10 +7,9 @@ use super::figures::{
 };
 use super::ideal::UTILISATION;
 use super::retry::{KEPT, RETRIES};
-use crate::harness::latency::{P50, P99};
-use crate::harness::panels::{Bar, Panel, Picture};
-use crate::harness::text::{number, whole};
-use crate::harness::{Report, Row, Table, counted, or_dash, word};
+use crate::harness::{
+    Bar, P50, P99, Panel, Picture, Report, Row, Table, counted, number, or_dash, whole, word,
+};
 
 /// A load that is sent later than this is lower than nominal.
 const LATE_US: f64 = 100_000.0;
@@ -151,48 +150,44 @@ fn ms(row: &Row, figure: &str) -> String {
 
 /// The figures that matter when choosing a mode, of the cells on one server.
 pub(super) fn picture(report: &Report) -> Picture {
-    let [cold, grid] =
-        ["cold 1000-once", "grid 1000-per-s"].map(|case| report.case(case).collect::<Vec<&Row>>());
-    let loads = |rows: &[&Row]| rows.iter().map(|row| row.median(LOAD)).collect::<Vec<_>>();
-    let lowest = loads(&cold).into_iter().fold(f64::INFINITY, f64::min);
-    let highest = loads(&grid).into_iter().fold(0.0, f64::max);
-    let has_double = loads(&grid).contains(&2.0);
-    let double = if has_double { 2.0 } else { highest };
+    let grid = || report.case("grid 1000-per-s");
+    let at = |load: f64| grid().filter(move |row| row.median(LOAD).total_cmp(&load).is_eq());
+    let highest = grid().map(|row| row.median(LOAD)).fold(0.0, f64::max);
+    let double = at(2.0).next().map_or(highest, |_| 2.0);
 
     let over = "Units over a limit of 1,000";
-    let mut panels = vec![
-        Panel {
-            title: format!("{over}, a cold key used by all replicas at once"),
-            bars: bars(&cold, lowest, OVER),
-        },
-        Panel {
-            title: format!("{over}/s at {highest} times the load, worst of all intervals"),
-            bars: bars(&grid, highest, OVER),
-        },
-        Panel {
-            title: format!("Utilisation relative to an ideal limiter, at {double} times the load"),
-            bars: bars(&grid, double, UTILISATION),
-        },
-        Panel {
-            title: format!("Store calls per request, at {highest} times the load"),
-            bars: bars(&grid, highest, CALLS_PER_REQUEST),
-        },
+    let panels = [
+        (
+            format!("{over}, a cold key used by all replicas at once"),
+            bars(report.case("cold 1000-once"), OVER),
+        ),
+        (
+            format!("{over}/s at {highest} times the load, worst of all intervals"),
+            bars(at(highest), OVER),
+        ),
+        (
+            format!("Utilisation relative to an ideal limiter, at {double} times the load"),
+            bars(at(double), UTILISATION),
+        ),
+        (
+            format!("Store calls per request, at {highest} times the load"),
+            bars(at(highest), CALLS_PER_REQUEST),
+        ),
     ];
-    panels.retain(|panel| !panel.bars.is_empty());
+    let panels = panels.map(|(title, bars)| Panel { title, bars });
     report.picture_of(
         "Replicas that share a limit: what they admit together",
         "Real processes over one Redis, grouped by number of replicas; they share the machine with \
          the load generator.",
-        panels,
+        panels.into_iter().filter(|panel| !panel.bars.is_empty()),
     )
 }
 
-/// A bar for each mode and number of replicas, of the rows with this load. An excess is shown with
-/// the bound of `eventual`; other figures say nothing of replicas that count separately.
-fn bars(rows: &[&Row], load: f64, figure: &'static str) -> Vec<Bar> {
+/// A bar for each mode and number of replicas. An excess is shown with the bound of `eventual`;
+/// other figures say nothing about replicas that count separately.
+fn bars<'a>(rows: impl Iterator<Item = &'a Row>, figure: &'static str) -> Vec<Bar> {
     let (eventual, local) = (Mode::Eventual.name(), Mode::Local.name());
-    let is_of_load = |row: &&&Row| row.median(LOAD).total_cmp(&load).is_eq();
-    let bars = rows.iter().filter(is_of_load).flat_map(|row| {
+    let bars = rows.flat_map(|row| {
         let is_shown = figure == OVER || row.subject != local;
         let is_bounded = figure == OVER && row.subject == eventual;
         let own = is_shown.then(|| (row.subject.clone(), figure));

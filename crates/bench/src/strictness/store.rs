@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use testkit::servers::{Cluster, Flavor, Server};
 
 use super::cells::Topology;
-use crate::harness::server::scripts_run;
+use crate::harness::scripts_run;
 
 pub(super) struct Store {
     servers: Servers,

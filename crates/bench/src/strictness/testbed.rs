@@ -17,8 +17,7 @@ use super::retry::{self, pause};
 use super::schedule::{self, HOT_KEY, KILLED, LEAD_US};
 use super::store::Store;
 use super::{ideal, report};
-use crate::harness::callers::Runtime;
-use crate::harness::{Bench, Entrant, Figures, counted, timing};
+use crate::harness::{Bench, Entrant, Figures, Runtime, counted, timing};
 
 /// The most connections to all replicas together, and to one replica.
 const CONNECTIONS_MAX: usize = 128;

@@ -14,8 +14,7 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use tower::{Layer as _, Service, ServiceExt as _, service_fn};
 
 use super::subject::{self, Case, Subject};
-use crate::harness::Figures;
-use crate::harness::timing::{Span, time};
+use crate::harness::{Figures, Span, time};
 
 /// Nanoseconds of a call.
 pub(super) const NS: &str = "ns";

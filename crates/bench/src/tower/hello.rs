@@ -13,9 +13,8 @@ use testkit::reverse_proxy;
 use testkit::servers::{Flavor, Server};
 
 use super::subject::{self, Case, Subject};
-use crate::harness::h2load::{CLIENT_ERROR, LoadRequest, SUCCESS, ServerUnderLoad, Target};
-use crate::harness::process::Process;
-use crate::harness::{server, word};
+use crate::harness::h2load::{CLIENT_ERROR, SUCCESS, Target};
+use crate::harness::{LoadRequest, Process, ServerUnderLoad, server, word};
 
 /// What is asked for.
 const PATH: &str = "/";

@@ -12,9 +12,10 @@ use std::time::Duration;
 use self::calls::{ADDED, Caller, NS};
 pub(crate) use self::hello::{HelloArguments, run_hello};
 use self::subject::{Case, Subject};
-use crate::harness::h2load::{CPU, H2load, RATE, ServerUnderLoad};
-use crate::harness::timing::calibrate;
-use crate::harness::{Bench, Entrant, OutputArguments, Row, chosen_values};
+use crate::harness::h2load::{CPU, RATE};
+use crate::harness::{
+    Bench, Entrant, H2load, OutputArguments, Row, ServerUnderLoad, calibrate, chosen_values,
+};
 use anyhow::Result;
 use clap::ValueEnum as _;
 
@@ -78,17 +79,12 @@ fn measure_calls(bench: &mut Bench, case: Case, length: Duration) -> Result<()> 
     };
     // As many calls for every subject as a bare service makes in this time.
     let calls = calibrate(length, |calls| Ok(first.round(calls)?[NS]))?;
-    for caller in &mut callers {
-        caller.round(calls / 4)?;
-    }
 
-    let warm_up = bench.warm_up.take();
     let entrants = callers.iter_mut().map(|caller| {
         let name = caller.subject.name();
         Entrant::new(name, case.name(), move |_| caller.round(calls))
     });
     add_difference(bench.measure(CALLS, &[], entrants.collect())?);
-    bench.warm_up = warm_up;
     Ok(())
 }
 
