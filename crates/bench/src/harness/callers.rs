@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use fastrand::Rng;
+use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
 use tollgate::{Limiter, Source};
+use tollgate_load::latency_histogram;
 
-use super::latency::Latencies;
+use super::latency::{percentiles, record};
 use super::rounds::Entrant;
 use super::row::{Figures, float};
 use super::text::counted;
@@ -21,9 +23,10 @@ pub(crate) const RATE: &str = "decisions_per_s";
 pub(crate) const NS: &str = "ns_per_decision";
 /// Script calls per decision.
 pub(crate) const CALLS: &str = "calls_per_decision";
+const SEED: u64 = 1;
 
 /// The runtime of a subject's tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Runtime {
     /// Tokio's multi-thread runtime with two workers.
     TwoWorkers,
@@ -71,7 +74,7 @@ pub(crate) struct ConnectedCallers<C> {
 
 struct InProcessCallers<C> {
     keys: u32,
-    rounds: u64,
+    random: Rng,
     // Dropped before the runtime, which runs their tasks.
     connected: ConnectedCallers<C>,
     runtime: tokio::runtime::Runtime,
@@ -108,7 +111,7 @@ pub(crate) fn in_process<C: Caller>(
     let load = counted(connected.callers.len(), "caller");
     let mut callers = InProcessCallers {
         keys,
-        rounds: 0,
+        random: Rng::with_seed(SEED),
         connected,
         runtime,
     };
@@ -124,40 +127,33 @@ impl<C: Caller> InProcessCallers<C> {
 
     fn round(&mut self, length: Duration) -> Result<Figures> {
         let calls_before = self.calls();
-        self.rounds += 1;
-        let seed = self.rounds << 32;
         // Allocated before the clock starts.
         let callers = std::mem::take(&mut self.connected.callers);
         let callers: Vec<_> = callers
             .into_iter()
-            .zip(repeat_with(Latencies::new))
+            .zip(repeat_with(|| latency_histogram(3)))
             .collect();
         let (start, keys) = (now(), self.keys);
-        let tasks = (seed..).zip(callers).map(|(seed, (caller, latencies))| {
-            ask(
-                caller,
-                latencies,
-                keys,
-                Rng::with_seed(seed),
-                start + length,
-            )
+        let tasks = callers.into_iter().map(|(caller, latencies)| {
+            let random = self.random.fork();
+            ask(caller, latencies, keys, random, start + length)
         });
         let results = self
             .runtime
             .block_on(async { tasks.collect::<JoinSet<_>>().join_all().await });
         let took = now() - start;
 
-        let mut latencies = Latencies::new();
+        let mut latencies = latency_histogram(3);
         for result in results {
             let (caller, of_caller) = result?;
-            latencies.add(&of_caller);
+            latencies.add(&of_caller)?;
             self.connected.callers.push(caller);
         }
-        let decisions = latencies.count();
+        let decisions = latencies.len();
         let calls = self.calls().zip(calls_before);
         let calls = calls.map_or(decisions, |(after, before)| after - before);
 
-        let mut figures = latencies.percentiles();
+        let mut figures = percentiles(&latencies);
         let rate = float(decisions) / took.as_secs_f64();
         figures.extend([(RATE, rate), (NS, 1e9 / rate)]);
         figures.insert(CALLS, float(calls) / float(decisions));
@@ -169,16 +165,16 @@ impl<C: Caller> InProcessCallers<C> {
 /// the next, so the clock is read once per decision.
 async fn ask<C: Caller>(
     mut caller: C,
-    mut latencies: Latencies,
+    mut latencies: Histogram<u64>,
     keys: u32,
     mut random: Rng,
     until: Instant,
-) -> Result<(C, Latencies)> {
+) -> Result<(C, Histogram<u64>)> {
     let mut begun = now();
     loop {
         caller.ask(random.u32(..keys)).await?;
         let ended = now();
-        latencies.record(ended - begun);
+        record(&mut latencies, ended - begun);
         if ended >= until {
             return Ok((caller, latencies));
         }
@@ -208,7 +204,7 @@ mod tests {
             let callers = (0..3).map(|_| CountingCaller(0)).collect();
             let mut callers = InProcessCallers {
                 keys: 10,
-                rounds: 0,
+                random: Rng::with_seed(SEED),
                 connected: ConnectedCallers {
                     callers,
                     calls: None,

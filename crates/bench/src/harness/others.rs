@@ -9,7 +9,7 @@ use std::fs;
 use super::row::float;
 
 /// Clock ticks since boot, summed over all cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
     /// All ticks, including idle ones.
     all: u64,

@@ -11,7 +11,7 @@ use super::row::{Row, float};
 use super::text::whole;
 
 /// A picture with several panels, in which a series has the same colour everywhere.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Picture {
     pub(crate) title: String,
     pub(crate) subtitle: String,
@@ -19,14 +19,14 @@ pub(crate) struct Picture {
 }
 
 /// One bar chart of a picture.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Panel {
     pub(crate) title: String,
     /// At most one bar for each label and series; a missing one leaves a gap.
     pub(crate) bars: Vec<Bar>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Bar {
     /// The label of the group of bars that this one belongs to, in one or two lines.
     pub(crate) label: String,
@@ -35,13 +35,11 @@ pub(crate) struct Bar {
     pub(crate) value: f64,
 }
 
-/// The vertical scale of a panel.
+/// The vertical scale of a panel: from zero to the first value or, by powers of ten, from the first
+/// value to the second. Smaller values, such as zero, have no height.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scale {
-    /// From zero to this value.
     Linear(f64),
-    /// From the first value to the second, by powers of ten. Smaller values, such as zero, have no
-    /// height.
     Logarithmic(f64, f64),
 }
 
@@ -52,76 +50,65 @@ const COLOURS: [&str; 9] = [
     "#7f6000",
 ];
 const STYLE: &str = concat!(
-    "<style>.ground{fill:#fff}.ink{fill:#1a1a1a}.faint{fill:#595959}.grid{stroke:#ddd}",
-    "@media (prefers-color-scheme:dark){.ground{fill:#14171c}.ink{fill:#eee}",
-    ".faint{fill:#aab}.grid{stroke:#3a3f48}}</style>"
+    "<style>.ground{fill:#fff}text{fill:#1a1a1a}text.faint{fill:#595959}",
+    "@media (prefers-color-scheme:dark){.ground{fill:#14171c}text{fill:#eee}text.faint{fill:#aab}}",
+    "</style>"
 );
-const WIDTH_MIN: usize = 860;
-const LEFT: usize = 64;
-const RIGHT: usize = 16;
+/// The width for the groups of a panel, unless their bars need more.
+const ROOM: usize = 828;
+const MARGIN: usize = 16;
 const BAR: usize = 16;
 const GAP: usize = 28;
 const TOP: f64 = 84.0;
 const PANEL_TITLE: f64 = 30.0;
+/// The height of the bars, with several panels and with one.
 const HEIGHT: f64 = 170.0;
-/// The height of the only panel of a picture.
 const HEIGHT_ALONE: f64 = 360.0;
 const FOOT: f64 = 52.0;
 /// Values that differ by more than this factor are shown on a logarithmic scale.
 const SPAN_MAX: f64 = 8.0;
-/// Grid lines on a linear scale.
-const STEPS: u32 = 4;
-/// The most grid lines on a logarithmic scale.
-const DECADES_MAX: i32 = 16;
 
-impl Picture {
-    /// All series, in the order of the first bar of each.
-    fn series(&self) -> Vec<&str> {
-        let bars = self.panels.iter().flat_map(|panel| &panel.bars);
-        distinct(bars.map(|bar| bar.series.as_str()))
-    }
+/// What all panels of a picture share.
+struct Layout<'a> {
+    /// In the order of the first bar of each.
+    series: Vec<&'a str>,
+    bars_width: usize,
+    group_width: usize,
+    /// The height of the bars.
+    height: f64,
+    /// The width of the picture.
+    width: usize,
+}
 
-    fn bars_width(&self) -> usize {
-        self.series().len() * BAR
-    }
-
-    /// The largest number of groups of any panel.
-    fn groups(&self) -> usize {
-        let groups = self.panels.iter().map(|panel| panel.labels().len());
-        groups.max().unwrap_or(0)
-    }
-
-    /// As wide as the bars need, or as the picture has room for.
-    fn group_width(&self) -> usize {
-        let room = (WIDTH_MIN - LEFT - RIGHT) / self.groups().max(1);
-        room.max(self.bars_width() + GAP)
-    }
-
-    fn width(&self) -> usize {
-        let legend: usize = self.series().into_iter().map(legend_width).sum();
-        let bars = LEFT + self.groups() * self.group_width();
-        (RIGHT + bars.max(legend + RIGHT)).max(WIDTH_MIN)
-    }
-
-    /// The height of a panel's bars.
-    fn bars_height(&self) -> f64 {
-        match self.panels.len() {
-            1 => HEIGHT_ALONE,
-            _ => HEIGHT,
+impl<'a> Layout<'a> {
+    fn new(panels: &'a [Panel]) -> Self {
+        let bars = panels.iter().flat_map(|panel| &panel.bars);
+        let series = distinct(bars.map(|bar| bar.series.as_str()));
+        let groups = panels.iter().map(|panel| panel.labels().len());
+        let groups = groups.max().unwrap_or(0).max(1);
+        let bars_width = series.len() * BAR;
+        let group_width = (ROOM / groups).max(bars_width + GAP);
+        let legend: usize = series.iter().map(|series| legend_width(series)).sum();
+        Self {
+            bars_width,
+            group_width,
+            height: if panels.len() == 1 {
+                HEIGHT_ALONE
+            } else {
+                HEIGHT
+            },
+            width: 2 * MARGIN + legend.max(groups * group_width),
+            series,
         }
     }
 
-    fn height(&self) -> f64 {
-        TOP + float(self.panels.len() as u64) * (PANEL_TITLE + self.bars_height() + FOOT)
-    }
-
     fn legend(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut x = 16;
-        for (series, colour) in self.series().into_iter().zip(COLOURS) {
+        let mut x = MARGIN;
+        for (series, colour) in self.series.iter().zip(COLOURS) {
             writeln!(
                 out,
                 r#"<rect x="{x}" y="58" width="12" height="12" fill="{colour}"/>
-<text class="ink" x="{}" y="68">{}</text>"#,
+<text x="{}" y="68">{}</text>"#,
                 x + 17,
                 escaped(series)
             )?;
@@ -132,70 +119,54 @@ impl Picture {
 
     /// Draws a panel whose bars are on the line y = 0.
     fn panel(&self, out: &mut fmt::Formatter<'_>, panel: &Panel) -> fmt::Result {
-        let (scale, height) = (panel.scale(), self.bars_height());
+        let scale = panel.scale();
         let note = match scale {
             Scale::Linear(_) => "",
             Scale::Logarithmic(..) => " (logarithmic scale)",
         };
         writeln!(
             out,
-            r#"<text class="ink" x="16" y="{}" font-weight="bold">{}{note}</text>"#,
-            -height - 12.0,
+            r#"<text x="16" y="{}" font-weight="bold">{}{note}</text>"#,
+            -self.height - 12.0,
             escaped(&panel.title)
         )?;
 
-        let (text_right, right) = (LEFT - 6, self.width() - RIGHT);
-        for value in scale.marks() {
-            let y = -scale.height(height, value);
-            writeln!(
-                out,
-                r#"<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1}" y2="{y:.1}"/>
-<text class="faint" x="{text_right}" y="{:.1}" text-anchor="end">{value}</text>"#,
-                y + 4.0
-            )?;
-        }
-
-        let margin = (self.group_width() - self.bars_width()) / 2;
-        for (place, label) in panel.labels().into_iter().enumerate() {
-            let left = LEFT + place * self.group_width() + margin;
-            writeln!(out, r#"<g transform="translate({left} 0)">"#)?;
-            self.group(out, panel, scale, label)?;
+        let mut x = MARGIN + (self.group_width - self.bars_width) / 2;
+        for label in panel.labels() {
+            writeln!(out, r#"<g transform="translate({x} 0)">"#)?;
+            for bar in panel.bars.iter().filter(|bar| bar.label == label) {
+                self.bar(out, scale, bar)?;
+            }
+            self.label(out, label)?;
             writeln!(out, "</g>")?;
+            x += self.group_width;
         }
         Ok(())
     }
 
-    /// Draws the bars with this label, the first of which begins at x = 0.
-    fn group(
-        &self,
-        out: &mut fmt::Formatter<'_>,
-        panel: &Panel,
-        scale: Scale,
-        label: &str,
-    ) -> fmt::Result {
-        for (place, (series, colour)) in self.series().into_iter().zip(COLOURS).enumerate() {
-            let is_here = |bar: &&Bar| bar.label == label && bar.series == series;
-            let Some(Bar { value, .. }) = panel.bars.iter().find(is_here) else {
-                continue;
-            };
-            let height = scale.height(self.bars_height(), *value);
-            let (x, width, digits) = (place * BAR, BAR - 3, digits(*value));
-            writeln!(
-                out,
-                r#"<rect x="{x}" y="{:.1}" width="{width}" height="{height:.1}" fill="{colour}"/>
-<text class="ink" transform="translate({} {:.1}) rotate(-90)" font-size="10">{value:.digits$}</text>"#,
-                -height,
-                x + 11,
-                -height - 4.0
-            )?;
-        }
+    fn bar(&self, out: &mut fmt::Formatter<'_>, scale: Scale, bar: &Bar) -> fmt::Result {
+        let mut series = self.series.iter().zip(COLOURS).enumerate();
+        let Some((place, (_, colour))) = series.find(|(_, (series, _))| **series == bar.series)
+        else {
+            return Ok(());
+        };
+        let height = scale.height(self.height, bar.value);
+        let (x, y, width) = (place * BAR, -height, BAR - 3);
+        let (text_x, text_y, value, digits) = (x + 11, y - 4.0, bar.value, digits(bar.value));
+        writeln!(
+            out,
+            r#"<rect x="{x}" y="{y:.1}" width="{width}" height="{height:.1}" fill="{colour}"/>
+<text transform="translate({text_x} {text_y:.1}) rotate(-90)" font-size="10">{value:.digits$}</text>"#
+        )
+    }
 
-        let middle = self.bars_width() / 2;
+    fn label(&self, out: &mut fmt::Formatter<'_>, label: &str) -> fmt::Result {
+        let middle = self.bars_width / 2;
         for (y, line) in (18..).step_by(16).zip(label.lines()) {
             let line = escaped(line);
             writeln!(
                 out,
-                r#"<text class="ink" x="{middle}" y="{y}" text-anchor="middle">{line}</text>"#
+                r#"<text x="{middle}" y="{y}" text-anchor="middle">{line}</text>"#
             )?;
         }
         Ok(())
@@ -223,14 +194,14 @@ impl Panel {
 
     /// A scale for all values.
     fn scale(&self) -> Scale {
-        let values = self.bars.iter().map(|bar| bar.value);
-        let most = values.clone().fold(0.0, f64::max);
-        let positive = values.filter(|value| *value > 0.0);
-        let least = positive.fold(f64::MAX, f64::min);
+        let positive = self.bars.iter().map(|bar| bar.value);
+        let positive = positive.filter(|value| *value > 0.0);
+        let most = positive.clone().fold(f64::MIN_POSITIVE, f64::max);
+        let least = positive.fold(most, f64::min);
         if most > least * SPAN_MAX {
-            Scale::Logarithmic(decade_below(least), most)
+            Scale::Logarithmic(10_f64.powf(least.log10().floor()), most)
         } else {
-            Scale::Linear(round_above(most.max(1.0)))
+            Scale::Linear(most)
         }
     }
 }
@@ -241,50 +212,36 @@ impl Scale {
     fn height(self, panel: f64, value: f64) -> f64 {
         let share = match self {
             Self::Linear(most) => value / most,
-            Self::Logarithmic(least, most) => {
-                (value / least).log10() / (most / least).log10().max(1.0)
-            }
+            Self::Logarithmic(least, most) => (value / least).log10() / (most / least).log10(),
         };
         panel * 0.75 * share.clamp(0.0, 1.0)
-    }
-
-    /// The values of the grid lines.
-    fn marks(self) -> Vec<f64> {
-        match self {
-            Self::Linear(most) => (0..=STEPS)
-                .map(|step| most * f64::from(step) / f64::from(STEPS))
-                .collect(),
-            Self::Logarithmic(least, most) => (0..DECADES_MAX)
-                .map(|decade| least * 10_f64.powi(decade))
-                .take_while(|value| *value <= most.max(least * 10.0))
-                .collect(),
-        }
     }
 }
 
 impl fmt::Display for Picture {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (width, height) = (self.width(), self.height());
-        let size = format!(r#"width="{width}" height="{height}""#);
+        let layout = Layout::new(&self.panels);
+        let panel_height = PANEL_TITLE + layout.height + FOOT;
+        let height = TOP + float(self.panels.len() as u64) * panel_height;
+        let (width, title, subtitle) =
+            (layout.width, escaped(&self.title), escaped(&self.subtitle));
         writeln!(
             out,
-            r#"<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">
+            r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"
+ viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">
 {STYLE}
-<rect class="ground" {size}/>
-<text class="ink" x="16" y="26" font-size="17" font-weight="bold">{}</text>
-<text class="faint" x="16" y="45">{}</text>"#,
-            escaped(&self.title),
-            escaped(&self.subtitle)
+<rect class="ground" width="{width}" height="{height}"/>
+<text x="16" y="26" font-size="17" font-weight="bold">{title}</text>
+<text class="faint" x="16" y="45">{subtitle}</text>"#
         )?;
-        self.legend(out)?;
+        layout.legend(out)?;
 
-        let mut y = TOP;
+        let mut y = TOP - FOOT;
         for panel in &self.panels {
-            y += PANEL_TITLE + self.bars_height();
+            y += panel_height;
             writeln!(out, r#"<g transform="translate(0 {y})">"#)?;
-            self.panel(out, panel)?;
+            layout.panel(out, panel)?;
             writeln!(out, "</g>")?;
-            y += FOOT;
         }
         writeln!(out, "</svg>")
     }
@@ -298,19 +255,6 @@ fn digits(value: f64) -> usize {
     } else {
         0
     }
-}
-
-/// The next of 1, 2, 4, 8, 10, 20 and so on that is not less: its quarters have few digits.
-fn round_above(value: f64) -> f64 {
-    [1.0, 2.0, 4.0, 8.0, 10.0]
-        .map(|step| step * decade_below(value))
-        .into_iter()
-        .find(|step| *step >= value)
-        .unwrap_or(value)
-}
-
-fn decade_below(value: f64) -> f64 {
-    10_f64.powf(value.log10().floor())
 }
 
 /// The width of a series in the legend.
@@ -348,18 +292,13 @@ mod tests {
         let logarithmic = panel(&[0.0, 1.0, 1_000.0]).scale();
         assert!(logarithmic.height(100.0, 0.0).abs() < 1e-9);
         assert!((logarithmic.height(100.0, 1_000.0) - 75.0).abs() < 1e-9);
-        assert_eq!(logarithmic.marks().len(), 4);
     }
 
     #[test]
-    fn a_scale_ends_above_its_values() {
-        let found = [1.0, 3.5, 12.0, 41_000.0]
-            .map(round_above)
-            .map(|value| format!("{value:.0}"));
-        assert_eq!(found, ["1", "4", "20", "80000"]);
+    fn a_scale_ends_at_the_highest_value() {
         let wide = panel(&[0.0, 20.0, 900.0]).scale();
         assert_eq!(wide, Scale::Logarithmic(10.0, 900.0));
-        assert_eq!(panel(&[20.0, 90.0]).scale(), Scale::Linear(100.0));
+        assert_eq!(panel(&[20.0, 90.0]).scale(), Scale::Linear(90.0));
     }
 
     #[test]

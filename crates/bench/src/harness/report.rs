@@ -16,7 +16,7 @@ use super::text::{Table, counted};
 /// share of their time than this, the numbers are not reliable.
 const BUSY: f64 = 0.05;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     machine: Machine,
     /// The servers and programs that took part, with their versions.
@@ -41,7 +41,7 @@ pub(crate) struct Report {
 }
 
 /// The machine on which a benchmark ran, without which its numbers mean nothing.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Machine {
     cores: usize,
     cpu: String,
@@ -70,16 +70,9 @@ impl Report {
     pub(crate) fn new(rounds: usize, length: Duration) -> Self {
         Self {
             machine: Machine::this(),
-            programs: Vec::new(),
             rounds,
             round_ms: length.as_millis(),
-            others: 0.0,
-            waited: 0.0,
-            ratios: Vec::new(),
-            remarks: Vec::new(),
-            rows: Vec::new(),
-            tables: Vec::new(),
-            notes: "",
+            ..Self::default()
         }
     }
 
@@ -119,12 +112,8 @@ impl Report {
     /// The machine and the programs that took part.
     fn place(&self) -> String {
         let Machine { cpu, cores } = &self.machine;
-        let parts = [cpu.clone(), format!("{cores} cores")];
-        parts
-            .into_iter()
-            .chain(self.programs.iter().cloned())
-            .collect::<Vec<_>>()
-            .join(", ")
+        let machine = vec![cpu.clone(), format!("{cores} cores")];
+        [machine, self.programs.clone()].concat().join(", ")
     }
 }
 

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 /// A table with a title. Its columns are as wide as their widest cell, the first one left-aligned,
 /// all others right-aligned.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Table {
     title: String,
     lines: Vec<Vec<String>>,

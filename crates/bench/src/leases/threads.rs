@@ -40,7 +40,7 @@ pub(super) trait Subject: Send + Sync {
 }
 
 /// A decision of a subject.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct SubjectDecision {
     pub(super) is_allowed: bool,
     /// Whether the decision was made without waiting for the store.
@@ -64,7 +64,7 @@ impl SubjectDecision {
 }
 
 /// Totals of the decisions.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct DecisionTotals {
     asked: u64,
     allowed: u64,

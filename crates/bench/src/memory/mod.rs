@@ -120,22 +120,20 @@ fn measure_stage(arguments: &Arguments, stage: &[Case], bench: &mut Bench) -> Re
                 start: 0,
                 operations: 0,
                 threads,
-                is_read: case.is_read(),
-                is_allowed: case.is_allowed(),
+                case: *case,
             };
-            measure_load(&word(case), load, &mut filled, bench)?;
+            measure_load(load, &mut filled, bench)?;
         }
     }
     Ok(())
 }
 
 fn measure_load(
-    case: &str,
     mut load: Load<'_>,
     filled: &mut [(&'static str, Filled)],
     bench: &mut Bench,
 ) -> Result<()> {
-    let crowd = counted(load.threads, "thread");
+    let (case, crowd) = (word(&load.case), counted(load.threads, "thread"));
     bench.progress.step(&format!("{case}, {crowd}"));
     // Measured with the first subject, then the same for all.
     if let Some((_, first)) = filled.first_mut() {
@@ -152,7 +150,7 @@ fn measure_load(
             Ok(figures)
         })
     });
-    bench.measure(case, &[], entrants.collect())?;
+    bench.measure(&case, &[], entrants.collect())?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 use std::any::type_name;
 use std::hint::black_box;
 
-use super::cases::{ORDER_LEN, write_name};
+use super::cases::{Case, ORDER_LEN, write_name};
 use super::subjects::{Setup, Subject};
 use crate::harness::{Figures, Span, time, together};
 
@@ -27,10 +27,7 @@ pub(super) struct Load<'a> {
     /// Operations of each thread.
     pub(super) operations: u32,
     pub(super) threads: usize,
-    /// Whether the text of a key was just written.
-    pub(super) is_read: bool,
-    /// The decision that is expected.
-    pub(super) is_allowed: bool,
+    pub(super) case: Case,
 }
 
 impl Load<'_> {
@@ -43,7 +40,7 @@ impl Load<'_> {
         let numbers =
             (0..self.operations as usize).map(|step| order[(start + step) & (ORDER_LEN - 1)]);
 
-        if self.is_read {
+        if self.case.is_read() {
             let mut key = String::new();
             let mut read = |number| {
                 write_name(number, &mut key);
@@ -89,7 +86,7 @@ fn round<S: Subject>(subject: &mut S, load: &Load<'_>) -> Figures {
         (took, allowed.iter().sum())
     };
     let asked = load.operations * u32::try_from(load.threads).expect("a few threads");
-    let expected = if load.is_allowed { asked } else { 0 };
+    let expected = if load.case.is_allowed() { asked } else { 0 };
     assert_eq!(
         allowed,
         expected,

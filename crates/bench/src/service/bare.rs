@@ -2,7 +2,7 @@
 //! what the same libraries can do. Each is a separate process.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -33,7 +33,7 @@ pub(crate) struct BareArguments {
 
 /// Serves until it is killed.
 pub(crate) fn run_bare(arguments: &BareArguments) -> Result<()> {
-    let response = RecordedResponse::read(&arguments.response)?;
+    let response = serde_json::from_slice(&std::fs::read(&arguments.response)?)?;
     server::serve(|listener| serve(listener, response))
 }
 
@@ -135,10 +135,6 @@ impl RecordedResponse {
             }
         }
         Ok(shortest)
-    }
-
-    fn read(path: &Path) -> Result<Self> {
-        Ok(serde_json::from_slice(&std::fs::read(path)?)?)
     }
 
     pub(super) fn to_json(&self) -> String {

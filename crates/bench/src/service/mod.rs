@@ -77,29 +77,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             for reason in servers.absent.drain(..) {
                 bench.remark(reason);
             }
-            measure(&mut bench, &h2load, &servers, exchange)?;
+
+            let length = bench.length;
+            let rows =
+                h2load.measure(&mut bench, protocol.name(), case.name(), &servers.present)?;
+            let is_open = servers.viewers.iter().all(Viewer::is_open);
+            ensure!(is_open, "the dashboard's event stream was closed");
+            for (row, server) in rows.iter_mut().zip(&servers.present) {
+                row.add(h2load.latencies(&server.target, length)?);
+            }
         }
     }
 
     let panels = [("Requests per second: taller is better", RATE)];
     let title = "Requests per second, to one server";
     bench.publish("service", title, &panels, report::complete)
-}
-
-fn measure(
-    bench: &mut Bench,
-    h2load: &H2load,
-    servers: &Servers,
-    exchange: Exchange,
-) -> Result<()> {
-    let length = bench.length;
-    let (protocol, case) = (exchange.protocol.name(), exchange.case.name());
-    let rows = h2load.measure(bench, protocol, case, &servers.present)?;
-    let is_open = servers.viewers.iter().all(Viewer::is_open);
-    ensure!(is_open, "the dashboard's event stream was closed");
-
-    for (row, server) in rows.iter_mut().zip(&servers.present) {
-        row.add(h2load.latencies(&server.target, length)?);
-    }
-    Ok(())
 }

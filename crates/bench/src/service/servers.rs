@@ -21,7 +21,7 @@ use super::viewer::Viewer;
 use super::{
     Arguments, BARE, BARE_WITH_HEADERS, DASHBOARD, LEASED, MANY_LIMITS, MEMORY, REDIS, THROTTLECRAB,
 };
-use crate::harness::h2load::{CLIENT_ERROR, SUCCESS, Target};
+use crate::harness::h2load::Target;
 use crate::harness::{
     LoadRequest, Process, Runtime, ServerUnderLoad, post_json, serve_command, server,
 };
@@ -200,7 +200,7 @@ impl Servers {
             path: THROTTLECRAB_PATH,
             sent,
             // It denies with status 200.
-            status: SUCCESS,
+            status: 200,
         };
         self.push(THROTTLECRAB, target, process);
         Ok(())
@@ -218,8 +218,8 @@ impl Servers {
 
 fn target(server: SocketAddr, exchange: Exchange, sent: LoadRequest) -> Target {
     let status = match exchange.protocol {
-        Protocol::Http if !exchange.case.is_allowed() => CLIENT_ERROR,
-        _ => SUCCESS,
+        Protocol::Http if !exchange.case.is_allowed() => 429,
+        _ => 200,
     };
     Target {
         server,
@@ -258,22 +258,17 @@ fn http(server: SocketAddr, body: &str) -> Result<(bool, RecordedResponse)> {
 }
 
 fn grpc(server: SocketAddr, message: RateLimitRequest) -> Result<(bool, RecordedResponse)> {
-    let response = Runtime::CurrentThread
-        .build()?
-        .block_on(unary(server, message))?;
+    let call = async {
+        let endpoint = Endpoint::from_shared(format!("http://{server}"))?;
+        let endpoint = endpoint.connect_timeout(PATIENCE).timeout(PATIENCE);
+        let mut client = Grpc::new(endpoint.connect().await?);
+        client.ready().await?;
+        let path = PathAndQuery::from_static(Protocol::Grpc.path());
+        let codec = ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
+        let response = client.unary(tonic::Request::new(message), path, codec);
+        anyhow::Ok(response.await?.into_inner())
+    };
+    let response = Runtime::CurrentThread.build()?.block_on(call)?;
     let is_allowed = response.overall_code() == tollgate_envoy::Code::Ok;
     Ok((is_allowed, RecordedResponse::from_grpc(&response)))
-}
-
-async fn unary(server: SocketAddr, message: RateLimitRequest) -> Result<RateLimitResponse> {
-    let endpoint = Endpoint::from_shared(format!("http://{server}"))?;
-    let endpoint = endpoint.connect_timeout(PATIENCE).timeout(PATIENCE);
-    let mut client = Grpc::new(endpoint.connect().await?);
-    client.ready().await?;
-    let path = PathAndQuery::from_static(Protocol::Grpc.path());
-    let codec = ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
-    let response = client
-        .unary(tonic::Request::new(message), path, codec)
-        .await;
-    Ok(response?.into_inner())
 }

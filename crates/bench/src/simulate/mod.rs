@@ -49,17 +49,11 @@ pub(crate) struct Arguments {
     tollgate: Option<PathBuf>,
 }
 
-impl Arguments {
-    fn megabytes(&self) -> u64 {
-        let default = if self.output.quick { 100 } else { 1_000 };
-        self.megabytes.unwrap_or(default)
-    }
-}
-
 /// Measures, prints the table and writes the numbers and the picture. The log is written to the
 /// directory of the numbers.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let megabytes = arguments.megabytes();
+    let default = if arguments.output.quick { 100 } else { 1_000 };
+    let megabytes = arguments.megabytes.unwrap_or(default);
     let tollgate = tollgate_program(arguments.tollgate.as_ref())?;
     let out = arguments.output.file("simulate");
     let (config, log) = (

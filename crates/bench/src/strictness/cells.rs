@@ -25,7 +25,7 @@ pub(super) enum Mode {
     Local,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Case {
     /// Every number of replicas under every load, on one hot key of 1,000/s.
@@ -156,23 +156,21 @@ struct CaseSeries<'a> {
     modes: Vec<Mode>,
     #[serde(flatten)]
     full: SeriesSize,
-    /// The size of a quick run, if it is not the usual one.
+    /// The size of a quick run, if it is not the usual one. A quick cell lasts one second, so it needs
+    /// a higher load to use up the limit.
     quick: Option<SeriesSize>,
     #[serde(borrow)]
     target: Option<Target<'a>>,
 }
 
 /// Numbers of replicas, and loads in multiples of the limit.
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct SeriesSize {
     replicas: Vec<usize>,
     loads: Vec<f64>,
 }
 
 const SERIES: &str = include_str!("series.json");
-
-/// A quick cell lasts one second, so it needs a higher load to use up the limit.
-const QUICK_LOAD: f64 = 4.0;
 
 /// All selected cells. Cells with the same replicas are adjacent.
 pub(super) fn cells(chosen: &Arguments) -> Vec<Cell> {
@@ -201,38 +199,37 @@ const fn length_ms(case: Case, is_quick: bool) -> u64 {
 
 impl CaseSeries<'static> {
     fn cells(&self, chosen: &Arguments) -> Vec<Cell> {
-        let (is_quick, is_rate) = (chosen.output.quick, self.case.is_rate());
-        let mut size = self.full.clone();
-        if is_quick && is_rate {
-            size.loads = vec![QUICK_LOAD];
-        }
-        if let (true, Some(quick)) = (is_quick, &self.quick) {
-            size = quick.clone();
-        }
-        if !chosen.replicas.is_empty() {
-            size.replicas.clone_from(&chosen.replicas);
-        }
-        if !chosen.load.is_empty() && is_rate {
-            size.loads.clone_from(&chosen.load);
-        }
+        let quick = self.quick.as_ref().filter(|_| chosen.output.quick);
+        let SeriesSize { replicas, loads } = quick.unwrap_or(&self.full);
+        let replicas = instead(&chosen.replicas, replicas);
+        let loads = if self.case.is_rate() {
+            instead(&chosen.load, loads)
+        } else {
+            loads
+        };
 
         let mut cells = Vec::new();
         for mode in &self.modes {
-            for replicas in &size.replicas {
-                cells.extend(size.loads.iter().map(|load| Cell {
+            for replicas in replicas {
+                cells.extend(loads.iter().map(|load| Cell {
                     case: self.case,
                     mode: *mode,
                     replicas: *replicas,
                     topology: self.topology,
                     limit: self.limit,
                     load: *load,
-                    length_ms: length_ms(self.case, is_quick),
+                    length_ms: length_ms(self.case, chosen.output.quick),
                     target: self.target,
                 }));
             }
         }
         cells
     }
+}
+
+/// What was chosen, or else the default.
+fn instead<'a, T>(chosen: &'a [T], default: &'a [T]) -> &'a [T] {
+    if chosen.is_empty() { default } else { chosen }
 }
 
 #[cfg(test)]

@@ -31,10 +31,6 @@ impl Store {
         }
     }
 
-    pub(super) fn is(&self, topology: Topology) -> bool {
-        matches!(self.servers, Servers::Single(_)) == (topology == Topology::Single)
-    }
-
     /// The store type in the configuration.
     pub(super) fn kind(&self) -> &'static str {
         match self.servers {
@@ -85,7 +81,6 @@ mod tests {
     #[test]
     fn a_store_counts_its_calls_over_a_restart() {
         let store = Store::start(Topology::Single);
-        assert!(store.is(Topology::Single) && !store.is(Topology::Cluster));
         let call = || store.nodes()[0].command(&["EVAL", "return 1", "0"]);
         let before = store.script_calls();
         call();

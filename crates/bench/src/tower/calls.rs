@@ -58,8 +58,8 @@ fn calling(subject: Subject, case: Case) -> Result<Calling> {
     });
     Ok(match subject {
         Subject::Bare => timed(hello, case),
-        Subject::Governor => timed(subject::governor(case)?.layer(hello), case),
-        Subject::GovernorTelling => timed(subject::governor_telling(case)?.layer(hello), case),
+        Subject::Governor => timed(subject::governor(case).layer(hello), case),
+        Subject::GovernorTelling => timed(subject::governor_telling(case).layer(hello), case),
         _ => timed(subject::tollgate(subject, case, None)?.layer(hello), case),
     })
 }
@@ -100,10 +100,8 @@ fn headers() -> HeaderMap {
         (USER_AGENT, "h2load"),
         (ACCEPT, "*/*"),
     ];
-    fields
-        .into_iter()
-        .map(|(name, value)| (name, HeaderValue::from_static(value)))
-        .collect()
+    let fields = fields.map(|(name, value)| (name, HeaderValue::from_static(value)));
+    HeaderMap::from_iter(fields)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use testkit::reverse_proxy;
 use testkit::servers::{Flavor, Server};
 
 use super::subject::{self, Case, Subject};
-use crate::harness::h2load::{CLIENT_ERROR, SUCCESS, Target};
+use crate::harness::h2load::Target;
 use crate::harness::{LoadRequest, Process, ServerUnderLoad, server, word};
 
 /// What is asked for.
@@ -46,18 +46,13 @@ pub(super) fn start(subject: Subject, case: Case) -> Result<ServerUnderLoad> {
         (response.status == case.status()).then_some(())
     })?;
 
-    let status = if case.is_allowed() {
-        SUCCESS
-    } else {
-        CLIENT_ERROR
-    };
     Ok(ServerUnderLoad {
         name: subject.name().to_owned(),
         target: Target {
             server,
             path: PATH,
             sent: LoadRequest::Get,
-            status,
+            status: case.status(),
         },
         process,
         redis,
@@ -66,13 +61,12 @@ pub(super) fn start(subject: Subject, case: Case) -> Result<ServerUnderLoad> {
 
 /// Answers until it is killed.
 pub(crate) fn run_hello(arguments: &HelloArguments) -> Result<()> {
-    let HelloArguments {
-        subject,
-        case,
-        redis,
-    } = arguments;
     server::serve(async |listener| {
-        let app = app(*subject, *case, redis.as_deref())?;
+        let app = app(
+            arguments.subject,
+            arguments.case,
+            arguments.redis.as_deref(),
+        )?;
         let app = app.into_make_service_with_connect_info::<SocketAddr>();
         Ok(axum::serve(listener, app).await?)
     })
@@ -83,8 +77,8 @@ fn app(subject: Subject, case: Case, redis: Option<&str>) -> Result<Router> {
     let hello = Router::new().route(PATH, get(async move || response));
     Ok(match subject {
         Subject::Bare => hello,
-        Subject::Governor => hello.layer(subject::governor(case)?),
-        Subject::GovernorTelling => hello.layer(subject::governor_telling(case)?),
+        Subject::Governor => hello.layer(subject::governor(case)),
+        Subject::GovernorTelling => hello.layer(subject::governor_telling(case)),
         _ => hello.layer(subject::tollgate(subject, case, redis)?),
     })
 }

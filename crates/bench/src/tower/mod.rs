@@ -42,7 +42,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
     for case in cases {
         bench.progress.step(&format!("servers, {}", case.name()));
-        measure_servers(&mut bench, &h2load, case)?;
+        let subjects = Subject::value_variants().iter();
+        let servers = subjects.map(|subject| hello::start(*subject, case));
+        let servers: Vec<ServerUnderLoad> = servers.collect::<Result<_>>()?;
+        h2load.measure(&mut bench, SERVERS, case.name(), &servers)?;
+        drop(servers);
+
         bench.progress.step(&format!("calls, {}", case.name()));
         measure_calls(&mut bench, case, Duration::from_millis(calls_ms))?;
     }
@@ -60,15 +65,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     ];
     let title = "An axum hello, and what a rate limit costs it";
     bench.publish("tower", title, &panels, report::complete)
-}
-
-/// Measures all subjects as servers.
-fn measure_servers(bench: &mut Bench, h2load: &H2load, case: Case) -> Result<()> {
-    let subjects = Subject::value_variants().iter();
-    let servers = subjects.map(|subject| hello::start(*subject, case));
-    let servers: Vec<ServerUnderLoad> = servers.collect::<Result<_>>()?;
-    h2load.measure(bench, SERVERS, case.name(), &servers)?;
-    Ok(())
 }
 
 /// Measures the subjects that can be called in this process.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use axum::body::Body;
 use axum::http::StatusCode;
 use clap::ValueEnum;
@@ -128,36 +128,36 @@ pub(super) fn tollgate(
     let (burst, period) = case.bucket();
     let limit = Limit::token_bucket(LIMIT, burst.into(), Rate::new(1, period))
         .on_store_failure(FailurePolicy::Deny);
-    let limiter = match (subject, redis) {
-        (Subject::Leased, Some(url)) => shared(url, limit.consistency(Consistency::Leased))?,
-        (Subject::Strict, Some(url)) => shared(url, limit.consistency(Consistency::Strict))?,
-        _ => Limiter::new(MemoryStore::builder().build(), [limit]).expect("valid limits"),
+    let limiter = match redis {
+        None => Limiter::new(MemoryStore::new(), [limit]),
+        Some(url) => {
+            let store = RedisBuilder::standalone(url).timeout(TIMEOUT).build()?;
+            let consistency = match subject {
+                Subject::Leased => Consistency::Leased,
+                _ => Consistency::Strict,
+            };
+            Limiter::new(store, [limit.consistency(consistency)])
+        }
     };
-    let layer = RateLimitLayer::new(&limiter, LIMIT, by::client_address()).fields(subject.fields());
-    Ok(layer.validate()?)
+    let layer = RateLimitLayer::new(&limiter?, LIMIT, by::client_address());
+    Ok(layer.fields(subject.fields()).validate()?)
 }
 
-fn shared(url: &str, limit: Limit) -> Result<Limiter> {
-    let store = RedisBuilder::standalone(url).timeout(TIMEOUT).build()?;
-    Ok(Limiter::new(store, [limit]).expect("valid limits"))
-}
-
-/// Why a bucket of the other layer is refused.
-const INVALID: &str = "tower_governor takes neither burst nor period of zero";
+/// Why a bucket of the other layer is valid.
+const VALID: &str = "neither burst nor period is zero";
 
 /// The other layer, with default settings.
 pub(super) fn governor(
     case: Case,
-) -> Result<GovernorLayer<PeerIpKeyExtractor, NoOpMiddleware<QuantaInstant>, Body>> {
-    Ok(GovernorLayer::new(bucket(case).finish().context(INVALID)?))
+) -> GovernorLayer<PeerIpKeyExtractor, NoOpMiddleware<QuantaInstant>, Body> {
+    GovernorLayer::new(bucket(case).finish().expect(VALID))
 }
 
 /// The same with fields on success.
 pub(super) fn governor_telling(
     case: Case,
-) -> Result<GovernorLayer<PeerIpKeyExtractor, StateInformationMiddleware, Body>> {
-    let config = bucket(case).use_headers().finish();
-    Ok(GovernorLayer::new(config.context(INVALID)?))
+) -> GovernorLayer<PeerIpKeyExtractor, StateInformationMiddleware, Body> {
+    GovernorLayer::new(bucket(case).use_headers().finish().expect(VALID))
 }
 
 fn bucket(case: Case) -> GovernorConfigBuilder<PeerIpKeyExtractor, NoOpMiddleware<QuantaInstant>> {

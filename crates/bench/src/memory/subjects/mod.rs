@@ -34,7 +34,7 @@ impl SubjectQuota {
 }
 
 /// How to set up a subject.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Setup {
     pub(super) quota: SubjectQuota,
     /// The most keys to store, for subjects that have such a bound.

@@ -128,12 +128,14 @@ fn allow_at_time(
     quota: SubjectQuota,
     key: &str,
 ) -> bool {
-    let (burst, count, period) = (
+    let answer = limiter.rate_limit(
+        key,
         quota.burst.into(),
         quota.count.into(),
         quota.period_secs.into(),
+        1,
+        wall_clock(),
     );
-    let answer = limiter.rate_limit(key, burst, count, period, 1, wall_clock());
     answer.expect("quotas are valid").0
 }
 
