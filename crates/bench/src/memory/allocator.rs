@@ -105,13 +105,13 @@ mod tests {
 
     #[test]
     fn it_counts_what_lives_and_what_lived() {
-        const BLOCK: u64 = 64 << 20;
+        // Other tests allocate and free at the same time, but far less than this.
+        const BLOCK: u64 = 1 << 30;
         let count = Count::start();
-        let block: Vec<u8> = Vec::with_capacity(64 << 20);
-        assert!(count.live() >= BLOCK);
+        let block: Vec<u8> = Vec::with_capacity(1 << 30);
+        assert!(count.live() > BLOCK / 2, "{}", count.live());
         drop(std::hint::black_box(block));
-        // Other tests allocate at the same time, but far less than this.
         assert!(count.live() < BLOCK / 2, "{}", count.live());
-        assert!(count.peak() >= BLOCK);
+        assert!(count.peak() > BLOCK / 2);
     }
 }
