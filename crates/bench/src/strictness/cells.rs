@@ -170,6 +170,7 @@ struct SeriesSize {
     loads: Vec<f64>,
 }
 
+/// All series. Where replicas and loads differ in a quick run, the file has both.
 const SERIES: &str = include_str!("series.json");
 
 /// All selected cells. Cells with the same replicas are adjacent.

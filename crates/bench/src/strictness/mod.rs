@@ -1,7 +1,7 @@
 //! The strictness experiment: what replicas admit together. Processes of the real server share a
 //! real store, under an open-loop load that does not wait for responses.
 //!
-//! - `cells`: the cells of the experiment, and the bound of each by formula.
+//! - `cells`: the cells of the experiment, from `series.json`, and the bound of each by formula.
 //! - `limits`, `schedule`: the limits that are configured, and when each request is due.
 //! - `store`, `fleet`: the processes that are started.
 //! - `figures`, `ideal`, `retry`: the figures of a cell.
