@@ -10,7 +10,8 @@ mod simulate;
 mod strictness;
 mod tower;
 
-use anyhow::Result;
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
@@ -47,8 +48,8 @@ enum Benchmark {
     Hello(tower::HelloArguments),
 }
 
-fn main() -> Result<()> {
-    match Arguments::parse().what {
+fn main() -> ExitCode {
+    let done = match Arguments::parse().what {
         Benchmark::Memory(arguments) => memory::run(&arguments),
         Benchmark::Redis(arguments) => redis::run(&arguments),
         Benchmark::Leases(arguments) => leases::run(&arguments),
@@ -58,5 +59,12 @@ fn main() -> Result<()> {
         Benchmark::Tower(arguments) => tower::run(&arguments),
         Benchmark::Bare(arguments) => service::run_bare(&arguments),
         Benchmark::Hello(arguments) => tower::run_hello(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tollgate-bench: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
