@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let entrants = entrants(arguments, &server, case)?;
         let rows = bench.measure(&case.to_string(), &[server.pid()], entrants)?;
         for row in rows.iter_mut().filter(|row| row.subject == STRICT) {
-            row.add(Figures::from([(LOCAL, 0.0)]));
+            row.add(Figures::from([(LOCAL, 0.0), (WAITED, 0.0)]));
         }
     }
     bench.progress.step("two limiters that share a limit");
