@@ -56,10 +56,10 @@ impl SideEntry {
     /// Updates the charge to the present size. Returns by how many keys the store now exceeds its
     /// cap.
     pub(super) fn update_charge(&mut self, key_cap: &KeyCap) -> usize {
-        // A key takes about 60 bytes, a hit 16 and a permit 48.
+        // A key takes about 60 bytes, a hit 16 and a permit 48 to 100.
         let weight = match &self.state {
             SideState::Log(log) => log.hits().len().div_ceil(4),
-            SideState::Permits(permits) => permits.entries().len(),
+            SideState::Permits(permits) => permits.weight(),
         };
 
         let charged = std::mem::replace(&mut self.charged, weight);

@@ -148,7 +148,7 @@ fn write_side(snapshot: &mut Vec<u8>, state: &SideState) {
             }
         }
         SideState::Permits(permits) => {
-            write(snapshot, &[TAG_PERMITS, permits.entries().len() as u64]);
+            write(snapshot, &[TAG_PERMITS, permits.len() as u64]);
             for entry in permits.entries() {
                 snapshot.extend(entry.id.get().to_le_bytes());
                 let (timeout, expires) = (entry.timeout.get(), entry.expires.get());
