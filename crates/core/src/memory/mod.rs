@@ -11,6 +11,7 @@ mod counters;
 mod evict;
 mod key_cap;
 mod ledger;
+mod limit_usage;
 mod shard;
 mod side_table;
 mod slot;
@@ -21,6 +22,7 @@ mod store;
 
 pub use builder::{KEYS_MAX_DEFAULT, MemoryStoreBuilder};
 pub use ledger::{CounterId, Ledger};
+pub use limit_usage::Evictions;
 pub use snapshot::SnapshotError;
 pub use store::MemoryStore;
 

@@ -13,9 +13,19 @@ impl QuotaUsage {
     /// no other key is left.
     pub(super) const EXHAUSTED: Self = Self((1 << 20) / 20 * 19);
 
+    /// The usage of permits in flight: more than all.
+    pub(super) const PINNED: Self = Self(Self::ALL.0 + 1);
+
     /// `used / limit`, rounded up.
     pub(super) fn from_ratio(used: u64, limit: u64) -> Self {
-        let parts = (u128::from(used) << 20).div_ceil(u128::from(limit.max(1)));
+        let limit = limit.max(1);
+        // A division of 128 bits takes several times as long.
+        let parts = if used >> (u64::BITS - 20) == 0 {
+            (used << 20).div_ceil(limit)
+        } else {
+            let parts = (u128::from(used) << 20).div_ceil(u128::from(limit));
+            u64::try_from(parts).unwrap_or(u64::MAX)
+        };
         Self(u32::try_from(parts).unwrap_or(u32::MAX).min(Self::ALL.0))
     }
 }
