@@ -32,8 +32,8 @@ mod sliding_window;
 mod token_bucket;
 
 pub use calendar::Calendar;
-pub use concurrency::{Concurrency, PermitId};
 pub(crate) use concurrency::PermitEntry;
+pub use concurrency::{Concurrency, PermitId};
 pub(crate) use fixed_window::WindowCount;
 pub use fixed_window::{FixedWindow, WindowStart};
 pub(crate) use gcra::{BucketState, Gcra};

@@ -219,11 +219,19 @@ mod tests {
     /// What a key of a concurrency limit can be asked for.
     #[derive(Clone, Debug)]
     enum Act {
-        Insert { id: u128, cost: u64, timeout: u64 },
-        Remove { id: u128 },
+        Insert {
+            id: u128,
+            cost: u64,
+            timeout: u64,
+        },
+        Remove {
+            id: u128,
+        },
         Prune,
         /// Moves the clock, mostly forward.
-        Step { seconds: i64 },
+        Step {
+            seconds: i64,
+        },
     }
 
     fn act() -> impl Strategy<Value = Act> {

@@ -22,8 +22,6 @@ const KEYS_PER_SHARD_MIN: usize = 1_024;
 const SHARDS_MAX: usize = 256;
 /// Every shard is swept about this often while the store is in use.
 const SWEEP_EVERY: Micros = Micros::from_secs(30);
-/// How many other shards are searched for a key to evict before an exhausted key is evicted.
-const NEIGHBOURS: usize = 2;
 /// When to retry a permit for which the store has no room. Permits are released at any time.
 const PERMIT_RETRY: Micros = Micros::from_secs(1);
 
@@ -78,7 +76,7 @@ impl Counters {
         tables.sum::<usize>() + size_of_val(&*self.shards)
     }
 
-    fn shard_index(&self, fingerprint: Fingerprint) -> usize {
+    pub(super) fn shard_index(&self, fingerprint: Fingerprint) -> usize {
         // The number of shards is a power of two.
         fingerprint.high as usize & (self.shards.len() - 1)
     }
@@ -356,45 +354,6 @@ impl Counters {
         let home = self.shard_index(fingerprint);
         let lock = locks.iter_mut().find(|(index, _)| *index == home);
         &mut lock.expect("the shard of every demand is locked").1
-    }
-
-    /// Evicts keys of the limit that uses most: from this shard, or from a neighbouring shard if
-    /// this one has only exhausted keys of the limit, or from any other if it has none. Returns
-    /// false when there was nothing to evict.
-    ///
-    /// Other shards are used only if they can be locked without waiting, so this cannot deadlock
-    /// with a request that has locked them.
-    #[cold]
-    pub(super) fn make_room(
-        &self,
-        shard: &mut CounterShard,
-        needy: Fingerprint,
-        now: Micros,
-    ) -> bool {
-        let (home, key_cap) = (self.shard_index(needy), self.key_cap());
-        let limit = key_cap.largest_limit();
-        let candidates = shard.eviction_candidates(limit, needy, now);
-        if candidates.has_unexhausted() {
-            shard.evict(candidates, now, key_cap);
-            return true;
-        }
-
-        let has_own = !candidates.is_empty();
-        let reach = if has_own { NEIGHBOURS } else { usize::MAX };
-        for step in (1..self.shards.len()).take(reach) {
-            let other = (home + step) & (self.shards.len() - 1);
-            let Some(mut other) = self.shards[other].try_lock() else {
-                continue;
-            };
-            let found = other.eviction_candidates(limit, needy, now);
-            if found.has_unexhausted() || !has_own && !found.is_empty() {
-                other.evict(found, now, key_cap);
-                return true;
-            }
-        }
-
-        shard.evict(candidates, now, key_cap);
-        has_own
     }
 
     /// Drops all expired counters.

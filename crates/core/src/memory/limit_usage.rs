@@ -1,5 +1,6 @@
 //! What a store knows about each limit: how much memory it uses and how much of it was evicted.
 
+use std::ops::AddAssign;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -43,6 +44,13 @@ pub struct Evictions {
     pub limited: u64,
     /// Other counters.
     pub unlimited: u64,
+}
+
+impl AddAssign for Evictions {
+    fn add_assign(&mut self, other: Self) {
+        self.limited += other.limited;
+        self.unlimited += other.unlimited;
+    }
 }
 
 /// The memory of one limit.

@@ -155,7 +155,7 @@ impl CounterShard {
     /// The counters: each slot with its limit, and with the log or the permits to which it refers.
     pub(super) fn iter(&mut self) -> impl Iterator<Item = (&Slot, LimitIndex, Option<&SideState>)> {
         self.flush_hot_slot();
-        self.table.iter().map(|(slot, limit)| {
+        self.table.iter_with_limits().map(|(slot, limit)| {
             let entry = slot
                 .side_index()
                 .and_then(|index| self.side_table.get(index));

@@ -29,17 +29,22 @@ impl SlotTable {
         size_of_val(&*self.slots) + size_of_val(&*self.limits)
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().filter(|slot| !slot.is_vacant())
+    }
+
     /// The counters, each with its limit.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Slot, LimitIndex)> {
+    pub(super) fn iter_with_limits(&self) -> impl Iterator<Item = (&Slot, LimitIndex)> {
         let pairs = self.slots.iter().zip(self.limits.iter().copied());
         pairs.filter(|(slot, _)| !slot.is_vacant())
     }
 
-    /// The counters of one limit.
-    pub(super) fn iter_limit(&self, limit: LimitIndex) -> impl Iterator<Item = &Slot> {
-        let pairs = self.limits.iter().zip(&self.slots);
-        let own = pairs.filter(move |(other, slot)| **other == limit && !slot.is_vacant());
-        own.map(|(_, slot)| slot)
+    /// The counters of one limit, each with its index.
+    pub(super) fn iter_limit(&self, limit: LimitIndex) -> impl Iterator<Item = (usize, &Slot)> {
+        let slots = self.limits.iter().zip(&self.slots).enumerate();
+        slots
+            .filter(move |(_, (other, slot))| **other == limit && !slot.is_vacant())
+            .map(|(index, (_, slot))| (index, slot))
     }
 
     pub(super) fn get(&self, index: usize) -> &Slot {
@@ -152,7 +157,7 @@ impl SlotTable {
             live: 0,
         };
         let crowded = std::mem::replace(self, resized);
-        for (slot, limit) in crowded.iter() {
+        for (slot, limit) in crowded.iter_with_limits() {
             self.insert_uncrowded(*slot, limit);
         }
     }

@@ -137,13 +137,7 @@ impl MemoryStoreBuilder {
 }
 
 impl MemoryStore {
-    fn restore_counter(
-        &self,
-        slot: Slot,
-        limit: LimitIndex,
-        side: Option<SideState>,
-        now: Micros,
-    ) {
+    fn restore_counter(&self, slot: Slot, limit: LimitIndex, side: Option<SideState>, now: Micros) {
         let (counters, fingerprint) = (self.counters(), slot.fingerprint());
         let key_cap = counters.key_cap();
         let mut shard = counters.lock(fingerprint);

@@ -84,9 +84,7 @@ impl MemoryStore {
         let mut limits: BTreeMap<Option<LimitName>, Evictions> = BTreeMap::new();
         for (limit, evictions) in self.counters().key_cap().evictions() {
             // A limit whose window has changed has two entries.
-            let sum = limits.entry(limit).or_default();
-            sum.limited += evictions.limited;
-            sum.unlimited += evictions.unlimited;
+            *limits.entry(limit).or_default() += evictions;
         }
         limits.into_iter().collect()
     }

@@ -32,6 +32,7 @@ pub(super) fn respond(service: &Service) -> Result<Response<Body>, ApiError> {
     for (kind, name, help, samples) in rows.concat() {
         page.family(kind, name, help, samples);
     }
+    write_evictions(service, &mut page);
     write_alerts(service, &mut page);
 
     let text = page
@@ -152,6 +153,21 @@ fn load_rows(service: &Service) -> [MetricRow; 5] {
             one(seconds(service.started_at)),
         ),
     ]
+}
+
+fn write_evictions(service: &Service, page: &mut MetricsPage) {
+    let limits = service.gate.evictions();
+    let samples = limits.iter().flat_map(|(limit, evictions)| {
+        let limit = limit.as_deref().unwrap_or_default();
+        let counts = [("true", evictions.limited), ("false", evictions.unlimited)];
+        counts.map(|(limited, count)| {
+            let labels = vec![("limit", limit), ("limited", limited)];
+            (labels, to_f64(count))
+        })
+    });
+
+    let help = "Counters lost to the memory store's cap; limited: of clients being limited";
+    page.family(COUNTER, "evictions_total", help, samples);
 }
 
 fn write_alerts(service: &Service, page: &mut MetricsPage) {
