@@ -1,7 +1,6 @@
 //! Concurrency limit: a bound on the units in flight per key. Each permit times out by itself, so
 //! that a holder that crashed does not block the limit for good.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::entries::EntryTotals;
@@ -15,56 +14,6 @@ use crate::time::Micros;
 pub struct Concurrency {
     pub(crate) limit: u64,
     pub(crate) permit_timeout: Micros,
-}
-
-/// Identifies a permit among all permits of all replicas.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PermitId(u128);
-
-impl PermitId {
-    /// The id for requests that acquire no permit.
-    pub const NONE: Self = Self(0);
-
-    /// A permit with this number. It must be unguessable where untrusted clients can release
-    /// permits.
-    pub const fn new(id: u128) -> Self {
-        Self(id)
-    }
-
-    /// The number.
-    pub const fn get(self) -> u128 {
-        self.0
-    }
-}
-
-/// Hides the number, which lets anyone release the permit.
-impl fmt::Debug for PermitId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PermitId(..)")
-    }
-}
-
-/// One acquired permit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PermitEntry {
-    pub(crate) id: PermitId,
-    pub(crate) cost: u64,
-    /// The timeout with which the permit was acquired or renewed. The limit's own timeout may have
-    /// changed since.
-    pub(crate) timeout: Micros,
-    pub(crate) expires: Micros,
-}
-
-impl PermitEntry {
-    /// A permit whose timeout starts now.
-    pub(crate) fn new(id: PermitId, cost: u64, timeout: Micros, now: Micros) -> Self {
-        Self {
-            id,
-            cost,
-            timeout,
-            expires: now.after(timeout),
-        }
-    }
 }
 
 impl Concurrency {

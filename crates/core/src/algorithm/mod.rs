@@ -32,15 +32,15 @@ mod sliding_window;
 mod token_bucket;
 
 pub use calendar::Calendar;
-pub(crate) use concurrency::PermitEntry;
-pub use concurrency::{Concurrency, PermitId};
+pub use concurrency::Concurrency;
 pub(crate) use fixed_window::WindowCount;
 pub use fixed_window::{FixedWindow, WindowStart};
 pub(crate) use gcra::{BucketState, Gcra};
 pub use leaky_bucket::{LeakyBucket, LeakyMode};
 pub(crate) use outcome::FixedStateAlgorithm;
 pub use outcome::{CLOCK_SLACK, Outcome, Verdict};
-pub(crate) use permits::Permits;
+pub use permits::PermitId;
+pub(crate) use permits::{PermitEntry, Permits};
 pub use quota::{Quota, QuotaShape};
 pub(crate) use sliding_log::HitLog;
 pub use sliding_log::{LOG_HITS_MAX, SlidingLog};

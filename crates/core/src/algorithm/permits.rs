@@ -2,14 +2,64 @@
 //! about the same time whether there are ten or fifty thousand.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
 
-use super::concurrency::{PermitEntry, PermitId};
 use super::outcome::CLOCK_SLACK;
 use crate::time::Micros;
 
 /// With more permits than this, they are found by an index of their ids. With fewer, reading all
 /// of them is as fast and needs less memory.
 const UNINDEXED_MAX: usize = 64;
+
+/// Identifies a permit among all permits of all replicas.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PermitId(u128);
+
+impl PermitId {
+    /// The id for requests that acquire no permit.
+    pub const NONE: Self = Self(0);
+
+    /// A permit with this number. It must be unguessable where untrusted clients can release
+    /// permits.
+    pub const fn new(id: u128) -> Self {
+        Self(id)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u128 {
+        self.0
+    }
+}
+
+/// Hides the number, which lets anyone release the permit.
+impl fmt::Debug for PermitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PermitId(..)")
+    }
+}
+
+/// One acquired permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PermitEntry {
+    pub(crate) id: PermitId,
+    pub(crate) cost: u64,
+    /// The timeout with which the permit was acquired or renewed. The limit's own timeout may have
+    /// changed since.
+    pub(crate) timeout: Micros,
+    pub(crate) expires: Micros,
+}
+
+impl PermitEntry {
+    /// A permit whose timeout starts now.
+    pub(crate) fn new(id: PermitId, cost: u64, timeout: Micros, now: Micros) -> Self {
+        Self {
+            id,
+            cost,
+            timeout,
+            expires: now.after(timeout),
+        }
+    }
+}
 
 /// The permits of one key, soonest to expire first.
 #[derive(Clone, Debug, Default)]
@@ -70,8 +120,8 @@ impl Permits {
             self.shorten(now);
         }
 
-        let is_expired = |permit: &&NumberedPermit| permit.expires <= now;
-        while self.entries.front().filter(is_expired).is_some() {
+        let is_expired = |permit: &NumberedPermit| permit.expires <= now;
+        while self.entries.front().is_some_and(is_expired) {
             self.vacate(0);
             self.tidy();
         }
@@ -218,7 +268,7 @@ mod tests {
 
     /// What a key of a concurrency limit can be asked for.
     #[derive(Clone, Debug)]
-    enum Act {
+    enum PermitAct {
         Insert {
             id: u128,
             cost: u64,
@@ -234,13 +284,13 @@ mod tests {
         },
     }
 
-    fn act() -> impl Strategy<Value = Act> {
+    fn permit_act() -> impl Strategy<Value = PermitAct> {
         prop_oneof![
             6 => (0..400_u128, 1..4_u64, 1..40_u64)
-                .prop_map(|(id, cost, timeout)| Act::Insert { id, cost, timeout }),
-            4 => (0..400_u128).prop_map(|id| Act::Remove { id }),
-            1 => Just(Act::Prune),
-            1 => (-5..3_i64).prop_map(|seconds| Act::Step { seconds }),
+                .prop_map(|(id, cost, timeout)| PermitAct::Insert { id, cost, timeout }),
+            4 => (0..400_u128).prop_map(|id| PermitAct::Remove { id }),
+            1 => Just(PermitAct::Prune),
+            1 => (-5..3_i64).prop_map(|seconds| PermitAct::Step { seconds }),
         ]
     }
 
@@ -269,28 +319,28 @@ mod tests {
     proptest! {
         /// Enough permits to be indexed, released in any order, on a clock that is also set back.
         #[test]
-        fn permits_equal_a_plain_list(acts in proptest::collection::vec(act(), 1..900)) {
+        fn permits_equal_a_plain_list(acts in proptest::collection::vec(permit_act(), 1..900)) {
             let (mut permits, mut plain) = (Permits::default(), PlainPermits::default());
             let mut now = Micros::from_secs(1_000_000);
 
             for act in acts {
                 match act {
-                    Act::Insert { id, cost, timeout } => {
+                    PermitAct::Insert { id, cost, timeout } => {
                         let timeout = Micros::from_secs(timeout);
                         let entry = PermitEntry::new(PermitId::new(id), cost, timeout, now);
                         permits.insert(entry);
                         plain.0.push(entry);
                         plain.0.sort_by_key(|entry| entry.expires);
                     }
-                    Act::Remove { id } => {
+                    PermitAct::Remove { id } => {
                         let id = PermitId::new(id);
                         prop_assert_eq!(permits.remove(id), plain.remove(id));
                     }
-                    Act::Prune => {
+                    PermitAct::Prune => {
                         permits.prune(now);
                         plain.prune(now);
                     }
-                    Act::Step { seconds } => {
+                    PermitAct::Step { seconds } => {
                         let moved = Micros::from_secs(seconds.unsigned_abs());
                         now = if seconds < 0 { now.since(moved) } else { now.after(moved) };
                     }

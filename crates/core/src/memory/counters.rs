@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use smallvec::SmallVec;
 
-use super::key_cap::{Charge, KeyCap};
-use super::limit_usage::LimitIndex;
+use super::key_cap::{CapCharge, KeyCap};
+use super::limit_usage::LimitNumber;
 use super::shard::{CounterShard, DemandContext, PermitChange, ShardSettings};
 use super::slot_quota::Evaluation;
 use crate::algorithm::{Outcome, PermitId, Quota, Verdict};
@@ -222,13 +222,13 @@ impl Counters {
 
     fn has_room_for_permit(&self, index: Option<usize>, context: &DemandContext<'_>) -> bool {
         let slot = usize::from(index.is_none());
-        let limit = self.limit_index(context);
+        let limit = self.limit_number(context);
         self.key_cap().has_room_for_permits(limit, slot + 1)
     }
 
-    fn limit_index(&self, context: &DemandContext<'_>) -> LimitIndex {
+    fn limit_number(&self, context: &DemandContext<'_>) -> LimitNumber {
         let (digest, name) = (context.prefix.digest(), context.prefix.name());
-        self.key_cap().limit_index(digest, name)
+        self.key_cap().limit_number(digest, name)
     }
 
     /// Commits or discards the evaluation of one demand. `is_charged` is true when the request as
@@ -274,8 +274,8 @@ impl Counters {
         } = context;
 
         let index = shard.find(fingerprint).unwrap_or_else(|| {
-            let limit = self.limit_index(context);
-            if self.key_cap().charge(limit, Charge::SLOT) > 0 {
+            let limit = self.limit_number(context);
+            if self.key_cap().charge(limit, CapCharge::SLOT) > 0 {
                 self.make_room(shard, fingerprint, now);
             }
             shard.create(limit, evaluation, context)

@@ -2,7 +2,7 @@
 
 use super::counters::Counters;
 use super::key_cap::KeyCap;
-use super::limit_usage::LimitIndex;
+use super::limit_usage::LimitNumber;
 use super::shard::CounterShard;
 use super::slot::{QuotaUsage, Slot};
 use crate::algorithm::CLOCK_SLACK;
@@ -12,7 +12,7 @@ use crate::time::Micros;
 /// The counters of one limit in one shard that can be evicted.
 #[derive(Debug)]
 pub(super) struct EvictionCandidates {
-    limit: LimitIndex,
+    limit: LimitNumber,
     /// The rank of each candidate: its usage, random bits, and its index in the table. Among equals
     /// chance decides and not the position in the table, which would leave clusters.
     ranks: Vec<u64>,
@@ -73,10 +73,6 @@ const fn rank(usage: QuotaUsage, random: u64, index: usize) -> u64 {
     ((usage.0 as u64) << TIE_BITS | tie_break) << INDEX_BITS | index as u64
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "it was a usize when it was packed"
-)]
 const fn index_in_rank(rank: u64) -> usize {
     (rank & ((1 << INDEX_BITS) - 1)) as usize
 }
@@ -104,7 +100,7 @@ impl CounterShard {
     /// the room, because a large log would make room by dropping itself.
     pub(super) fn eviction_candidates(
         &mut self,
-        limit: LimitIndex,
+        limit: LimitNumber,
         needy: Fingerprint,
         now: Micros,
     ) -> EvictionCandidates {
@@ -144,6 +140,12 @@ impl CounterShard {
                 key_cap[limit].count_eviction(slot.usage(now) >= QuotaUsage::EXHAUSTED);
             }
             self.remove(slot.fingerprint(), key_cap);
+        }
+
+        // The cap is a bound on memory too, so the size of the table follows its content.
+        let table = self.flushed_table();
+        if table.is_half_empty() {
+            table.resize();
         }
     }
 }

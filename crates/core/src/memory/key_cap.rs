@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::limit_usage::{Evictions, LimitIndex, LimitUsage};
+use super::limit_usage::{Evictions, LimitNumber, LimitUsage};
 use crate::name::LimitName;
 
 /// The most permits for which every store has room, whatever its cap.
@@ -13,14 +13,14 @@ const PERMITS_MIN: usize = 4_096;
 
 /// What a counter takes of the cap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Charge {
+pub(super) struct CapCharge {
     /// The memory in keys: 1 for a slot, and more for a log or permits.
     pub(super) weight: usize,
     /// True when the counter has permits in flight, which are never evicted.
     pub(super) is_pinned: bool,
 }
 
-impl Charge {
+impl CapCharge {
     /// The charge of a counter that consists of a slot only.
     pub(super) const SLOT: Self = Self {
         weight: 1,
@@ -44,7 +44,7 @@ pub(super) struct KeyCap {
 
 impl KeyCap {
     pub(super) fn new(max: usize) -> Self {
-        let limits = (0..=LimitIndex::OTHERS.get()).map(|_| LimitUsage::default());
+        let limits = (0..=LimitNumber::OTHERS.get()).map(|_| LimitUsage::default());
         Self {
             max,
             evictable: AtomicUsize::new(0),
@@ -64,31 +64,31 @@ impl KeyCap {
         self.evictable.load(Relaxed) + self.pinned.load(Relaxed)
     }
 
-    /// The index of the limit with this digest. A limit without one gets the next that is free, or
+    /// The number of the limit with this digest. A limit without one gets the next that is free, or
     /// the common one if there is none.
-    pub(super) fn limit_index(&self, digest: u128, name: LimitName) -> LimitIndex {
+    pub(super) fn limit_number(&self, digest: u128, name: LimitName) -> LimitNumber {
         let seen = || {
             self.limits_seen.fetch_add(1, Relaxed);
             (digest, name)
         };
-        let mut candidates = LimitIndex::candidates(digest);
-        let own = candidates.find(|index| self[*index].owner_or(&seen).0 == digest);
-        own.unwrap_or(LimitIndex::OTHERS)
+        let mut candidates = LimitNumber::candidates(digest);
+        let own = candidates.find(|number| self[*number].owner_or(seen).0 == digest);
+        own.unwrap_or(LimitNumber::OTHERS)
     }
 
-    /// The limits that have an index, each with its digest and name.
-    pub(super) fn owners(&self) -> impl Iterator<Item = (LimitIndex, u128, LimitName)> {
-        LimitIndex::all().filter_map(|index| {
-            let (digest, name) = self[index].owner()?;
-            Some((index, digest, name))
+    /// The limits that have a number, each with its digest and name.
+    pub(super) fn owners(&self) -> impl Iterator<Item = (LimitNumber, u128, LimitName)> {
+        LimitNumber::all().filter_map(|number| {
+            let (digest, name) = self[number].owner()?;
+            Some((number, digest, name))
         })
     }
 
     /// How many counters each limit has lost to the cap; without a name for the limits that have no
-    /// index of their own.
+    /// number of their own.
     pub(super) fn evictions(&self) -> impl Iterator<Item = (Option<LimitName>, Evictions)> {
-        let limits = LimitIndex::all().map(|index| {
-            let limit = &self[index];
+        let limits = LimitNumber::all().map(|number| {
+            let limit = &self[number];
             (limit.owner().map(|(_, name)| name), limit.evictions())
         });
         limits.filter(|(limit, evictions)| limit.is_some() || *evictions != Evictions::default())
@@ -98,26 +98,26 @@ impl KeyCap {
     /// other half is for permits, and for any limit while it is free.
     pub(super) fn share(&self) -> usize {
         let seen = self.limits_seen.load(Relaxed);
-        let others = usize::from(seen == LimitIndex::OTHERS.get());
+        let others = usize::from(seen == LimitNumber::OTHERS.get());
         self.max / 2 / (seen + others).max(1)
     }
 
     /// The limit that uses most of the memory that can be evicted. While the cap is exceeded, it
     /// uses more than its share, because permits take at most half of the cap.
-    pub(super) fn largest_limit(&self) -> LimitIndex {
-        let evictable = |index: &LimitIndex| self[*index].evictable.load(Relaxed);
-        let largest = LimitIndex::all().max_by_key(evictable);
-        largest.unwrap_or(LimitIndex::OTHERS)
+    pub(super) fn largest_limit(&self) -> LimitNumber {
+        let evictable = |number: &LimitNumber| self[*number].evictable.load(Relaxed);
+        let largest = LimitNumber::all().max_by_key(evictable);
+        largest.unwrap_or(LimitNumber::OTHERS)
     }
 
     /// By how much a limit exceeds its share.
-    pub(super) fn above_share(&self, limit: LimitIndex) -> usize {
+    pub(super) fn above_share(&self, limit: LimitNumber) -> usize {
         let evictable = self[limit].evictable.load(Relaxed);
         evictable.saturating_sub(self.share())
     }
 
     /// Charges a counter and returns by how many keys the cap is now exceeded.
-    pub(super) fn charge(&self, limit: LimitIndex, charge: Charge) -> usize {
+    pub(super) fn charge(&self, limit: LimitNumber, charge: CapCharge) -> usize {
         let (total, own) = self.sums(limit, charge);
         own.fetch_add(charge.weight, Relaxed);
         total.fetch_add(charge.weight, Relaxed);
@@ -125,7 +125,7 @@ impl KeyCap {
     }
 
     /// Returns the charge of a counter.
-    pub(super) fn release(&self, limit: LimitIndex, charge: Charge) {
+    pub(super) fn release(&self, limit: LimitNumber, charge: CapCharge) {
         let (total, own) = self.sums(limit, charge);
         own.fetch_sub(charge.weight, Relaxed);
         total.fetch_sub(charge.weight, Relaxed);
@@ -141,7 +141,7 @@ impl KeyCap {
     /// True when a limit may have `weight` more keys of permits in flight. All limits together may
     /// use a quarter of the cap; beyond that, each limit has a small reserve of its own, and all
     /// the reserves together are another quarter.
-    pub(super) fn has_room_for_permits(&self, limit: LimitIndex, weight: usize) -> bool {
+    pub(super) fn has_room_for_permits(&self, limit: LimitNumber, weight: usize) -> bool {
         let common = (self.max / 4).max(PERMITS_MIN);
         let reserve = common / self.limits.len();
 
@@ -150,7 +150,7 @@ impl KeyCap {
     }
 
     /// The sums that a charge is part of: of all limits, and of its limit.
-    fn sums(&self, limit: LimitIndex, charge: Charge) -> (&AtomicUsize, &AtomicUsize) {
+    fn sums(&self, limit: LimitNumber, charge: CapCharge) -> (&AtomicUsize, &AtomicUsize) {
         if charge.is_pinned {
             (&self.pinned, &self[limit].pinned)
         } else {
@@ -159,10 +159,10 @@ impl KeyCap {
     }
 }
 
-impl std::ops::Index<LimitIndex> for KeyCap {
+impl std::ops::Index<LimitNumber> for KeyCap {
     type Output = LimitUsage;
 
-    fn index(&self, limit: LimitIndex) -> &LimitUsage {
+    fn index(&self, limit: LimitNumber) -> &LimitUsage {
         &self.limits[limit.get()]
     }
 }

@@ -9,24 +9,24 @@ use crate::name::LimitName;
 /// Identifies a limit within a store, in one byte.
 ///
 /// A limit is a name and a shape, see [`KeyPrefix`](crate::key::KeyPrefix). The first 255 limits
-/// that have counters get an index of their own; all further limits have a common one.
+/// that have counters get a number of their own; all further limits have a common one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LimitIndex(u8);
+pub(super) struct LimitNumber(u8);
 
-impl LimitIndex {
-    /// The index of the limits that have none of their own.
+impl LimitNumber {
+    /// The number of the limits that have none of their own.
     pub(super) const OTHERS: Self = Self(u8::MAX);
 
     pub(super) const fn get(self) -> usize {
         self.0 as usize
     }
 
-    /// Every index.
+    /// Every number.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         (0..=Self::OTHERS.0).map(Self)
     }
 
-    /// The indexes that a limit can own, starting at one that depends on its digest.
+    /// The numbers that a limit can own, starting at one that depends on its digest.
     pub(super) fn candidates(digest: u128) -> impl Iterator<Item = Self> {
         let [first, ..] = digest.to_le_bytes();
         let first = first % Self::OTHERS.0;

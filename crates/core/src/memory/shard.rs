@@ -1,8 +1,8 @@
 //! One shard of the counters: a table of slots and a side table, and how a demand is evaluated and
 //! committed.
 
-use super::key_cap::{Charge, KeyCap};
-use super::limit_usage::LimitIndex;
+use super::key_cap::{CapCharge, KeyCap};
+use super::limit_usage::LimitNumber;
 use super::side_table::{SideEntry, SideState, SideTable};
 use super::slot::{QuotaUsage, Slot};
 use super::slot_quota::{Evaluation, SlotQuota, bucket_slot};
@@ -153,7 +153,9 @@ impl CounterShard {
     }
 
     /// The counters: each slot with its limit, and with the log or the permits to which it refers.
-    pub(super) fn iter(&mut self) -> impl Iterator<Item = (&Slot, LimitIndex, Option<&SideState>)> {
+    pub(super) fn iter(
+        &mut self,
+    ) -> impl Iterator<Item = (&Slot, LimitNumber, Option<&SideState>)> {
         self.flush_hot_slot();
         self.table.iter_with_limits().map(|(slot, limit)| {
             let entry = slot
@@ -266,10 +268,10 @@ impl CounterShard {
     }
 
     /// Adds a counter that was never used, and returns its index. It must have been charged to the
-    /// cap as a [`Charge::SLOT`].
+    /// cap as a [`CapCharge::SLOT`].
     pub(super) fn create(
         &mut self,
-        limit: LimitIndex,
+        limit: LimitNumber,
         evaluation: &Evaluation,
         context: &DemandContext<'_>,
     ) -> usize {
@@ -352,7 +354,7 @@ impl CounterShard {
     pub(super) fn restore(
         &mut self,
         slot: Slot,
-        limit: LimitIndex,
+        limit: LimitNumber,
         side: Option<SideState>,
         key_cap: &KeyCap,
     ) {
@@ -377,7 +379,7 @@ impl CounterShard {
 
         let side_index = self.table.get(index).side_index();
         let limit = self.table.remove(index);
-        let charge = side_index.map_or(Charge::SLOT, |side_index| {
+        let charge = side_index.map_or(CapCharge::SLOT, |side_index| {
             self.side_table.remove(side_index).charge()
         });
         key_cap.release(limit, charge);

@@ -3,8 +3,8 @@
 
 use slab::Slab;
 
-use super::key_cap::{Charge, KeyCap};
-use super::limit_usage::LimitIndex;
+use super::key_cap::{CapCharge, KeyCap};
+use super::limit_usage::LimitNumber;
 use super::slot::QuotaUsage;
 use crate::algorithm::{HitLog, Permits, Quota};
 use crate::time::Micros;
@@ -17,9 +17,9 @@ pub(super) type SideTable = Slab<SideEntry>;
 pub(super) struct SideEntry {
     pub(super) state: SideState,
     /// The limit of the counter.
-    limit: LimitIndex,
+    limit: LimitNumber,
     /// What the counter has charged to the store's cap, including its slot.
-    charge: Charge,
+    charge: CapCharge,
 }
 
 /// A state that does not fit into a slot.
@@ -40,13 +40,13 @@ impl SideState {
 
     /// What a counter with this state takes of the cap. A key takes about 60 bytes, a hit 16 and a
     /// permit 48 to 100.
-    fn charge(&self) -> Charge {
+    fn charge(&self) -> CapCharge {
         let (weight, is_pinned) = match self {
             Self::Log(log) => (log.hits().len().div_ceil(4), false),
             Self::Permits(permits) => (permits.weight(), permits.sum() > 0),
         };
-        Charge {
-            weight: Charge::SLOT.weight + weight,
+        CapCharge {
+            weight: CapCharge::SLOT.weight + weight,
             is_pinned,
         }
     }
@@ -70,16 +70,16 @@ impl SideState {
 
 impl SideEntry {
     /// The entry of a counter whose slot has been charged to the cap.
-    pub(super) fn new(state: SideState, limit: LimitIndex) -> Self {
+    pub(super) fn new(state: SideState, limit: LimitNumber) -> Self {
         Self {
             state,
             limit,
-            charge: Charge::SLOT,
+            charge: CapCharge::SLOT,
         }
     }
 
     /// What the counter has charged to the store's cap, including its slot.
-    pub(super) const fn charge(&self) -> Charge {
+    pub(super) const fn charge(&self) -> CapCharge {
         self.charge
     }
 

@@ -2,7 +2,7 @@
 //! powers of two alone would leave it half empty. A lookup reads one neighbourhood of memory, and
 //! a removal leaves no tombstones.
 
-use super::limit_usage::LimitIndex;
+use super::limit_usage::LimitNumber;
 use super::slot::Slot;
 use crate::key::Fingerprint;
 
@@ -14,7 +14,7 @@ const SLOTS_MIN: usize = 16;
 pub(super) struct SlotTable {
     slots: Box<[Slot]>,
     /// The limit of each slot, next to the table so that a lookup does not read it.
-    limits: Box<[LimitIndex]>,
+    limits: Box<[LimitNumber]>,
     live: usize,
 }
 
@@ -34,13 +34,13 @@ impl SlotTable {
     }
 
     /// The counters, each with its limit.
-    pub(super) fn iter_with_limits(&self) -> impl Iterator<Item = (&Slot, LimitIndex)> {
+    pub(super) fn iter_with_limits(&self) -> impl Iterator<Item = (&Slot, LimitNumber)> {
         let pairs = self.slots.iter().zip(self.limits.iter().copied());
         pairs.filter(|(slot, _)| !slot.is_vacant())
     }
 
     /// The counters of one limit, each with its index.
-    pub(super) fn iter_limit(&self, limit: LimitIndex) -> impl Iterator<Item = (usize, &Slot)> {
+    pub(super) fn iter_limit(&self, limit: LimitNumber) -> impl Iterator<Item = (usize, &Slot)> {
         let slots = self.limits.iter().zip(&self.slots).enumerate();
         slots
             .filter(move |(_, (other, slot))| **other == limit && !slot.is_vacant())
@@ -96,15 +96,20 @@ impl SlotTable {
         self.slots.len() > SLOTS_MIN && self.live * 4 < self.slots.len()
     }
 
+    /// Returns true when less than half of the table is in use.
+    pub(super) fn is_half_empty(&self) -> bool {
+        self.slots.len() > (2 * self.live).max(SLOTS_MIN)
+    }
+
     /// Adds a slot whose fingerprint is not in the table, and returns its index.
-    pub(super) fn insert(&mut self, slot: Slot, limit: LimitIndex) -> usize {
+    pub(super) fn insert(&mut self, slot: Slot, limit: LimitNumber) -> usize {
         if self.is_crowded() {
             self.resize();
         }
         self.insert_uncrowded(slot, limit)
     }
 
-    fn insert_uncrowded(&mut self, slot: Slot, limit: LimitIndex) -> usize {
+    fn insert_uncrowded(&mut self, slot: Slot, limit: LimitNumber) -> usize {
         let mut index = self.home(slot.fingerprint());
         while !self.slots[index].is_vacant() {
             index = self.after(index);
@@ -117,7 +122,7 @@ impl SlotTable {
     }
 
     /// Removes the slot at `index`, closes the gap and returns the slot's limit.
-    pub(super) fn remove(&mut self, index: usize) -> LimitIndex {
+    pub(super) fn remove(&mut self, index: usize) -> LimitNumber {
         let limit = self.limits[index];
         let mut gap = index;
         let mut next = self.after(gap);
@@ -146,14 +151,13 @@ impl SlotTable {
     /// crowded.
     pub(super) fn resize(&mut self) {
         let size = match self.live {
-            0 if self.slots.is_empty() => SLOTS_MIN,
-            0 => 0,
+            0 if !self.slots.is_empty() => 0,
             live => (live * 7).div_ceil(4).max(SLOTS_MIN),
         };
 
         let resized = Self {
             slots: vec![Slot::VACANT; size].into(),
-            limits: vec![LimitIndex::OTHERS; size].into(),
+            limits: vec![LimitNumber::OTHERS; size].into(),
             live: 0,
         };
         let crowded = std::mem::replace(self, resized);

@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 
 use super::builder::MemoryStoreBuilder;
-use super::key_cap::{Charge, KeyCap};
-use super::limit_usage::LimitIndex;
+use super::key_cap::{CapCharge, KeyCap};
+use super::limit_usage::LimitNumber;
 use super::side_table::SideState;
 use super::slot::{Kind, Slot};
 use super::store::MemoryStore;
@@ -123,7 +123,7 @@ impl MemoryStoreBuilder {
         let limits = limits.ok_or(SnapshotError::Damaged)?;
         while let Some(slot) = read(words).map(Slot::from_words) {
             let [limit] = read(words).ok_or(SnapshotError::Damaged)?;
-            let limit = limits.get(&limit).copied().unwrap_or(LimitIndex::OTHERS);
+            let limit = limits.get(&limit).copied().unwrap_or(LimitNumber::OTHERS);
             let side = match slot.kind() {
                 Kind::Side => Some(read_side(words).ok_or(SnapshotError::Damaged)?),
                 _ => None,
@@ -137,7 +137,13 @@ impl MemoryStoreBuilder {
 }
 
 impl MemoryStore {
-    fn restore_counter(&self, slot: Slot, limit: LimitIndex, side: Option<SideState>, now: Micros) {
+    fn restore_counter(
+        &self,
+        slot: Slot,
+        limit: LimitNumber,
+        side: Option<SideState>,
+        now: Micros,
+    ) {
         let (counters, fingerprint) = (self.counters(), slot.fingerprint());
         let key_cap = counters.key_cap();
         let mut shard = counters.lock(fingerprint);
@@ -145,7 +151,7 @@ impl MemoryStore {
             return;
         }
 
-        if key_cap.charge(limit, Charge::SLOT) > 0 {
+        if key_cap.charge(limit, CapCharge::SLOT) > 0 {
             counters.make_room(&mut shard, fingerprint, now);
         }
         shard.restore(slot, limit, side, key_cap);
@@ -158,7 +164,7 @@ fn write(snapshot: &mut Vec<u8>, words: &[u64]) {
     snapshot.extend(words.iter().flat_map(|word| word.to_le_bytes()));
 }
 
-fn write_limit(snapshot: &mut Vec<u8>, limit: LimitIndex, digest: u128, name: LimitName) {
+fn write_limit(snapshot: &mut Vec<u8>, limit: LimitNumber, digest: u128, name: LimitName) {
     let mut padded = [0; NAME_WORDS * 8];
     padded[..name.as_bytes().len()].copy_from_slice(name.as_bytes());
 
@@ -219,22 +225,22 @@ fn read_fingerprinter(
     }
 }
 
-/// The limits of a snapshot: the index that each had, and the one that it has in this store.
+/// The limits of a snapshot: the number that each had, and the one that it has in this store.
 fn read_limits(
     words: &mut impl Iterator<Item = u64>,
     key_cap: &KeyCap,
-) -> Option<HashMap<u64, LimitIndex>> {
+) -> Option<HashMap<u64, LimitNumber>> {
     let [count] = read(words)?;
     let mut limits = HashMap::new();
 
     for _ in 0..count {
-        let [index, low, high] = read(words)?;
+        let [number, low, high] = read(words)?;
         let name: [u64; NAME_WORDS] = read(words)?;
         let name: Vec<u8> = name.iter().flat_map(|word| word.to_le_bytes()).collect();
         let name = std::str::from_utf8(&name).ok()?.trim_end_matches('\0');
         let name = LimitName::new(name).ok()?;
         let digest = u128::from(high) << 64 | u128::from(low);
-        limits.insert(index, key_cap.limit_index(digest, name));
+        limits.insert(number, key_cap.limit_number(digest, name));
     }
     Some(limits)
 }

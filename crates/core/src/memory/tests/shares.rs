@@ -215,8 +215,8 @@ proptest! {
     ) {
         let (store, clock) = store(keys_max);
         let (rules, key_cap) = (mixed_rules(), store.counters().key_cap());
-        let indexes = rules.map(|rule| {
-            key_cap.limit_index(rule.prefix().digest(), *rule.name())
+        let numbers = rules.map(|rule| {
+            key_cap.limit_number(rule.prefix().digest(), *rule.name())
         });
         let share = key_cap.share();
         prop_assert_eq!(share, keys_max / 8);
@@ -224,8 +224,8 @@ proptest! {
 
         for (limit, key, cost) in requests {
             clock.advance(Duration::from_micros(1));
-            let before = indexes.map(|index| {
-                let usage = &key_cap[index];
+            let before = numbers.map(|number| {
+                let usage = &key_cap[number];
                 (usage.evictions(), usage.evictable.load(std::sync::atomic::Ordering::Relaxed))
             });
             permits += 1;
@@ -235,13 +235,13 @@ proptest! {
             for (other, (evictions, evictable)) in before.into_iter().enumerate() {
                 // The request itself may have added a key and a quarter of a log.
                 let most = evictable + if other == limit { 2 } else { 0 };
-                let is_intact = key_cap[indexes[other]].evictions() == evictions;
+                let is_intact = key_cap[numbers[other]].evictions() == evictions;
                 prop_assert!(is_intact || most > share, "{} of {share}", most);
             }
             // A log grows by one key, and may be the only counter left to evict.
             prop_assert!(key_cap.excess() <= 1, "{} of {keys_max}", key_cap.used());
         }
 
-        prop_assert_eq!(key_cap[indexes[3]].evictions(), Evictions::default());
+        prop_assert_eq!(key_cap[numbers[3]].evictions(), Evictions::default());
     }
 }
