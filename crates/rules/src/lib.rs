@@ -14,6 +14,7 @@ mod attribute;
 pub mod config;
 mod limit;
 mod select;
+pub mod text;
 
 pub use attribute::{ATTRIBUTE_NAME_MAX, Attribute, AttributeError, AttributeKind};
 pub use config::{Config, ConfigError, Diagnostic};
