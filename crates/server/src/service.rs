@@ -1,6 +1,5 @@
 //! What the parts of the running service share.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tollgate::Micros;
@@ -11,7 +10,7 @@ use crate::gate::{Gate, StoreOpenError};
 use crate::http::Readiness;
 use crate::listen::{ListenLimits, ServerLoad};
 use crate::metrics::Metrics;
-use crate::reload::Reloader;
+use crate::reload::{ConfigFile, Reloader};
 
 /// Everything the fronts share.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub(crate) struct Service {
 
 impl Service {
     /// Opens the store. Must be called inside a Tokio runtime.
-    pub(crate) fn open(config: Config, file: Option<PathBuf>) -> Result<Self, StoreOpenError> {
+    pub(crate) fn open(config: Config, file: Option<ConfigFile>) -> Result<Self, StoreOpenError> {
         let load = ServerLoad::new(ListenLimits {
             connections_max: config.server.connections_max,
             in_flight_max: config.server.in_flight_max,

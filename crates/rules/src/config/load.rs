@@ -1,7 +1,6 @@
 //! Loads a configuration from a file, a reader or a text.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::num::NonZeroU32;
 use std::path::Path;
 
@@ -12,6 +11,7 @@ use super::clients::{self, HashConfig};
 use super::diagnostic::{ConfigError, Diagnostics, SourceMap, SourcePosition};
 use super::field::ConfigField;
 use super::field_map::FieldMap;
+use super::file::{FILE_MAX, read_bytes, read_file, too_large};
 use super::limits::{self, LimitDefaults};
 use super::monitoring::{self, MonitoringConfig};
 use super::names::{CONSISTENCIES, DEFAULTS, ON_STORE_FAILURE, ROOT};
@@ -21,8 +21,6 @@ use super::values::{ValueKind, text_if};
 use super::{variables, yaml};
 use crate::limit::LimitConfig;
 
-/// The maximum size of a file, in bytes. A thousand limits with every field take about 300 KiB.
-const FILE_MAX: usize = 1 << 20;
 const VERSION: ValueKind<String> = ValueKind::new(
     "version",
     "expected 1, the only supported version",
@@ -102,14 +100,13 @@ impl Config {
         }
     }
 
-    /// Reads a configuration from a file.
+    /// Reads a configuration from a file, as [`read_file`] does.
     pub fn read(
         path: impl AsRef<Path>,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
         let name = path.as_ref().display().to_string();
-        let file = File::open(&path).map_err(|error| unreadable(&name, &error))?;
-        Self::read_from(file, &name, env)
+        Self::parse_bytes(&read_file(path)?, &name, env)
     }
 
     /// Reads a configuration from a reader, to its end. `file` is the name that errors show. What
@@ -119,14 +116,16 @@ impl Config {
         file: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
-        let mut bytes = Vec::new();
-        let read = reader.take(FILE_MAX as u64 + 1).read_to_end(&mut bytes);
-        read.map_err(|error| unreadable(file, &error))?;
-        if bytes.len() > FILE_MAX {
-            return Err(too_large(file));
-        }
+        Self::parse_bytes(&read_bytes(reader, file)?, file, env)
+    }
 
-        let text = std::str::from_utf8(&bytes)
+    /// Parses and validates the bytes of a file, which must be UTF-8.
+    pub fn parse_bytes(
+        bytes: &[u8],
+        file: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        let text = std::str::from_utf8(bytes)
             .map_err(|error| not_utf8(file, &bytes[..error.valid_up_to()]))?;
         Self::parse(text, file, env)
     }
@@ -140,17 +139,6 @@ impl Config {
     pub fn built_in() -> Self {
         Self::parse(BUILT_IN, "", &|_| None).expect("the built-in configuration is valid")
     }
-}
-
-fn unreadable(file: &str, error: &io::Error) -> ConfigError {
-    ConfigError::for_file(file, format_args!("cannot read the file: {error}"))
-}
-
-fn too_large(file: &str) -> ConfigError {
-    ConfigError::for_file(
-        file,
-        format_args!("the file is too large: at most {FILE_MAX} bytes (1 MiB) are allowed"),
-    )
 }
 
 /// The error for a file that is not UTF-8. `before` is its valid part, which gives the position.

@@ -11,6 +11,7 @@ mod clients;
 mod diagnostic;
 mod field;
 mod field_map;
+mod file;
 mod limits;
 mod load;
 mod monitoring;
@@ -27,6 +28,7 @@ mod yaml;
 
 pub use clients::HashConfig;
 pub use diagnostic::{ConfigError, Diagnostic, SourceMap};
+pub use file::read_file;
 pub use load::Config;
 pub use monitoring::{MonitoringConfig, TracingConfig};
 pub use server::ServerLimits;

@@ -34,18 +34,17 @@ const STORE_START_TIMEOUT: Duration = Duration::from_secs(1);
 /// Runs the service until a signal ends it.
 pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<(), String> {
     let listeners = Listeners::bind(args).await?;
-    let stopped = until_stopped(service.clone())
-        .map_err(|error| format!("cannot install signal handlers: {error}"))?;
+    let failed = |error| format!("cannot install signal handlers: {error}");
+    let stopped = until_stopped().map_err(failed)?;
+    let hang_up = signal(SignalKind::hangup()).map_err(failed)?;
 
-    if !service.gate.wait_until_ready(STORE_START_TIMEOUT).await {
-        tracing::warn!(
-            "the store is unavailable: limits decide by their failure policy until it is available"
-        );
-    }
+    // If the store is unavailable, the first probe logs it.
+    service.gate.wait_until_ready(STORE_START_TIMEOUT).await;
     print_banner(&service.gate, &listeners);
 
     let (handle, shutdown) = ShutdownHandle::new();
     let mut tasks = start(&service, listeners, &shutdown);
+    tasks.spawn(reload::watch(service.reloader.clone(), hang_up, shutdown));
     stopped.await;
     drain(&service, &handle, &mut tasks).await;
 
@@ -62,7 +61,6 @@ pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<(), S
 fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal) -> JoinSet<()> {
     let Service {
         gate,
-        reloader,
         load,
         readiness,
         alerts,
@@ -98,7 +96,6 @@ fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal
         alerts.clone(),
         shutdown.clone(),
     ));
-    tasks.spawn(reload::watch(reloader.clone(), shutdown.clone()));
     tasks.spawn(probe_store(gate.clone(), shutdown.clone()));
     tasks
 }
@@ -160,21 +157,15 @@ async fn probe_store(gate: Arc<Gate>, mut shutdown: ShutdownSignal) {
     }
 }
 
-/// Installs the signal handlers. The future ends on SIGTERM and SIGINT; it reloads the
-/// configuration on each SIGHUP.
-fn until_stopped(service: Arc<Service>) -> std::io::Result<impl Future<Output = ()>> {
+/// Installs the handlers of SIGTERM and SIGINT. The future ends on either.
+fn until_stopped() -> std::io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
 
     Ok(async move {
-        loop {
-            tokio::select! {
-                _ = terminate.recv() => return,
-                _ = interrupt.recv() => return,
-                // The reloader logs and records the result.
-                _ = hang_up.recv() => drop(service.reloader.reload().await),
-            }
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
         }
     })
 }

@@ -13,6 +13,7 @@ mod drain;
 mod envoy;
 mod golden;
 mod grpc;
+mod hanging_files;
 mod harness;
 mod leases;
 mod load;
