@@ -7,7 +7,8 @@ use std::time::Duration;
 use tollgate::limiter::{LimitHandle, LimiterBuilder};
 use tollgate::store::Intent;
 use tollgate::{
-    Calendar, Decision, Demand, EncodedKey, Limit, Limiter, Quota, Rate, Rule, StoreError,
+    Calendar, Decision, Demand, EncodedKey, FixedWindow, Limit, Limiter, Quota, Rate, Rule,
+    StoreError,
 };
 use tollgate_rules::{Attributes, Config, MissingKeyPolicy, SelectError, Selection, Selector};
 
@@ -26,6 +27,9 @@ pub(crate) const OVERRIDES: [&str; 8] = [
     "override:year",
     "override:multiple",
 ];
+
+/// The most probes per second that are charged: more than all replicas together send.
+const PROBES_MAX: u64 = 1_000_000;
 
 /// What a request asks for in addition to its attributes.
 #[derive(Clone, Copy, Debug)]
@@ -215,12 +219,19 @@ impl ActiveConfig {
         &self.metrics
     }
 
-    /// Sends the store a call that changes nothing, so that an outage, and its end, are noticed
-    /// even while there is no traffic.
+    /// Sends the store a call, so that an outage, and its end, are noticed even while there is no
+    /// traffic. During an outage the call charges a counter of its own, which expires within
+    /// seconds: a store that refuses writes may still answer reads.
     pub(crate) async fn probe(&self) {
         let limit = self.limiter.with_rule(&self.overrides[0]);
         // The limiter's health records the result.
-        drop(limit.peek("probe").cost(0).await);
+        if self.limiter.health().degraded {
+            let quota = FixedWindow::aligned(PROBES_MAX, Calendar::Second);
+            let quota = quota.expect("the quota of probes is valid");
+            drop(limit.check("probe").quota(quota).await);
+        } else {
+            drop(limit.peek("probe").cost(0).await);
+        }
     }
 }
 

@@ -37,13 +37,13 @@ impl Gate {
         self.active().limiter.health()
     }
 
-    /// Waits until the store is available. Returns false if it is not within `timeout`.
-    pub(crate) async fn wait_until_ready(&self, timeout: Duration) -> bool {
-        self.active().store.wait_until_ready(timeout).await
+    /// Waits until the store is available, at most for `timeout`.
+    pub(crate) async fn wait_until_ready(&self, timeout: Duration) {
+        self.active().store.wait_until_ready(timeout).await;
     }
 
-    /// Sends the store a call that changes nothing, so that an outage, and its end, are noticed
-    /// even while there is no traffic.
+    /// Sends the store a call, so that an outage, and its end, are noticed even while there is no
+    /// traffic.
     pub(crate) async fn probe(&self) {
         self.active().probe().await;
     }

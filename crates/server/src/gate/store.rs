@@ -50,11 +50,10 @@ impl OpenStore {
         matches!(self, Self::Memory(_))
     }
 
-    /// Waits until the store is available. Returns false if it is not within `timeout`.
-    pub(crate) async fn wait_until_ready(&self, timeout: Duration) -> bool {
-        match self {
-            Self::Memory(_) => true,
-            Self::Redis(store) => store.ready(timeout).await,
+    /// Waits until the store is available, at most for `timeout`.
+    pub(crate) async fn wait_until_ready(&self, timeout: Duration) {
+        if let Self::Redis(store) = self {
+            store.ready(timeout).await;
         }
     }
 
