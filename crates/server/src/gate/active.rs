@@ -12,6 +12,7 @@ use tollgate::{
 };
 use tollgate_rules::{Attributes, Config, MissingKeyPolicy, SelectError, Selection, Selector};
 
+use super::permit::PermitSealer;
 use super::store::{OpenStore, StoreOpenError};
 use crate::metrics::{DeniedKeys, LimitMetrics, Metrics};
 
@@ -70,6 +71,7 @@ pub(crate) struct ActiveConfig {
     pub(crate) selector: Selector,
     pub(super) limiter: Limiter,
     pub(super) store: OpenStore,
+    pub(super) permits: PermitSealer,
     /// The limits of [`OVERRIDES`], whose positions follow the configured limits.
     overrides: Vec<Rule>,
     /// By the position of a limit.
@@ -128,6 +130,7 @@ impl ActiveConfig {
         Self {
             selector: Selector::new(&config),
             overrides: override_rules(&config),
+            permits: PermitSealer::new(config.hashing.as_ref()),
             config,
             limiter,
             store,

@@ -12,5 +12,5 @@ mod store;
 pub(crate) use active::{ActiveConfig, CheckOptions, DecideError, OVERRIDES};
 pub(crate) use decide::{Gate, GateDecision};
 pub(crate) use operations::StoreState;
-pub(crate) use permit::{PermitToken, PermitTokenError};
+pub(crate) use permit::PermitTokenError;
 pub(crate) use store::{OpenStore, StoreOpenError};

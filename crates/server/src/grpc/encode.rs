@@ -61,7 +61,7 @@ pub(super) fn decision(
     // release it early.
     let permit = permit
         .as_ref()
-        .map(|permit| header("x-ratelimit-permit", &permit.to_text()));
+        .map(|permit| header("x-ratelimit-permit", permit));
     response.request_headers_to_add.extend(permit);
     response
 }

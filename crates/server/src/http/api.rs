@@ -9,7 +9,7 @@ use tollgate::store::Intent;
 use super::body::{self, BodyLimits, BodyText, CheckBody, ReleaseBody};
 use super::error::ApiError;
 use super::respond::{self, Body, json};
-use crate::gate::{ActiveConfig, CheckOptions, Gate, PermitToken};
+use crate::gate::{ActiveConfig, CheckOptions, Gate};
 
 pub(super) async fn check(
     gate: &Gate,
@@ -72,7 +72,7 @@ pub(super) async fn release(
     let bytes = body::read(request, body_limits(&gate.active())).await?;
     let body: ReleaseBody<'_> = body::decode(&bytes)?;
 
-    let permit = PermitToken::parse(&body.permit.0)?;
+    let permit = gate.open_permit(&body.permit.0)?;
     let was_held = gate.release(&permit).await?;
 
     let body = if was_held {

@@ -61,7 +61,7 @@ pub(super) async fn handle(
         gate.now(),
     );
     if let Some(permit) = permit
-        && let Ok(permit) = permit.to_text().parse()
+        && let Ok(permit) = permit.parse()
     {
         response.headers_mut().insert("x-ratelimit-permit", permit);
     }

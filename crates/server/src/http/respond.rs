@@ -8,7 +8,7 @@ use tollgate::{Decision, Micros};
 use tollgate_http::{DecisionBody, EnabledFields, Fields, Problem};
 
 use super::error::ApiError;
-use crate::gate::{GateDecision, PermitToken};
+use crate::gate::GateDecision;
 
 pub(crate) type Body = Full<Bytes>;
 
@@ -55,7 +55,7 @@ pub(super) fn decision(
         denied(problem, None)
     } else {
         let mut body = DecisionBody::new(decision);
-        body.permit = permit.as_ref().map(PermitToken::to_text);
+        body.permit.clone_from(permit);
         json(StatusCode::OK, body.to_json())
     };
 
