@@ -27,13 +27,13 @@ fn connections(client: &mut Client) -> u64 {
         .expect("a number")
 }
 
-/// Makes the server refuse writes, makes it accept them again, and returns the log.
+/// Makes the server refuse writes, and accept them again.
 async fn refuse_writes_for_a_while(server: &Server, refuse: &[&str], accept: &[&str]) {
     let builder = RedisBuilder::standalone(server.url()).timeout(common::PATIENT);
     let store = builder.build().expect("the settings are valid");
     assert!(store.ready(common::PATIENT).await, "the store is available");
     let api = Limit::fixed_window("api", 1_000_000, Duration::from_mins(1));
-    let limiter = Limiter::new(store, [api]).expect("the limits are valid");
+    let limiter = Limiter::new(store.clone(), [api]).expect("the limits are valid");
     let is_degraded = async || {
         let decision = limiter.check("api", "ann").await;
         decision.expect("failure policies decide").is_degraded()
@@ -43,6 +43,7 @@ async fn refuse_writes_for_a_while(server: &Server, refuse: &[&str], accept: &[&
     assert!(server.command(refuse).error().is_none());
     common::eventually("writes to be refused", &is_degraded).await;
 
+    let established = store.stats().connections;
     let mut client = server.client();
     let enough = connections(&mut client) + ATTEMPTS;
     let client = Mutex::new(client);
@@ -54,6 +55,12 @@ async fn refuse_writes_for_a_while(server: &Server, refuse: &[&str], accept: &[&
         connections(&mut client.lock().expect("not poisoned")) >= enough
     })
     .await;
+    let stats = store.stats();
+    assert_eq!(
+        (stats.up, stats.connections),
+        (0, established),
+        "no attempt counts as a connection"
+    );
 
     assert!(server.command(accept).error().is_none());
     common::eventually("the end of the outage", async || {
