@@ -9,7 +9,7 @@ use super::names::SERVER;
 /// The resource limits of the server. They keep one client from exhausting what all clients need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// The maximum number of open connections.
+    /// The maximum number of open connections, for each of the ports http and grpc.
     pub connections_max: usize,
     /// The maximum size of a request body, in bytes.
     pub body_max: usize,
@@ -19,7 +19,7 @@ pub struct ServerLimits {
     pub idle_timeout: Duration,
     /// How long requests in flight may take to finish during shutdown.
     pub drain_timeout: Duration,
-    /// The maximum number of requests in flight.
+    /// The maximum number of requests in flight, for each of the ports http and grpc.
     pub in_flight_max: usize,
 }
 

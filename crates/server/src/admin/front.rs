@@ -1,25 +1,18 @@
 //! Authorises, routes and answers the requests of the admin port.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http_body_util::Either;
-use http_body_util::channel::Channel;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Incoming;
 use hyper::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Method, Request, Response, StatusCode};
 
-use super::dashboard::{self, Dashboard};
+use super::dashboard::{self, Dashboard, EventStream};
 use super::guard::{AdminAccess, AdminGuard};
 use super::{keys, limits, metrics, reload, status};
 use crate::http::{ApiError, Body, alive, problem};
-use crate::listen::{Front, ListenLimits, ServerLoad, ShutdownSignal};
+use crate::listen::{ClientConnection, Front, ShutdownSignal};
 use crate::service::Service;
-
-/// The most connections to the admin port.
-const CONNECTIONS_MAX: usize = 256;
-/// The most requests in flight on the admin port.
-const IN_FLIGHT_MAX: usize = 64;
 
 /// The methods of a path that is only read.
 const READ: &str = "GET, HEAD";
@@ -38,7 +31,7 @@ const ROUTES: [(&str, &str, AdminAccess); 8] = [
 ];
 
 /// A complete body, or the event stream of the dashboard.
-type AdminBody = Either<Body, Channel<Bytes>>;
+type AdminBody = Either<Body, EventStream>;
 
 /// The handler of the admin port.
 #[derive(Debug)]
@@ -58,22 +51,16 @@ impl AdminFront {
         }
     }
 
-    /// The admin port's own connection and request limits, so that operators get in when clients
-    /// have used up those of the service.
-    pub(crate) fn own_load(&self) -> Arc<ServerLoad> {
-        ServerLoad::new(ListenLimits {
-            connections_max: CONNECTIONS_MAX,
-            in_flight_max: IN_FLIGHT_MAX,
-            ..self.service.load.limits
-        })
-    }
-
     /// Keeps the dashboard up to date until the service shuts down.
     pub(crate) async fn watch(self: Arc<Self>, shutdown: ShutdownSignal) {
         self.dashboard.watch(shutdown).await;
     }
 
-    async fn route(&self, request: &Request<Incoming>) -> Result<Response<AdminBody>, ApiError> {
+    async fn route(
+        &self,
+        request: &Request<Incoming>,
+        connection: &Arc<ClientConnection>,
+    ) -> Result<Response<AdminBody>, ApiError> {
         let service = &*self.service;
         let (path, method) = (request.uri().path(), request.method());
 
@@ -91,6 +78,11 @@ impl AdminFront {
             return Err(ApiError::method_not_allowed(method, allow));
         }
 
+        let _slot = match access {
+            AdminAccess::Public => None,
+            _ if !connection.admits_request() => return Err(ApiError::too_many_connections()),
+            _ => Some(connection.try_slot().ok_or_else(ApiError::overloaded)?),
+        };
         let response = match path {
             "/healthz" => alive(),
             "/readyz" => service.readiness.response(&service.gate),
@@ -100,7 +92,9 @@ impl AdminFront {
             "/admin/keys" if method == Method::DELETE => keys::reset(service, request).await?,
             "/admin/keys" => keys::show(service, request).await?,
             "/admin/reload" => reload::respond(service).await?,
-            "/admin/events" => return Ok(self.dashboard.events()?.map(Either::Right)),
+            "/admin/events" => {
+                return Ok(self.dashboard.events(connection)?.map(Either::Right));
+            }
             _ => file.ok_or_else(|| ApiError::admin_not_found(path))?,
         };
         Ok(response.map(Either::Left))
@@ -110,8 +104,12 @@ impl AdminFront {
 impl Front for AdminFront {
     type Body = AdminBody;
 
-    async fn handle(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<AdminBody> {
-        let result = self.route(&request).await;
+    async fn handle(
+        &self,
+        request: Request<Incoming>,
+        connection: &Arc<ClientConnection>,
+    ) -> Response<AdminBody> {
+        let result = self.route(&request, connection).await;
         let mut response = result.unwrap_or_else(|error| problem(&error).map(Either::Left));
 
         let is_unauthorized = response.status() == StatusCode::UNAUTHORIZED;
@@ -123,9 +121,5 @@ impl Front for AdminFront {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
-    }
-
-    fn overloaded_response(&self) -> Response<AdminBody> {
-        problem(&ApiError::overloaded()).map(Either::Left)
     }
 }

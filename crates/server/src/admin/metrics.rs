@@ -117,7 +117,7 @@ fn config_rows(service: &Service) -> [MetricRow; 4] {
     ]
 }
 
-fn load_rows(service: &Service) -> [MetricRow; 5] {
+fn load_rows(service: &Service) -> [MetricRow; 6] {
     let load = &service.load;
 
     [
@@ -138,6 +138,12 @@ fn load_rows(service: &Service) -> [MetricRow; 5] {
             "shed_total",
             "Client requests and connections rejected because the service was full",
             one(to_f64(load.shed())),
+        ),
+        (
+            COUNTER,
+            "evicted_connections_total",
+            "Idle client connections closed to make room for new ones",
+            one(to_f64(load.evicted())),
         ),
         (
             GAUGE,

@@ -12,8 +12,9 @@ mod health;
 mod overrides;
 mod plan;
 mod rate_limit;
+mod received_body;
 
-use std::net::SocketAddr;
+use std::future::{poll_fn, ready};
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -25,18 +26,22 @@ use tollgate_envoy::{ResponseFuture, Services};
 
 use self::health::GrpcHealth;
 use self::rate_limit::EnvoyRateLimiter;
+use self::received_body::ReceivedBody;
 use crate::gate::Gate;
-use crate::listen::{self, Front, ListenProtocol, ServerLoad, ShutdownSignal};
+use crate::listen::{self, ClientConnection, Front, ListenProtocol, PortLoad, ShutdownSignal};
+
+/// The path of the health check, which is answered also while the port has too many connections.
+const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 
 /// Serves the gRPC port until the shutdown is complete.
 pub(crate) async fn run(
     listener: TcpListener,
     gate: Arc<Gate>,
-    load: Arc<ServerLoad>,
+    load: Arc<PortLoad>,
     shutdown: ShutdownSignal,
 ) {
     let health = GrpcHealth::serving().await;
-    let front = Arc::new(GrpcFront::new(gate, &health));
+    let front = Arc::new(GrpcFront::new(gate, load.clone(), &health));
 
     let serving = listen::run(
         listener,
@@ -57,8 +62,9 @@ struct GrpcFront {
 }
 
 impl GrpcFront {
-    fn new(gate: Arc<Gate>, health: &GrpcHealth) -> Self {
-        let services = Services::new(EnvoyRateLimiter::new(gate.clone()), health.reporter());
+    fn new(gate: Arc<Gate>, load: Arc<PortLoad>, health: &GrpcHealth) -> Self {
+        let rate_limiter = EnvoyRateLimiter::new(gate.clone(), load);
+        let services = Services::new(rate_limiter, health.reporter());
         Self { gate, services }
     }
 
@@ -81,28 +87,33 @@ impl Front for GrpcFront {
     fn handle(
         &self,
         request: Request<Incoming>,
-        _peer: SocketAddr,
+        connection: &Arc<ClientConnection>,
     ) -> impl Future<Output = Response<Body>> + Send {
         // Called outside the async block, so that its future does not hold the request as well.
-        let mut response = self.services.handle(request);
+        let is_admitted = request.uri().path() == HEALTH_CHECK || connection.admits_request();
+        let mut response = if is_admitted {
+            self.services
+                .handle(ReceivedBody::wrap(request, connection))
+        } else {
+            Box::pin(ready(Ok(overloaded().into_http())))
+        };
+
         async move {
             // Most messages arrive with their head and are decided at the first poll, so they need
             // no timer.
-            match std::future::poll_fn(|context| Poll::Ready(response.as_mut().poll(context))).await
-            {
+            match poll_fn(|context| Poll::Ready(response.as_mut().poll(context))).await {
                 Poll::Ready(Ok(response)) => response,
                 Poll::Pending => self.wait_for_response(response).await,
             }
         }
     }
+}
 
-    /// The status `UNAVAILABLE`, which Envoy's outlier detection counts like a 503, so that it turns
-    /// to other replicas. `RESOURCE_EXHAUSTED` would count as a success there. For the request
-    /// itself both have the same effect: `failure_mode_deny` decides.
-    fn overloaded_response(&self) -> Response<Body> {
-        Status::unavailable(
-            "too many requests in flight; try another replica, or retry in a second",
-        )
-        .into_http()
-    }
+/// The status `UNAVAILABLE`, which Envoy's outlier detection counts like a 503, so that it turns to
+/// other replicas. `RESOURCE_EXHAUSTED` would count as a success there. For the request itself both
+/// have the same effect: `failure_mode_deny` decides.
+fn overloaded() -> Status {
+    Status::unavailable(
+        "too many connections or requests in flight; try another replica, or retry in a second",
+    )
 }

@@ -10,8 +10,9 @@ use tollgate_envoy::{RateLimitRequest, RateLimitResponse, RateLimitService};
 
 use super::error::GrpcError;
 use super::plan::RequestPlan;
-use super::{descriptor, encode};
+use super::{descriptor, encode, overloaded};
 use crate::gate::{ActiveConfig, Gate, GateDecision};
+use crate::listen::PortLoad;
 
 type RateLimitResult = Result<Response<RateLimitResponse>, Status>;
 
@@ -19,11 +20,14 @@ type RateLimitResult = Result<Response<RateLimitResponse>, Status>;
 #[derive(Debug)]
 pub(super) struct EnvoyRateLimiter {
     gate: Arc<Gate>,
+    load: Arc<PortLoad>,
 }
 
 #[async_trait]
 impl RateLimitService for EnvoyRateLimiter {
     async fn should_rate_limit(&self, request: Request<RateLimitRequest>) -> RateLimitResult {
+        // The message has arrived completely.
+        let _slot = self.load.try_request().ok_or_else(overloaded)?;
         let request = request.into_inner();
         let active = self.gate.active();
         if active.decides_in_process() {
@@ -34,8 +38,8 @@ impl RateLimitService for EnvoyRateLimiter {
 }
 
 impl EnvoyRateLimiter {
-    pub(super) const fn new(gate: Arc<Gate>) -> Self {
-        Self { gate }
+    pub(super) const fn new(gate: Arc<Gate>, load: Arc<PortLoad>) -> Self {
+        Self { gate, load }
     }
 
     /// Handles a request with a single poll, for a store in this process. The future of a decision has a few

@@ -4,34 +4,41 @@ use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::sync::Arc;
 use tollgate::store::Intent;
 
 use super::body::{self, BodyLimits, BodyText, CheckBody, ReleaseBody};
 use super::error::ApiError;
 use super::respond::{self, Body, json};
 use crate::gate::{ActiveConfig, CheckOptions, Gate, PermitToken};
+use crate::listen::ClientConnection;
 
 pub(super) async fn check(
     gate: &Gate,
     request: &mut Request<Incoming>,
+    connection: &Arc<ClientConnection>,
 ) -> Result<Response<Body>, ApiError> {
-    decide(gate, request, Intent::Spend).await
+    decide(gate, request, connection, Intent::Spend).await
 }
 
 pub(super) async fn peek(
     gate: &Gate,
     request: &mut Request<Incoming>,
+    connection: &Arc<ClientConnection>,
 ) -> Result<Response<Body>, ApiError> {
-    decide(gate, request, Intent::Peek).await
+    decide(gate, request, connection, Intent::Peek).await
 }
 
 async fn decide(
     gate: &Gate,
     request: &mut Request<Incoming>,
+    connection: &Arc<ClientConnection>,
     intent: Intent,
 ) -> Result<Response<Body>, ApiError> {
     let active = gate.active();
-    let bytes = body::read(request, body_limits(&active)).await?;
+    let bytes = body::read(request, connection, body_limits(&active)).await?;
+    let _slot = connection.try_slot().ok_or_else(ApiError::overloaded)?;
+
     let body = CheckBody::decode(&bytes)?;
 
     let limits = body.limit_names();
@@ -49,9 +56,12 @@ async fn decide(
 pub(super) async fn refund(
     gate: &Gate,
     request: &mut Request<Incoming>,
+    connection: &Arc<ClientConnection>,
 ) -> Result<Response<Body>, ApiError> {
     let active = gate.active();
-    let bytes = body::read(request, body_limits(&active)).await?;
+    let bytes = body::read(request, connection, body_limits(&active)).await?;
+    let _slot = connection.try_slot().ok_or_else(ApiError::overloaded)?;
+
     let body = CheckBody::decode(&bytes)?;
 
     let limits = body.limit_names();
@@ -68,8 +78,11 @@ pub(super) async fn refund(
 pub(super) async fn release(
     gate: &Gate,
     request: &mut Request<Incoming>,
+    connection: &Arc<ClientConnection>,
 ) -> Result<Response<Body>, ApiError> {
-    let bytes = body::read(request, body_limits(&gate.active())).await?;
+    let bytes = body::read(request, connection, body_limits(&gate.active())).await?;
+    let _slot = connection.try_slot().ok_or_else(ApiError::overloaded)?;
+
     let body: ReleaseBody<'_> = body::decode(&bytes)?;
 
     let permit = PermitToken::parse(&body.permit.0)?;

@@ -154,6 +154,11 @@ impl ApiError {
         )
     }
 
+    /// The request came over a connection beyond `connections_max`.
+    pub(crate) fn too_many_connections() -> Self {
+        Self::unavailable("overloaded", "too many connections; retry in a second")
+    }
+
     /// The service cannot carry out the request now but may be able to in a second.
     pub(crate) fn unavailable(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, code, detail);

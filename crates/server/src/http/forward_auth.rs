@@ -21,14 +21,17 @@ use self::parameters::ForwardAuthParameters;
 use super::error::ApiError;
 use super::respond::{self, Body, json};
 use crate::gate::{ActiveConfig, CheckOptions, Gate, GateDecision};
+use crate::listen::ClientConnection;
 
 /// Decides the request that a proxy describes, and responds to the proxy.
 pub(super) async fn handle(
     gate: &Gate,
     request: &Request<Incoming>,
-    peer: SocketAddr,
+    connection: &ClientConnection,
     untrusted_proxy: &UntrustedProxyWarning,
 ) -> Result<Response<Body>, ApiError> {
+    let _slot = connection.try_slot().ok_or_else(ApiError::overloaded)?;
+    let peer = connection.peer;
     let active = gate.active();
     let query = request.uri().query().unwrap_or_default();
     let parameters = ForwardAuthParameters::parse(query, request)?;

@@ -11,7 +11,6 @@ mod health;
 mod respond;
 mod route;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hyper::body::{Bytes, Incoming};
@@ -25,7 +24,7 @@ pub(crate) use respond::{Body, json, problem};
 
 use self::route::HttpRoute;
 use crate::gate::Gate;
-use crate::listen::Front;
+use crate::listen::{ClientConnection, Front};
 use crate::traces;
 
 /// The description of this port, in the `OpenAPI` format.
@@ -53,16 +52,22 @@ impl HttpFront {
         &self,
         route: Option<HttpRoute>,
         request: &mut Request<Incoming>,
-        peer: SocketAddr,
+        connection: &Arc<ClientConnection>,
     ) -> Result<Response<Body>, ApiError> {
+        let is_probe = matches!(route, Some(HttpRoute::Alive | HttpRoute::Ready));
+        if !is_probe && !connection.admits_request() {
+            return Err(ApiError::too_many_connections());
+        }
+
+        let gate = &*self.gate;
         // Less frequent operations are boxed, to keep the future of a check small.
         match route.ok_or_else(|| ApiError::not_found(request.uri().path()))? {
-            HttpRoute::Check => api::check(&self.gate, post(request)?).await,
-            HttpRoute::Peek => api::peek(&self.gate, post(request)?).await,
-            HttpRoute::Refund => Box::pin(api::refund(&self.gate, post(request)?)).await,
-            HttpRoute::Release => Box::pin(api::release(&self.gate, post(request)?)).await,
+            HttpRoute::Check => api::check(gate, post(request)?, connection).await,
+            HttpRoute::Peek => api::peek(gate, post(request)?, connection).await,
+            HttpRoute::Refund => Box::pin(api::refund(gate, post(request)?, connection)).await,
+            HttpRoute::Release => Box::pin(api::release(gate, post(request)?, connection)).await,
             HttpRoute::Alive => get(request).map(|()| alive()),
-            HttpRoute::Ready => get(request).map(|()| self.readiness.response(&self.gate)),
+            HttpRoute::Ready => get(request).map(|()| self.readiness.response(gate)),
             HttpRoute::OpenApi => get(request).map(|()| {
                 json(
                     hyper::StatusCode::OK,
@@ -71,9 +76,9 @@ impl HttpFront {
             }),
             HttpRoute::ForwardAuth => {
                 Box::pin(forward_auth::handle(
-                    &self.gate,
+                    gate,
                     request,
-                    peer,
+                    connection,
                     &self.untrusted_proxy,
                 ))
                 .await
@@ -85,17 +90,21 @@ impl HttpFront {
 impl Front for HttpFront {
     type Body = Body;
 
-    async fn handle(&self, mut request: Request<Incoming>, peer: SocketAddr) -> Response<Body> {
+    async fn handle(
+        &self,
+        mut request: Request<Incoming>,
+        connection: &Arc<ClientConnection>,
+    ) -> Response<Body> {
         let route = HttpRoute::from_path(request.uri().path());
         // Spans are named after the route, so that the number of names is bounded.
         let span = traces::span(route.map_or("unknown", HttpRoute::path), request.headers());
 
         let result = if span.is_disabled() {
-            self.route(route, &mut request, peer).await
+            self.route(route, &mut request, connection).await
         } else {
             // Boxed, so that the future of an untraced request does not reserve space for it.
             Box::pin(
-                self.route(route, &mut request, peer)
+                self.route(route, &mut request, connection)
                     .instrument(span.clone()),
             )
             .await
@@ -104,10 +113,6 @@ impl Front for HttpFront {
         let response = result.unwrap_or_else(|error| problem(&error));
         traces::record_status(&span, response.status());
         response
-    }
-
-    fn overloaded_response(&self) -> Response<Body> {
-        problem(&ApiError::overloaded())
     }
 }
 

@@ -1,13 +1,13 @@
 //! What a port serves: a protocol, a handler and the bounds that apply to it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http_body::Body;
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response};
 
-use super::load::ServerLoad;
+use super::client_connection::ClientConnection;
+use super::load::PortLoad;
 use super::shutdown::ShutdownSignal;
 
 /// Handles the requests of a port.
@@ -17,15 +17,13 @@ pub(crate) trait Front: Send + Sync + 'static {
         + Send
         + 'static;
 
-    /// Handles a request that came from `peer`.
+    /// Handles a request. Takes a slot from the connection once the request has arrived
+    /// completely, unless it is a health probe.
     fn handle(
         &self,
         request: Request<Incoming>,
-        peer: SocketAddr,
+        connection: &Arc<ClientConnection>,
     ) -> impl Future<Output = Response<Self::Body>> + Send;
-
-    /// The response when there are too many requests in flight.
-    fn overloaded_response(&self) -> Response<Self::Body>;
 }
 
 /// The protocol of a port.
@@ -41,6 +39,6 @@ pub(crate) enum ListenProtocol {
 pub(super) struct Port<F> {
     pub(super) protocol: ListenProtocol,
     pub(super) front: Arc<F>,
-    pub(super) load: Arc<ServerLoad>,
+    pub(super) load: Arc<PortLoad>,
     pub(super) shutdown: ShutdownSignal,
 }

@@ -4,14 +4,18 @@
 //! answers them.
 
 mod accept;
+mod client_connection;
 mod connection;
+mod connection_table;
 mod front;
 mod load;
 mod monitored_stream;
+mod shed_log;
 mod shutdown;
 mod timeouts;
 
 pub(crate) use accept::run;
+pub(crate) use client_connection::{ClientConnection, InFlightRequest, IncompleteRequest};
 pub(crate) use front::{Front, ListenProtocol};
-pub(crate) use load::{ListenLimits, ServerLoad};
+pub(crate) use load::{ListenLimits, PortLoad};
 pub(crate) use shutdown::{ShutdownHandle, ShutdownPhase, ShutdownSignal};

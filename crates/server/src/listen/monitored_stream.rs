@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
+
+use super::client_connection::ClientConnection;
 
 /// The progress of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,16 +27,32 @@ pub(super) struct ConnectionProgress {
     pub(super) ended: u64,
     /// The value of `reads` when the last head was complete or the last request ended.
     pub(super) reads_at_head: u64,
+    /// When the connection was accepted or the last request ended, in ticks of the port's table.
+    pub(super) idle_since: u64,
 }
 
 impl ConnectionProgress {
+    /// The progress of a connection that was accepted `now`.
+    pub(super) fn new(now: u64) -> Self {
+        Self {
+            idle_since: now,
+            ..Self::default()
+        }
+    }
+
+    /// Whether no request is in flight.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.started == self.ended
+    }
+
     pub(super) const fn start_request(&mut self) {
         self.started += 1;
         self.reads_at_head = self.reads;
     }
 
-    pub(super) const fn end_request(&mut self) {
+    pub(super) const fn end_request(&mut self, now: u64) {
         self.ended += 1;
+        self.idle_since = now;
         // Reads since the head was complete were the body's.
         self.reads_at_head = self.reads;
     }
@@ -57,16 +74,16 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct MonitoredStream {
     stream: TcpStream,
-    progress: Arc<Mutex<ConnectionProgress>>,
+    connection: Arc<ClientConnection>,
     /// While lingering: the bytes that may still be read, and the deadline.
     lingering: Option<(usize, Pin<Box<Sleep>>)>,
 }
 
 impl MonitoredStream {
-    pub(super) const fn new(stream: TcpStream, progress: Arc<Mutex<ConnectionProgress>>) -> Self {
+    pub(super) const fn new(stream: TcpStream, connection: Arc<ClientConnection>) -> Self {
         Self {
             stream,
-            progress,
+            connection,
             lingering: None,
         }
     }
@@ -101,7 +118,7 @@ impl AsyncRead for MonitoredStream {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
 
         if buffer.filled().len() > before {
-            self.progress.lock().reads += 1;
+            self.connection.progress().lock().reads += 1;
         }
         read
     }
@@ -115,7 +132,7 @@ impl AsyncWrite for MonitoredStream {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, buffer);
 
-        let mut progress = self.progress.lock();
+        let mut progress = self.connection.progress().lock();
         progress.is_blocked = written.is_pending();
         progress.writes += u64::from(written.is_ready());
         drop(progress);

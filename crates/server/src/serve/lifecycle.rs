@@ -75,20 +75,20 @@ fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal
         listeners.http,
         ListenProtocol::Http1,
         Arc::new(HttpFront::new(gate.clone(), readiness.clone())),
-        load.clone(),
+        load.http.clone(),
         shutdown.clone(),
     ));
     tasks.spawn(grpc::run(
         listeners.grpc,
         gate.clone(),
-        load.clone(),
+        load.grpc.clone(),
         shutdown.clone(),
     ));
     tasks.spawn(listen::run(
         listeners.admin,
         ListenProtocol::Http1,
         admin.clone(),
-        admin.own_load(),
+        load.admin.clone(),
         shutdown.clone(),
     ));
 

@@ -45,7 +45,7 @@ fn request(descriptors: impl IntoIterator<Item = RateLimitDescriptor>) -> RateLi
 }
 
 /// A request with one descriptor.
-fn about(entries: &[(&str, &str)]) -> RateLimitRequest {
+pub(crate) fn about(entries: &[(&str, &str)]) -> RateLimitRequest {
     request([described(entries)])
 }
 

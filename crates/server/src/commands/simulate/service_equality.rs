@@ -15,7 +15,7 @@ use tollgate_simulate::{
 use super::super::client::{self, ServiceRequest};
 use crate::gate::Gate;
 use crate::http::HttpFront;
-use crate::listen::{self, ListenLimits, ListenProtocol, ServerLoad, ShutdownHandle};
+use crate::listen::{self, ListenLimits, ListenProtocol, PortLoad, ShutdownHandle};
 
 /// All algorithms that can be replayed, tiers, costs, a shadow limit, optional keys, and a limit
 /// without a key.
@@ -188,12 +188,15 @@ impl TestService {
         let front = Arc::new(HttpFront::new(gate, Arc::default()));
         let (stopper, stop) = ShutdownHandle::new();
         let minute = Duration::from_secs(60);
-        let load = ServerLoad::new(ListenLimits {
-            connections_max: 64,
-            in_flight_max: 64,
-            header_timeout: minute,
-            idle_timeout: minute,
-        });
+        let load = PortLoad::new(
+            "http",
+            ListenLimits {
+                connections_max: 64,
+                in_flight_max: 64,
+                header_timeout: minute,
+                idle_timeout: minute,
+            },
+        );
         runtime.spawn(listen::run(
             listener,
             ListenProtocol::Http1,

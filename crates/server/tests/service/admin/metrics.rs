@@ -134,6 +134,7 @@ limits:
     at_least("tollgate_connections", 0.0);
     at_least("tollgate_in_flight_requests", 0.0);
     at_least("tollgate_shed_total", 0.0);
+    at_least("tollgate_evicted_connections_total", 0.0);
     at_least(
         r#"tollgate_alert_firing{alert="latency_p99",limit=""}"#,
         0.0,

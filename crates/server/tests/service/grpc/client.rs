@@ -11,6 +11,7 @@ use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
+use testkit::wait;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tollgate_envoy::{RateLimitRequest, RateLimitResponse};
@@ -106,6 +107,13 @@ impl Client {
     pub(crate) fn hold(&mut self) {
         let request = post(SHOULD_RATE_LIMIT, CallBody::Never);
         drop(self.runtime.spawn(self.requests.send_request(request)));
+    }
+
+    /// Waits until the server has closed the connection.
+    pub(crate) fn wait_until_closed(&self) {
+        wait::until_true(PATIENCE, "the connection to be closed", || {
+            self.requests.is_closed()
+        });
     }
 
     pub(crate) fn call(&mut self, path: &str, message: &impl Message) -> Reply {
