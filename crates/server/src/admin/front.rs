@@ -11,7 +11,7 @@ use super::dashboard::{self, Dashboard, EventStream};
 use super::guard::{AdminAccess, AdminGuard};
 use super::{keys, limits, metrics, reload, status};
 use crate::http::{ApiError, Body, alive, problem};
-use crate::listen::{ClientConnection, Front, ShutdownSignal};
+use crate::listen::{self, ClientConnection, Front, ShutdownSignal};
 use crate::service::Service;
 
 /// The methods of a path that is only read.
@@ -106,7 +106,7 @@ impl Front for AdminFront {
 
     async fn handle(
         &self,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         connection: &Arc<ClientConnection>,
     ) -> Response<AdminBody> {
         let result = self.route(&request, connection).await;
@@ -120,6 +120,6 @@ impl Front for AdminFront {
         if is_unauthorized {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        response
+        listen::discard_unread(&mut request, response, connection).await
     }
 }

@@ -24,7 +24,7 @@ pub(crate) use respond::{Body, json, problem};
 
 use self::route::HttpRoute;
 use crate::gate::Gate;
-use crate::listen::{ClientConnection, Front};
+use crate::listen::{self, ClientConnection, Front};
 use crate::traces;
 
 /// The description of this port, in the `OpenAPI` format.
@@ -112,7 +112,7 @@ impl Front for HttpFront {
 
         let response = result.unwrap_or_else(|error| problem(&error));
         traces::record_status(&span, response.status());
-        response
+        listen::discard_unread(&mut request, response, connection).await
     }
 }
 

@@ -61,6 +61,12 @@ impl ClientConnection {
         self.load.try_request()
     }
 
+    /// Lets the connection be evicted while the rest of a request is discarded.
+    pub(super) fn start_discarding(&self) -> DiscardedRequest<'_> {
+        self.progress().lock().discarding += 1;
+        DiscardedRequest(self)
+    }
+
     pub(super) fn progress(&self) -> &Mutex<ConnectionProgress> {
         &self.state.progress
     }
@@ -105,6 +111,16 @@ impl<C: Borrow<ClientConnection>> Drop for InFlightRequest<C> {
         let connection = self.0.borrow();
         let now = connection.load.connections.tick();
         connection.progress().lock().end_request(now);
+    }
+}
+
+/// A request whose answer only waits for the rest of its body.
+#[derive(Debug)]
+pub(super) struct DiscardedRequest<'a>(&'a ClientConnection);
+
+impl Drop for DiscardedRequest<'_> {
+    fn drop(&mut self) {
+        self.0.progress().lock().discarding -= 1;
     }
 }
 

@@ -242,7 +242,7 @@ impl ConnectionState {
     /// When the connection became idle; none while a request is in flight.
     fn idle_since(&self) -> Option<u64> {
         let progress = self.progress.lock();
-        progress.is_idle().then_some(progress.idle_since)
+        progress.is_evictable().then_some(progress.idle_since)
     }
 }
 

@@ -13,9 +13,11 @@ mod monitored_stream;
 mod shed_log;
 mod shutdown;
 mod timeouts;
+mod unread_body;
 
 pub(crate) use accept::run;
 pub(crate) use client_connection::{ClientConnection, InFlightRequest, IncompleteRequest};
 pub(crate) use front::{Front, ListenProtocol};
 pub(crate) use load::{ListenLimits, PortLoad};
 pub(crate) use shutdown::{ShutdownHandle, ShutdownPhase, ShutdownSignal};
+pub(crate) use unread_body::discard_unread;

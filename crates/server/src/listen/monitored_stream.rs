@@ -25,6 +25,8 @@ pub(super) struct ConnectionProgress {
     pub(super) started: u64,
     /// Requests that were answered.
     pub(super) ended: u64,
+    /// Requests whose answer is known, and only waits for the rest of an unread body.
+    pub(super) discarding: u64,
     /// The value of `reads` when the last head was complete or the last request ended.
     pub(super) reads_at_head: u64,
     /// When the connection was accepted or the last request ended, in ticks of the port's table.
@@ -45,6 +47,11 @@ impl ConnectionProgress {
         self.started == self.ended
     }
 
+    /// Whether the connection can be closed to make room for another.
+    pub(super) const fn is_evictable(&self) -> bool {
+        self.started == self.ended + self.discarding
+    }
+
     pub(super) const fn start_request(&mut self) {
         self.started += 1;
         self.reads_at_head = self.reads;
@@ -61,7 +68,7 @@ impl ConnectionProgress {
 /// How long input is still read from a client after the last response.
 const LINGER: Duration = Duration::from_secs(1);
 /// How many bytes of it are read at most.
-const LINGER_BYTES_MAX: usize = 1 << 20;
+const LINGER_BYTES_MAX: usize = 16 << 20;
 
 /// A stream that counts its reads and writes.
 ///

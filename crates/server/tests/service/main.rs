@@ -29,3 +29,4 @@ mod reload;
 mod spoofing;
 mod traces;
 mod traefik;
+mod unread_bodies;

@@ -69,6 +69,11 @@ fn requests_in_flight_are_not_evicted() {
     start(&states[0]);
     assert_eq!(open(&table).1, ConnectionRoom::Regular);
     assert_eq!(evicted(&table, &states), [1]);
+
+    // Once its answer is known, a request may be cut short.
+    states[0].progress.lock().discarding += 1;
+    open_regular(&table, 2);
+    assert_eq!(evicted(&table, &states), [0, 1]);
 }
 
 #[test]
