@@ -10,7 +10,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use super::dashboard::{self, Dashboard, EventStream};
 use super::guard::{AdminAccess, AdminGuard};
 use super::{keys, limits, metrics, reload, status};
-use crate::http::{ApiError, Body, alive, problem};
+use crate::http::{ApiError, Body, alive, expect_host, problem};
 use crate::listen::{self, ClientConnection, Front, ShutdownSignal};
 use crate::service::Service;
 
@@ -61,6 +61,7 @@ impl AdminFront {
         request: &Request<Incoming>,
         connection: &Arc<ClientConnection>,
     ) -> Result<Response<AdminBody>, ApiError> {
+        expect_host(request)?;
         let service = &*self.service;
         let (path, method) = (request.uri().path(), request.method());
 

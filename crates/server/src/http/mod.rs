@@ -8,6 +8,7 @@ mod body;
 mod error;
 mod forward_auth;
 mod health;
+mod host;
 mod respond;
 mod route;
 
@@ -20,6 +21,7 @@ use tracing::Instrument as _;
 pub(crate) use body::{ATTRIBUTES_MAX, NamedAttributes, is_same_attribute};
 pub(crate) use error::ApiError;
 pub(crate) use health::{Readiness, alive};
+pub(crate) use host::expect_host;
 pub(crate) use respond::{Body, json, problem};
 
 use self::route::HttpRoute;
@@ -54,6 +56,7 @@ impl HttpFront {
         request: &mut Request<Incoming>,
         connection: &Arc<ClientConnection>,
     ) -> Result<Response<Body>, ApiError> {
+        expect_host(request)?;
         let is_probe = matches!(route, Some(HttpRoute::Alive | HttpRoute::Ready));
         if !is_probe && !connection.admits_request() {
             return Err(ApiError::too_many_connections());

@@ -15,7 +15,7 @@ const EARLY: [(&str, u16); 4] = [
         "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n",
         415,
     ),
-    ("DELETE /v1/peek HTTP/1.1\r\nHost: x\r\n", 405),
+    ("POST /v1/check HTTP/1.1\r\nHost: x\r\nHost: x\r\n", 400),
 ];
 
 /// A body whose length is announced, or one in chunks.

@@ -154,6 +154,11 @@ fn bodies() -> Vec<Row> {
     let head = "POST /v1/check HTTP/1.1\r\nHost: a\r\n";
     let in_pieces = format!("{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{large}\r\n0\r\n\r\n", large.len());
     vec![
+        row("no host", raw("GET /healthz HTTP/1.1\r\n\r\n"), 400, "bad-host", "no Host header, which HTTP/1.1 requires"),
+        row("two hosts", raw("GET /healthz HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"), 400, "bad-host", "several Host headers"),
+        row("an empty host", raw("GET /healthz HTTP/1.1\r\nHost:\r\n\r\n"), 400, "bad-host", "the Host header is \"\""),
+        row("an invalid host", raw("GET /healthz HTTP/1.1\r\nHost: a/b\r\n\r\n"), 400, "bad-host", "the Host header is \"a/b\""),
+        row("two hosts in HTTP/1.0", raw("GET /healthz HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n"), 400, "bad-host", "several Host headers"),
         row("a large body", check(large), 413, "body-too-large", "longer than 65536 bytes"),
         row("a large body in pieces", raw(in_pieces), 413, "body-too-large", "longer than 65536 bytes"),
         row("a large body announced", raw(format!("{head}Content-Length: 999999999999\r\n\r\n{{")), 413, "body-too-large", "longer than 65536 bytes"),
