@@ -52,3 +52,12 @@ impl From<DecideError> for GrpcError {
         }
     }
 }
+
+/// The status `UNAVAILABLE`, which Envoy's outlier detection counts like a 503, so that it turns to
+/// other replicas. `RESOURCE_EXHAUSTED` would count as a success there. For the request itself both
+/// have the same effect: `failure_mode_deny` decides.
+pub(super) fn overloaded() -> Status {
+    Status::unavailable(
+        "too many connections or requests in flight; try another replica, or retry in a second",
+    )
+}

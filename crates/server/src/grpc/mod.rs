@@ -24,6 +24,7 @@ use tokio::net::TcpListener;
 use tollgate_envoy::tonic::{Status, body::Body};
 use tollgate_envoy::{ResponseFuture, Services};
 
+use self::error::overloaded;
 use self::health::GrpcHealth;
 use self::rate_limit::EnvoyRateLimiter;
 use self::received_body::ReceivedBody;
@@ -107,13 +108,4 @@ impl Front for GrpcFront {
             }
         }
     }
-}
-
-/// The status `UNAVAILABLE`, which Envoy's outlier detection counts like a 503, so that it turns to
-/// other replicas. `RESOURCE_EXHAUSTED` would count as a success there. For the request itself both
-/// have the same effect: `failure_mode_deny` decides.
-fn overloaded() -> Status {
-    Status::unavailable(
-        "too many connections or requests in flight; try another replica, or retry in a second",
-    )
 }

@@ -8,9 +8,9 @@ use tollgate::store::Intent;
 use tollgate_envoy::tonic::{Request, Response, Status, async_trait};
 use tollgate_envoy::{RateLimitRequest, RateLimitResponse, RateLimitService};
 
-use super::error::GrpcError;
+use super::error::{GrpcError, overloaded};
 use super::plan::RequestPlan;
-use super::{descriptor, encode, overloaded};
+use super::{descriptor, encode};
 use crate::gate::{ActiveConfig, Gate, GateDecision};
 use crate::listen::PortLoad;
 

@@ -8,7 +8,7 @@ use hyper::Request;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use tollgate_envoy::tonic::Status;
 
-use super::overloaded;
+use super::error::overloaded;
 use crate::listen::{ClientConnection, IncompleteRequest};
 
 /// A request body that reserves memory for what is read of it before its end.

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::connection_table::{ConnectionRoom, ConnectionState};
 use super::load::{PortLoad, RequestSlot};
-use super::monitored_stream::ConnectionProgress;
+use super::progress::ConnectionProgress;
 
 /// What an incomplete request occupies besides its header fields and body, in bytes: its stream,
 /// its task and a timer.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::monitored_stream::ConnectionProgress;
+use super::progress::ConnectionProgress;
 
 /// The most connections beyond `connections_max`, for which no idle connection could be evicted.
 /// Only health probes are answered on them.

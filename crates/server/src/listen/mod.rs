@@ -10,6 +10,7 @@ mod connection_table;
 mod front;
 mod load;
 mod monitored_stream;
+mod progress;
 mod shed_log;
 mod shutdown;
 mod timeouts;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::front::ListenProtocol;
 use super::load::ListenLimits;
-use super::monitored_stream::ConnectionProgress;
+use super::progress::ConnectionProgress;
 
 /// Measures how long a connection has been idle, in the head of a request, or blocked in a write.
 #[derive(Debug, Default)]
