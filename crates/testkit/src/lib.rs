@@ -13,6 +13,7 @@
 //! - [`fault_proxy`]: a TCP proxy that injects network faults.
 //! - [`reverse_proxy`]: nginx, Caddy, Envoy and `HAProxy`, with an upstream server and an HTTP
 //!   client.
+//! - [`certificates`]: authorities and the certificates they sign.
 //! - [`browser`]: a real Chromium, for tests of web pages.
 //! - [`processes`]: starts and ends the processes of servers, proxies and browsers.
 //! - [`dice`]: seeded random numbers.
@@ -21,6 +22,7 @@
 //! This crate is not published, and the other crates use it only in tests.
 
 pub mod browser;
+pub mod certificates;
 pub mod conformance;
 pub mod dice;
 pub mod differential;
