@@ -14,6 +14,7 @@ mod attribute;
 pub mod config;
 mod limit;
 mod select;
+mod token;
 
 pub use attribute::{ATTRIBUTE_NAME_MAX, Attribute, AttributeError, AttributeKind};
 pub use config::{Config, ConfigError, Diagnostic};
@@ -21,3 +22,4 @@ pub use limit::{Condition, Cost, LimitConfig, Pattern, Recipe, Tiers};
 pub use select::{
     Attributes, DisplayPart, Explanation, MissingKeyPolicy, SelectError, Selection, Selector, Value,
 };
+pub use token::{Permission, PermissionSet, TOKEN_MIN, TokenError, TokenHash};

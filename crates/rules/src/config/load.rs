@@ -15,7 +15,7 @@ use super::field_map::FieldMap;
 use super::limits::{self, LimitDefaults};
 use super::monitoring::{self, MonitoringConfig};
 use super::names::{CONSISTENCIES, DEFAULTS, ON_STORE_FAILURE, ROOT};
-use super::server::{self, ServerLimits};
+use super::server::{self, ServerConfig};
 use super::store::{self, StoreConfig};
 use super::values::{ValueKind, text_if};
 use super::{variables, yaml};
@@ -49,8 +49,8 @@ pub struct Config {
     pub headers: EnabledFields,
     /// Metrics, alerts and tracing.
     pub monitoring: MonitoringConfig,
-    /// The resource limits of the server.
-    pub server: ServerLimits,
+    /// The resource limits of the server, and who may use it.
+    pub server: ServerConfig,
     /// Remarks about valid settings that probably do not do what the user expects. Each starts with
     /// its file, line and column.
     pub notes: Vec<String>,

@@ -7,6 +7,7 @@
 //! Reading continues after an error. All errors are collected in one place, so that a user can fix
 //! a whole file in one go.
 
+mod access;
 mod clients;
 mod diagnostic;
 mod field;
@@ -25,10 +26,11 @@ mod values;
 mod variables;
 mod yaml;
 
+pub use access::{AccessConfig, AccessToken, TlsConfig};
 pub use clients::HashConfig;
 pub use diagnostic::{ConfigError, Diagnostic, SourceMap};
 pub use load::Config;
 pub use monitoring::{MonitoringConfig, TracingConfig};
-pub use server::ServerLimits;
+pub use server::ServerConfig;
 pub use store::{RedisConfig, RedisTopology, StoreConfig};
 pub use values::parse_duration;

@@ -4,6 +4,8 @@
 use tollgate::{Consistency, FailurePolicy, LeakyMode};
 use tollgate_subject::ForwardedBy;
 
+use crate::token::Permission;
+
 pub(super) const ROOT: &[&str] = &[
     "version",
     "store",
@@ -154,4 +156,19 @@ pub(super) const SERVER: &[&str] = &[
     "idle_timeout",
     "drain_timeout",
     "in_flight_max",
+    "tls",
+    "tokens",
+    "allowed_origins",
+    "allowed_hosts",
+];
+pub(super) const TLS: &[&str] = &["cert", "key", "client_ca"];
+pub(super) const TOKEN: &[&str] = &["name", "token", "allow"];
+
+pub(super) const PERMISSIONS: &[(&str, Permission)] = &[
+    ("check", Permission::Check),
+    ("peek", Permission::Peek),
+    ("refund", Permission::Refund),
+    ("release", Permission::Release),
+    ("reset", Permission::Reset),
+    ("inline", Permission::Inline),
 ];
