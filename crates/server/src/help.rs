@@ -69,6 +69,10 @@ Examples:
   tollgate check -a client_ip=203.0.113.7
   tollgate check --url 10.0.0.5:8080 --limit login-account -a email=ann@example.com
   tollgate check --peek --json -a client_ip=203.0.113.7 | jq .limits
+  tollgate check --url https://limits.internal:8080 --ca ca.crt -a client_ip=203.0.113.7
+
+Environment variables:
+  TOLLGATE_TOKEN  token of the service, if it requires one
 
 Exit codes:
   0  allowed
@@ -79,6 +83,7 @@ Exit codes:
 pub(crate) const KEYS: &str = "\
 Environment variables:
   TOLLGATE_ADMIN_TOKEN  token of the admin listener, if it requires one
+  TOLLGATE_TOKEN        otherwise: a token that allows `reset`, for `keys reset`
 
 Examples:
   tollgate keys get --limit login-account -a email=ann@example.com
@@ -133,6 +138,9 @@ Examples:
   tollgate load --url 10.0.0.5:8080 --url 10.0.0.6:8080 -a tenant={key} --keys zipf:10000:1.1
   tollgate load --shape credential-stuffing --limit login-account -a client_ip={ip} -a email={key}
   tollgate load --get /search?q=x -a header:x-api-key={key} --keys uniform:50 --allow 120/1m
+
+Environment variables:
+  TOLLGATE_TOKEN  token of the service, if it requires one; not sent with --get
 
 Exit codes:
   0  every limit that could be judged held

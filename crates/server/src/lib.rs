@@ -14,6 +14,7 @@ mod cli;
 mod commands;
 mod gate;
 mod grpc;
+mod guard;
 mod help;
 mod http;
 mod listen;
@@ -26,8 +27,8 @@ mod traces;
 
 pub use cli::{Cli, Command};
 pub use commands::{
-    AttributeArgs, CheckArgs, ClientArgs, CompletionsArgs, ExplainArgs, KeyArgs, KeysArgs,
-    KeysCommand, LoadArgs, LogLayout, SimulateArgs, ValidateArgs,
+    AttributeArgs, CheckArgs, ClientArgs, CompletionsArgs, ConnectionArgs, ExplainArgs, KeyArgs,
+    KeysArgs, KeysCommand, LoadArgs, LogLayout, SimulateArgs, ValidateArgs,
 };
 pub use logs::LogFormat;
 pub use serve::ServeArgs;

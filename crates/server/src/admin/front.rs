@@ -6,12 +6,15 @@ use std::sync::Arc;
 use http_body_util::Either;
 use http_body_util::channel::Channel;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
+use hyper::header::{CACHE_CONTROL, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Method, Request, Response, StatusCode};
+use tollgate_rules::{Permission, TokenHash};
 
 use super::dashboard::{self, Dashboard};
 use super::guard::{AdminAccess, AdminGuard};
 use super::{keys, limits, metrics, reload, status};
+use crate::gate::AccessError;
+use crate::guard::presented_token;
 use crate::http::{ApiError, Body, alive, problem};
 use crate::listen::{Front, ListenLimits, ServerLoad, ShutdownSignal};
 use crate::service::Service;
@@ -50,7 +53,7 @@ pub(crate) struct AdminFront {
 
 impl AdminFront {
     /// Creates the handler. With a `token`, requests must carry it.
-    pub(crate) fn new(service: Arc<Service>, token: Option<String>) -> Self {
+    pub(crate) fn new(service: Arc<Service>, token: Option<TokenHash>) -> Self {
         Self {
             guard: AdminGuard::new(token),
             dashboard: Dashboard::new(service.clone()),
@@ -73,6 +76,27 @@ impl AdminFront {
         self.dashboard.watch(shutdown).await;
     }
 
+    /// Requires the admin token. A token of the data ports that allows it may reset keys, too.
+    fn authorize(&self, request: &Request<Incoming>, access: AdminAccess) -> Result<(), ApiError> {
+        let error = match self.guard.authorize(request, access) {
+            Err(error) if error.status == StatusCode::UNAUTHORIZED => error,
+            result => return result,
+        };
+        let active = self.service.gate.active();
+        let is_reset = request.uri().path() == "/admin/keys" && request.method() == Method::DELETE;
+        if !is_reset || !active.requires_token() {
+            return Err(error);
+        }
+
+        let presented = presented_token(request.headers());
+        active
+            .authorize(presented, Permission::Reset)
+            .map_err(|refused| match refused {
+                AccessError::NotPermitted { .. } => refused.into(),
+                _ => error,
+            })
+    }
+
     async fn route(&self, request: &Request<Incoming>) -> Result<Response<AdminBody>, ApiError> {
         let service = &*self.service;
         let (path, method) = (request.uri().path(), request.method());
@@ -85,7 +109,7 @@ impl AdminFront {
             None => (None, AdminAccess::Api),
         };
 
-        self.guard.authorize(request, access)?;
+        self.authorize(request, access)?;
         let allow = allow.ok_or_else(|| ApiError::admin_not_found(path))?;
         if !allow.split(", ").any(|known| known == method.as_str()) {
             return Err(ApiError::method_not_allowed(method, allow));
@@ -114,14 +138,10 @@ impl Front for AdminFront {
         let result = self.route(&request).await;
         let mut response = result.unwrap_or_else(|error| problem(&error).map(Either::Left));
 
-        let is_unauthorized = response.status() == StatusCode::UNAUTHORIZED;
         let headers = response.headers_mut();
         // Responses change from second to second and may be for authorised clients only.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        if is_unauthorized {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
         response
     }
 

@@ -117,8 +117,8 @@ fn config_rows(service: &Service) -> [MetricRow; 4] {
     ]
 }
 
-fn load_rows(service: &Service) -> [MetricRow; 5] {
-    let load = &service.load;
+fn load_rows(service: &Service) -> [MetricRow; 7] {
+    let (load, tls) = (&service.load, &service.tls);
 
     [
         (
@@ -138,6 +138,18 @@ fn load_rows(service: &Service) -> [MetricRow; 5] {
             "shed_total",
             "Client requests and connections rejected because the service was full",
             one(to_f64(load.shed())),
+        ),
+        (
+            COUNTER,
+            "tls_handshakes_failed_total",
+            "TLS handshakes that failed or took too long",
+            one(to_f64(tls.handshakes_failed())),
+        ),
+        (
+            GAUGE,
+            "tls_reload_failed",
+            "1 if the certificate files have changed but are not valid",
+            flag(tls.has_failed()),
         ),
         (
             GAUGE,

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 pub use attributes::AttributeArgs;
 pub use check::CheckArgs;
-pub use client::ClientArgs;
+pub use client::{ClientArgs, ConnectionArgs};
 pub use completions::CompletionsArgs;
 pub use explain::ExplainArgs;
 pub use keys::{KeyArgs, KeysArgs, KeysCommand};

@@ -12,7 +12,7 @@ use tollgate::{
 use tollgate_rules::{Attributes, Config, MissingKeyPolicy, SelectError, Selection, Selector};
 
 use super::store::{OpenStore, StoreOpenError};
-use crate::metrics::{DeniedKeys, LimitMetrics, Metrics};
+use crate::metrics::{DeniedKeys, LimitMetrics, Metrics, TokenCounts};
 
 /// Names of the limits for quotas that come with a request, as Envoy's descriptors may carry them:
 /// one for each unit of time, and one for all multiples of a unit.
@@ -71,6 +71,8 @@ pub(crate) struct ActiveConfig {
     /// By the position of a limit.
     metrics: Vec<Arc<LimitMetrics>>,
     denied_keys: Arc<DeniedKeys>,
+    /// By the index of a token.
+    pub(super) token_metrics: TokenCounts,
 }
 
 impl ActiveConfig {
@@ -119,6 +121,8 @@ impl ActiveConfig {
     fn new(config: Config, limiter: Limiter, store: OpenStore, metrics: &Metrics) -> Self {
         let names = config.limits.iter().map(|limit| limit.rule.name().as_str());
         let denied_keys = metrics.denied_keys().clone();
+        let tokens = config.server.access.tokens.iter();
+        let token_metrics = metrics.set_tokens(tokens.map(|token| &token.name));
         let metrics = metrics.set_limits(names, OVERRIDES);
 
         Self {
@@ -129,6 +133,7 @@ impl ActiveConfig {
             store,
             metrics,
             denied_keys,
+            token_metrics,
         }
     }
 

@@ -10,7 +10,7 @@ use std::fmt;
 use tollgate_envoy::tonic::Status;
 use tollgate_rules::SelectError;
 
-use crate::gate::DecideError;
+use crate::gate::{AccessError, DecideError};
 
 /// Why a request could not be decided.
 #[derive(Debug)]
@@ -30,6 +30,26 @@ impl GrpcError {
     /// The client sent a value that no key can be made from.
     pub(super) fn denied(reason: impl fmt::Display) -> Self {
         Self::Denied(reason.to_string())
+    }
+}
+
+impl From<AccessError> for GrpcError {
+    fn from(error: AccessError) -> Self {
+        Self::Status(Box::new(error.into()))
+    }
+}
+
+impl From<AccessError> for Status {
+    fn from(error: AccessError) -> Self {
+        match error {
+            AccessError::MissingToken | AccessError::UnknownToken => {
+                Self::unauthenticated(format!(
+                    "{error}: send one of `server.tokens` in the metadata `authorization`, as \
+                 `Bearer <token>`, or `x-tollgate-token`"
+                ))
+            }
+            AccessError::NotPermitted { .. } => Self::permission_denied(error.to_string()),
+        }
     }
 }
 

@@ -22,15 +22,21 @@ use hyper::{Request, Response};
 use tokio::net::TcpListener;
 use tollgate_envoy::tonic::{Status, body::Body};
 use tollgate_envoy::{ResponseFuture, Services};
+use tollgate_rules::Permission;
 
 use self::health::GrpcHealth;
 use self::rate_limit::EnvoyRateLimiter;
-use crate::gate::Gate;
-use crate::listen::{self, Front, ListenProtocol, ServerLoad, ShutdownSignal};
+use crate::gate::{AccessError, Gate};
+use crate::guard::presented_token;
+use crate::listen::{self, Front, ListenProtocol, PortTls, ServerLoad, ShutdownSignal};
+
+/// What the paths of health checks and reflection start with.
+const PUBLIC: &str = "/grpc.";
 
 /// Serves the gRPC port until the shutdown is complete.
 pub(crate) async fn run(
     listener: TcpListener,
+    tls: Arc<PortTls>,
     gate: Arc<Gate>,
     load: Arc<ServerLoad>,
     shutdown: ShutdownSignal,
@@ -41,6 +47,7 @@ pub(crate) async fn run(
     let serving = listen::run(
         listener,
         ListenProtocol::Http2,
+        tls,
         front,
         load,
         shutdown.clone(),
@@ -60,6 +67,16 @@ impl GrpcFront {
     fn new(gate: Arc<Gate>, health: &GrpcHealth) -> Self {
         let services = Services::new(EnvoyRateLimiter::new(gate.clone()), health.reporter());
         Self { gate, services }
+    }
+
+    /// Requires a token for everything but health checks and reflection. Browsers cannot speak this
+    /// protocol, so their pages are no danger.
+    fn authorize<B>(&self, request: &Request<B>) -> Result<(), AccessError> {
+        let active = self.gate.active();
+        if !active.requires_token() || request.uri().path().starts_with(PUBLIC) {
+            return Ok(());
+        }
+        active.authorize(presented_token(request.headers()), Permission::Check)
     }
 
     /// Waits for the response, which takes as long as the request's message takes to arrive.
@@ -84,7 +101,10 @@ impl Front for GrpcFront {
         _peer: SocketAddr,
     ) -> impl Future<Output = Response<Body>> + Send {
         // Called outside the async block, so that its future does not hold the request as well.
-        let mut response = self.services.handle(request);
+        let mut response = match self.authorize(&request) {
+            Ok(()) => self.services.handle(request),
+            Err(error) => Box::pin(std::future::ready(Ok(Status::from(error).into_http()))),
+        };
         async move {
             // Most messages arrive with their head and are decided at the first poll, so they need
             // no timer.

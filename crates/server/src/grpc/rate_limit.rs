@@ -7,11 +7,13 @@ use std::task::{Context, Poll, Waker};
 use tollgate::store::Intent;
 use tollgate_envoy::tonic::{Request, Response, Status, async_trait};
 use tollgate_envoy::{RateLimitRequest, RateLimitResponse, RateLimitService};
+use tollgate_rules::Permission;
 
 use super::error::GrpcError;
 use super::plan::RequestPlan;
 use super::{descriptor, encode};
 use crate::gate::{ActiveConfig, Gate, GateDecision};
+use crate::guard::presented_token;
 
 type RateLimitResult = Result<Response<RateLimitResponse>, Status>;
 
@@ -24,8 +26,11 @@ pub(super) struct EnvoyRateLimiter {
 #[async_trait]
 impl RateLimitService for EnvoyRateLimiter {
     async fn should_rate_limit(&self, request: Request<RateLimitRequest>) -> RateLimitResult {
-        let request = request.into_inner();
         let active = self.gate.active();
+        if active.requires_token() {
+            authorize(&active, &request)?;
+        }
+        let request = request.into_inner();
         if active.decides_in_process() {
             return self.handle_now(&active, &request);
         }
@@ -99,4 +104,21 @@ impl EnvoyRateLimiter {
         };
         Ok(self.gate.spend(active, &plan.demands, intent).await?)
     }
+}
+
+/// Requires the permissions for what a message asks for beyond a check, which the front requires.
+fn authorize(active: &ActiveConfig, request: &Request<RateLimitRequest>) -> Result<(), Status> {
+    let descriptors = &request.get_ref().descriptors;
+    let has_refund = descriptors.iter().any(|own| own.is_negative_hits);
+    let has_limit = descriptors.iter().any(|own| own.limit.is_some());
+
+    let needed = [
+        (has_refund, Permission::Refund),
+        (has_limit, Permission::Inline),
+    ];
+    let token = presented_token(request.metadata().as_ref());
+    for (_, permission) in needed.iter().filter(|(is_needed, _)| *is_needed) {
+        active.require(token, *permission)?;
+    }
+    Ok(())
 }

@@ -13,25 +13,27 @@ use crate::gate::{ActiveConfig, CheckOptions, Gate, PermitToken};
 
 pub(super) async fn check(
     gate: &Gate,
+    active: &ActiveConfig,
     request: &mut Request<Incoming>,
 ) -> Result<Response<Body>, ApiError> {
-    decide(gate, request, Intent::Spend).await
+    decide(gate, active, request, Intent::Spend).await
 }
 
 pub(super) async fn peek(
     gate: &Gate,
+    active: &ActiveConfig,
     request: &mut Request<Incoming>,
 ) -> Result<Response<Body>, ApiError> {
-    decide(gate, request, Intent::Peek).await
+    decide(gate, active, request, Intent::Peek).await
 }
 
 async fn decide(
     gate: &Gate,
+    active: &ActiveConfig,
     request: &mut Request<Incoming>,
     intent: Intent,
 ) -> Result<Response<Body>, ApiError> {
-    let active = gate.active();
-    let bytes = body::read(request, body_limits(&active)).await?;
+    let bytes = body::read(request, body_limits(active)).await?;
     let body = CheckBody::decode(&bytes)?;
 
     let limits = body.limit_names();
@@ -40,7 +42,7 @@ async fn decide(
         cost: body.cost,
         intent,
     };
-    let decision = gate.decide(&active, &body.attributes, options).await?;
+    let decision = gate.decide(active, &body.attributes, options).await?;
 
     let now = gate.now();
     Ok(respond::decision(&decision, active.config.headers, now))
@@ -48,10 +50,10 @@ async fn decide(
 
 pub(super) async fn refund(
     gate: &Gate,
+    active: &ActiveConfig,
     request: &mut Request<Incoming>,
 ) -> Result<Response<Body>, ApiError> {
-    let active = gate.active();
-    let bytes = body::read(request, body_limits(&active)).await?;
+    let bytes = body::read(request, body_limits(active)).await?;
     let body = CheckBody::decode(&bytes)?;
 
     let limits = body.limit_names();
@@ -60,16 +62,17 @@ pub(super) async fn refund(
         cost: body.cost,
         intent: Intent::Spend,
     };
-    gate.refund(&active, &body.attributes, options).await?;
+    gate.refund(active, &body.attributes, options).await?;
 
     Ok(json(StatusCode::OK, r#"{"refunded":true}"#))
 }
 
 pub(super) async fn release(
     gate: &Gate,
+    active: &ActiveConfig,
     request: &mut Request<Incoming>,
 ) -> Result<Response<Body>, ApiError> {
-    let bytes = body::read(request, body_limits(&gate.active())).await?;
+    let bytes = body::read(request, body_limits(active)).await?;
     let body: ReleaseBody<'_> = body::decode(&bytes)?;
 
     let permit = PermitToken::parse(&body.permit.0)?;

@@ -25,18 +25,18 @@ use crate::gate::{ActiveConfig, CheckOptions, Gate, GateDecision};
 /// Decides the request that a proxy describes, and responds to the proxy.
 pub(super) async fn handle(
     gate: &Gate,
+    active: &ActiveConfig,
     request: &Request<Incoming>,
     peer: SocketAddr,
     untrusted_proxy: &UntrustedProxyWarning,
 ) -> Result<Response<Body>, ApiError> {
-    let active = gate.active();
     let query = request.uri().query().unwrap_or_default();
     let parameters = ForwardAuthParameters::parse(query, request)?;
     let client = active
         .selector
         .clients()
         .address(peer.ip(), request.headers());
-    untrusted_proxy.check(&active, request, peer);
+    untrusted_proxy.check(active, request, peer);
     let original = OriginalRequest::from_headers(request, parameters, client)?;
 
     let options = CheckOptions {
@@ -44,7 +44,7 @@ pub(super) async fn handle(
         cost: None,
         intent: Intent::Spend,
     };
-    let GateDecision { decision, permit } = gate.decide(&active, &original, options).await?;
+    let GateDecision { decision, permit } = gate.decide(active, &original, options).await?;
 
     let mut response = match Problem::denied(&decision) {
         None => {

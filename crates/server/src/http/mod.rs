@@ -24,7 +24,8 @@ pub(crate) use health::{Readiness, alive};
 pub(crate) use respond::{Body, json, problem};
 
 use self::route::HttpRoute;
-use crate::gate::Gate;
+use crate::gate::{ActiveConfig, Gate};
+use crate::guard::{BrowserGuard, presented_token};
 use crate::listen::Front;
 use crate::traces;
 
@@ -36,14 +37,18 @@ pub(crate) const OPENAPI: &str = include_str!("openapi.json");
 pub(crate) struct HttpFront {
     gate: Arc<Gate>,
     readiness: Arc<Readiness>,
+    /// Whether the port can be reached from this machine only.
+    is_loopback: bool,
     untrusted_proxy: forward_auth::UntrustedProxyWarning,
 }
 
 impl HttpFront {
-    pub(crate) fn new(gate: Arc<Gate>, readiness: Arc<Readiness>) -> Self {
+    /// The handler of a port with this address.
+    pub(crate) fn new(gate: Arc<Gate>, readiness: Arc<Readiness>, address: SocketAddr) -> Self {
         Self {
             gate,
             readiness,
+            is_loopback: address.ip().to_canonical().is_loopback(),
             untrusted_proxy: forward_auth::UntrustedProxyWarning::default(),
         }
     }
@@ -55,14 +60,19 @@ impl HttpFront {
         request: &mut Request<Incoming>,
         peer: SocketAddr,
     ) -> Result<Response<Body>, ApiError> {
+        let route = route.ok_or_else(|| ApiError::not_found(request.uri().path()))?;
+        let active = &*self.gate.active();
+        self.authorize(active, route, request)?;
+
+        let gate = &*self.gate;
         // Less frequent operations are boxed, to keep the future of a check small.
-        match route.ok_or_else(|| ApiError::not_found(request.uri().path()))? {
-            HttpRoute::Check => api::check(&self.gate, post(request)?).await,
-            HttpRoute::Peek => api::peek(&self.gate, post(request)?).await,
-            HttpRoute::Refund => Box::pin(api::refund(&self.gate, post(request)?)).await,
-            HttpRoute::Release => Box::pin(api::release(&self.gate, post(request)?)).await,
+        match route {
+            HttpRoute::Check => api::check(gate, active, post(request)?).await,
+            HttpRoute::Peek => api::peek(gate, active, post(request)?).await,
+            HttpRoute::Refund => Box::pin(api::refund(gate, active, post(request)?)).await,
+            HttpRoute::Release => Box::pin(api::release(gate, active, post(request)?)).await,
             HttpRoute::Alive => get(request).map(|()| alive()),
-            HttpRoute::Ready => get(request).map(|()| self.readiness.response(&self.gate)),
+            HttpRoute::Ready => get(request).map(|()| self.readiness.response(gate)),
             HttpRoute::OpenApi => get(request).map(|()| {
                 json(
                     hyper::StatusCode::OK,
@@ -70,15 +80,39 @@ impl HttpFront {
                 )
             }),
             HttpRoute::ForwardAuth => {
-                Box::pin(forward_auth::handle(
-                    &self.gate,
-                    request,
-                    peer,
-                    &self.untrusted_proxy,
-                ))
-                .await
+                let warning = &self.untrusted_proxy;
+                Box::pin(forward_auth::handle(gate, active, request, peer, warning)).await
             }
         }
+    }
+
+    /// Decides whether the request may use the operation: by its token if tokens are configured,
+    /// otherwise anyone may but the web pages of other sites.
+    fn authorize<B>(
+        &self,
+        active: &ActiveConfig,
+        route: HttpRoute,
+        request: &Request<B>,
+    ) -> Result<(), ApiError> {
+        let Some(permission) = route.permission() else {
+            return Ok(());
+        };
+        if active.requires_token() {
+            // A page of another site does not know the token, so no further check is needed.
+            let token = presented_token(request.headers());
+            return Ok(active.authorize(token, permission)?);
+        }
+
+        // A proxy passes on the headers of its clients, and many of those are browsers.
+        if route == HttpRoute::ForwardAuth {
+            return Ok(());
+        }
+        let browsers = BrowserGuard::new(&active.config.server.access);
+        // Other addresses have names that this service does not know.
+        if self.is_loopback {
+            browsers.expect_own_host(request)?;
+        }
+        Ok(browsers.expect_own_page(request)?)
     }
 }
 

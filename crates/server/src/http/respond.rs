@@ -2,7 +2,9 @@
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use hyper::{HeaderMap, Response, StatusCode};
 use tollgate::{Decision, Micros};
 use tollgate_http::{DecisionBody, EnabledFields, Fields, Problem};
@@ -39,6 +41,9 @@ pub(crate) fn problem(error: &ApiError) -> Response<Body> {
     }
     if let Some(seconds) = error.retry_after_secs {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if error.status == StatusCode::UNAUTHORIZED {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
 }

@@ -12,6 +12,7 @@ use super::connection;
 use super::front::{Front, ListenProtocol, Port};
 use super::load::ServerLoad;
 use super::shutdown::{ShutdownPhase, ShutdownSignal};
+use super::tls::PortTls;
 
 /// The pause after a failed `accept`, for example while the process is out of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
@@ -25,12 +26,14 @@ const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnec
 pub(crate) async fn run<F: Front>(
     listener: TcpListener,
     protocol: ListenProtocol,
+    tls: Arc<PortTls>,
     front: Arc<F>,
     load: Arc<ServerLoad>,
     mut shutdown: ShutdownSignal,
 ) {
     let port = Arc::new(Port {
         protocol,
+        tls,
         front,
         load,
         shutdown: shutdown.clone(),
@@ -81,8 +84,13 @@ pub(crate) async fn run<F: Front>(
 /// Serves a connection, or rejects it when there are too many.
 async fn serve<F: Front>(port: Arc<Port<F>>, mut stream: TcpStream, peer: SocketAddr) {
     match port.load.try_connection() {
-        Some(_slot) => connection::serve(&port, stream, peer).await,
-        None if port.protocol == ListenProtocol::Http1 => {
+        Some(_slot) => {
+            let timeout = port.load.limits.header_timeout;
+            if let Some(stream) = port.tls.accept(stream, timeout).await {
+                connection::serve(&port, stream, peer).await;
+            }
+        }
+        None if port.protocol == ListenProtocol::Http1 && !port.tls.is_enabled() => {
             drop(stream.write_all(TOO_MANY_CONNECTIONS).await);
         }
         None => {}

@@ -14,12 +14,12 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpStream;
 
 use super::front::{Front, ListenProtocol, Port};
 use super::monitored_stream::{ConnectionProgress, MonitoredStream};
 use super::shutdown::ShutdownPhase;
 use super::timeouts::{ConnectionTimeouts, TimeoutAction};
+use super::tls::ServerStream;
 
 /// The most bytes of a request's head. The number of header lines is bounded by hyper's default of
 /// 100: any other value costs an allocation for each request.
@@ -34,10 +34,7 @@ const DRAIN_IDLE: Duration = Duration::from_millis(500);
 const DRAIN_TICK: Duration = Duration::from_millis(50);
 
 /// Serves a connection until it ends.
-pub(super) async fn serve<F: Front>(port: &Arc<Port<F>>, stream: TcpStream, peer: SocketAddr) {
-    // A response is one segment; delaying it to fill a larger one gains nothing.
-    drop(stream.set_nodelay(true));
-
+pub(super) async fn serve<F: Front>(port: &Arc<Port<F>>, stream: ServerStream, peer: SocketAddr) {
     let handler = Arc::new(ConnectionHandler {
         port: port.clone(),
         peer,
@@ -99,6 +96,7 @@ impl<F: Front> ConnectionHandler<F> {
             front,
             load,
             shutdown,
+            ..
         } = &*self.port;
 
         self.progress.lock().start_request();

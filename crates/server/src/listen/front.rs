@@ -9,6 +9,7 @@ use hyper::{Request, Response};
 
 use super::load::ServerLoad;
 use super::shutdown::ShutdownSignal;
+use super::tls::PortTls;
 
 /// Handles the requests of a port.
 pub(crate) trait Front: Send + Sync + 'static {
@@ -33,13 +34,14 @@ pub(crate) trait Front: Send + Sync + 'static {
 pub(crate) enum ListenProtocol {
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2 without TLS and without an upgrade ("prior knowledge"), as gRPC uses it.
+    /// HTTP/2 from the first byte on, without an upgrade ("prior knowledge"), as gRPC uses it.
     Http2,
 }
 
 /// A port, as its connections share it.
 pub(super) struct Port<F> {
     pub(super) protocol: ListenProtocol,
+    pub(super) tls: Arc<PortTls>,
     pub(super) front: Arc<F>,
     pub(super) load: Arc<ServerLoad>,
     pub(super) shutdown: ShutdownSignal,

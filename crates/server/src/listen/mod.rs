@@ -10,8 +10,10 @@ mod load;
 mod monitored_stream;
 mod shutdown;
 mod timeouts;
+mod tls;
 
 pub(crate) use accept::run;
 pub(crate) use front::{Front, ListenProtocol};
 pub(crate) use load::{ListenLimits, ServerLoad};
 pub(crate) use shutdown::{ShutdownHandle, ShutdownPhase, ShutdownSignal};
+pub(crate) use tls::PortTls;

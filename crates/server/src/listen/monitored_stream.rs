@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::Sleep;
+
+use super::tls::ServerStream;
 
 /// The progress of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,14 +57,17 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 /// responses that are ready on an HTTP/2 connection take a single system call.
 #[derive(Debug)]
 pub(super) struct MonitoredStream {
-    stream: TcpStream,
+    stream: ServerStream,
     progress: Arc<Mutex<ConnectionProgress>>,
     /// While lingering: the bytes that may still be read, and the deadline.
     lingering: Option<(usize, Pin<Box<Sleep>>)>,
 }
 
 impl MonitoredStream {
-    pub(super) const fn new(stream: TcpStream, progress: Arc<Mutex<ConnectionProgress>>) -> Self {
+    pub(super) const fn new(
+        stream: ServerStream,
+        progress: Arc<Mutex<ConnectionProgress>>,
+    ) -> Self {
         Self {
             stream,
             progress,

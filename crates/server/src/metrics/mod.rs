@@ -1,4 +1,4 @@
-//! The metrics of decisions, for Prometheus.
+//! The metrics of decisions and tokens, for Prometheus.
 //!
 //! Labels hold names from the configuration, never keys of clients, so the number of series is
 //! bounded. The keys denied most often are kept in a short list that never becomes a label.
@@ -10,6 +10,7 @@ mod denied_keys;
 mod duration;
 mod limit;
 mod page;
+mod token;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,8 +24,9 @@ pub(crate) use self::duration::DurationBuckets;
 use self::duration::DurationHistogram;
 pub(crate) use self::limit::{LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
 pub(crate) use self::page::{CONTENT_TYPE, MetricSample, MetricType, MetricsPage, seconds, to_f64};
+pub(crate) use self::token::TokenCounts;
 
-/// Everything that is counted about decisions.
+/// Everything that is counted about decisions and tokens.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     durations: DurationHistogram,
@@ -33,6 +35,8 @@ pub(crate) struct Metrics {
     /// The id of the next limit.
     next_id: AtomicU32,
     denied_keys: Arc<DeniedKeys>,
+    /// The requests of the tokens of the active configuration.
+    tokens: Mutex<TokenCounts>,
 }
 
 impl Metrics {
@@ -42,6 +46,7 @@ impl Metrics {
             limits: Mutex::default(),
             next_id: AtomicU32::new(1),
             denied_keys: Arc::default(),
+            tokens: Mutex::default(),
         }
     }
 
@@ -99,7 +104,14 @@ impl Metrics {
         limits
     }
 
-    /// Writes all decision metrics to the page.
+    /// Replaces the tokens by those of a new configuration. Tokens that are in both keep counting.
+    pub(crate) fn set_tokens<'n>(&self, names: impl Iterator<Item = &'n Arc<str>>) -> TokenCounts {
+        let mut known = self.tokens.lock();
+        *known = known.with_names(names);
+        known.clone()
+    }
+
+    /// Writes all metrics of decisions and tokens to the page.
     pub(crate) fn write(&self, page: &mut MetricsPage) {
         page.family(
             MetricType::COUNTER,
@@ -108,6 +120,12 @@ impl Metrics {
             self.limits.lock().iter().flat_map(|limit| limit.samples()),
         );
         page.add(self.durations.families());
+        page.family(
+            MetricType::COUNTER,
+            "requests_total",
+            "Requests by token and whether it was accepted",
+            self.tokens.lock().samples(),
+        );
     }
 }
 

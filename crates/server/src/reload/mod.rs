@@ -2,6 +2,7 @@
 //! changes nothing.
 
 mod file_version;
+mod tls;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use tollgate_rules::Config;
 use tollgate_rules::config::ConfigError;
 
 use self::file_version::FileVersion;
+pub(crate) use self::tls::{DataPortTls, TlsFileError, TlsSettings, watch as watch_tls};
 use crate::gate::{Gate, StoreOpenError};
 use crate::listen::ShutdownSignal;
 
@@ -27,6 +29,7 @@ pub(crate) struct Reloader {
     file: Option<PathBuf>,
     /// The file's version when the service started.
     first_version: Option<FileVersion>,
+    tls: Arc<DataPortTls>,
     status: Mutex<ReloadStatus>,
     /// Serialises reloads, so that the last one to finish read the newest file.
     reload_lock: tokio::sync::Mutex<()>,
@@ -53,11 +56,13 @@ pub(crate) enum ConfigReloadError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
+    Tls(#[from] TlsFileError),
+    #[error(transparent)]
     Store(#[from] StoreOpenError),
 }
 
 impl Reloader {
-    pub(crate) fn new(gate: Arc<Gate>, file: Option<PathBuf>) -> Self {
+    pub(crate) fn new(gate: Arc<Gate>, file: Option<PathBuf>, tls: Arc<DataPortTls>) -> Self {
         let status = ReloadStatus {
             active_since: gate.now(),
             ..ReloadStatus::default()
@@ -67,6 +72,7 @@ impl Reloader {
             gate,
             first_version: file.as_deref().and_then(FileVersion::read),
             file,
+            tls,
             status: Mutex::new(status),
             reload_lock: tokio::sync::Mutex::default(),
         }
@@ -91,12 +97,14 @@ impl Reloader {
     }
 
     async fn activate(&self, file: PathBuf) -> Result<(), ConfigReloadError> {
-        let config = tokio::task::spawn_blocking(move || read(&file))
+        let (config, tls) = tokio::task::spawn_blocking(move || read_with_tls(&file))
             .await
             .expect("reading a configuration does not panic")?;
 
         log_notes(&config);
-        Ok(self.gate.replace(config)?)
+        self.gate.replace(config)?;
+        self.tls.replace(tls.as_ref());
+        Ok(())
     }
 
     fn record(&self, result: &Result<(), ConfigReloadError>) {
@@ -140,6 +148,12 @@ pub(crate) async fn watch(reloader: Arc<Reloader>, mut shutdown: ShutdownSignal)
 /// Reads a configuration file, with variables from the environment.
 pub(crate) fn read(file: &Path) -> Result<Config, ConfigError> {
     Config::read(file, &|name| std::env::var(name).ok())
+}
+
+fn read_with_tls(file: &Path) -> Result<(Config, Option<TlsSettings>), ConfigReloadError> {
+    let config = read(file)?;
+    let tls = TlsSettings::read(&config)?;
+    Ok((config, tls))
 }
 
 /// Logs the warnings about a valid configuration.

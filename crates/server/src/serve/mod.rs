@@ -8,6 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tollgate_rules::Config;
 
 pub use self::args::ServeArgs;
+use crate::reload::TlsSettings;
 use crate::service::Service;
 use crate::traces::TraceExporter;
 use crate::{logs, reload};
@@ -19,6 +20,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), String> {
         None => Config::built_in(),
         Some(file) => reload::read(file).map_err(|error| error.to_string())?,
     };
+    let tls = TlsSettings::read(&config).map_err(|error| error.to_string())?;
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -31,7 +33,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), String> {
     let _logs = logs::start(args.log_format, traces.as_ref());
     reload::log_notes(&config);
 
-    let service = Service::open(config, args.config.clone()).map_err(|error| error.to_string());
+    let service = Service::open(config, args.config.clone(), tls.as_ref());
+    let service = service.map_err(|error| error.to_string());
     let result = service.and_then(|service| runtime.block_on(lifecycle::run(service.into(), args)));
     if let Some(traces) = traces {
         traces.finish();

@@ -132,7 +132,7 @@ fn invalid_load_arguments() {
     golden("get-attribute", &["--get", "/", "-a", "client_ip={ip}"]);
     golden("get-path", &["--get", "search"]);
     golden("get-limit", &["--get", "/", "--limit", "api"]);
-    golden("url", &["--url", "https://example.com"]);
+    golden("url", &["--url", "ftp://example.com"]);
     golden("config", &["--config", WRONG]);
     golden("limit", &["--config", EXAMPLE, "--limit", "lgoin"]);
     golden("json", &["--json", "--duration", "5s", "--ramp", "10s"]);

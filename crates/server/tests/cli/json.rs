@@ -67,11 +67,11 @@ fn explanations() {
 
 #[test]
 fn failures_are_objects() {
-    let found = object(&["check", "--json", "--url", "https://h"], 2);
+    let found = object(&["check", "--json", "--url", "ftp://h"], 2);
     assert!(
         found["error"]
             .as_str()
-            .is_some_and(|error| error.contains("plain http")),
+            .is_some_and(|error| error.contains("http or https")),
         "{found}"
     );
     let found = object(&["explain", "--json", "-a", "x"], 2);

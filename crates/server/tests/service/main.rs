@@ -1,5 +1,6 @@
 //! Tests of the real service: one process per test, on free ports.
 
+mod access;
 mod admin;
 mod answers;
 mod bad_requests;

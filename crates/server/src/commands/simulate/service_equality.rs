@@ -185,7 +185,7 @@ impl TestService {
             .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
             .expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let front = Arc::new(HttpFront::new(gate, Arc::default()));
+        let front = Arc::new(HttpFront::new(gate, Arc::default(), address));
         let (stopper, stop) = ShutdownHandle::new();
         let minute = Duration::from_secs(60);
         let load = ServerLoad::new(ListenLimits {
@@ -197,11 +197,12 @@ impl TestService {
         runtime.spawn(listen::run(
             listener,
             ListenProtocol::Http1,
+            Arc::default(),
             front,
             load,
             stop,
         ));
-        let target = client::parse_url(&address.to_string()).expect("an address is a target");
+        let target = tollgate_load::Replica::from(address);
         drop(inside);
         Self {
             clock,
@@ -218,7 +219,6 @@ impl TestService {
         let ask = ServiceRequest {
             method: hyper::Method::POST,
             path: "/v1/check",
-            token: None,
             body,
         };
         let answer =
