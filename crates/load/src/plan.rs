@@ -151,7 +151,11 @@ mod tests {
     impl LoadPlan {
         /// A load of one second on two replicas by a million users.
         pub(crate) fn for_tests(bounds: BoundSource) -> Self {
-            let replica = Replica::from(SocketAddr::from(([127, 0, 0, 1], 1)));
+            let replica = Replica {
+                host: "h".to_owned(),
+                authority: "h:1".to_owned(),
+                ..Replica::from(SocketAddr::from(([127, 0, 0, 1], 1)))
+            };
             let user = ValueTemplate::parse("{key}").unwrap();
             let request = RequestKind::Check {
                 attributes: vec![("user".parse().unwrap(), user)],

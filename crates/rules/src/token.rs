@@ -85,9 +85,11 @@ impl TokenHash {
         Ok(Self(hash))
     }
 
-    /// The hash of what a request brought, valid or not.
+    /// The hash of what a request brought, valid or not. Of a text that is longer than any token,
+    /// only the part is hashed that shows it.
     pub(crate) fn from_bytes(presented: &[u8]) -> Self {
-        Self(Sha256::digest(presented).into())
+        let bounded = &presented[..presented.len().min(TOKEN_MAX + 1)];
+        Self(Sha256::digest(bounded).into())
     }
 
     /// Whether a request brought this token. Compares in constant time.
@@ -179,7 +181,11 @@ mod tests {
             assert!(hashed.is_same(&token));
         }
 
-        assert!(!token.is_same(&TokenHash::from_bytes(b"correct-horse-batterx")));
+        assert!(!token.matches(b"correct-horse-batterx"));
+        let longest = TokenHash::from_token(&"x".repeat(512)).unwrap();
+        assert!(longest.matches("x".repeat(512).as_bytes()));
+        assert!(!longest.matches("x".repeat(513).as_bytes()));
+        assert!(!longest.matches("x".repeat(60_000).as_bytes()));
         assert!(!format!("{token:?}").contains(&digits[..4]));
         for wrong in [&digits[1..], "", &digits.replace('3', "g")] {
             let hash = TokenHash::from_setting(&format!("sha256:{wrong}"));

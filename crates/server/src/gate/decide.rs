@@ -57,6 +57,11 @@ impl Gate {
         self.active.load_full()
     }
 
+    /// True when requests must bring a token.
+    pub(crate) fn requires_token(&self) -> bool {
+        self.active.load().requires_token()
+    }
+
     /// Activates another configuration. Limits that are in both keep their counts. Requests in
     /// flight finish with the old configuration.
     pub(crate) fn replace(&self, config: Config) -> Result<(), StoreOpenError> {

@@ -12,7 +12,7 @@ use tollgate_server::Cli;
 use super::{root, text, tollgate};
 
 /// The first keys of YAML blocks that configure other programs.
-const OTHER_PROGRAMS: [&str; 2] = ["rate_limits:", "scrape_configs:"];
+const OTHER_PROGRAMS: [&str; 3] = ["rate_limits:", "rate_limit_service:", "scrape_configs:"];
 
 /// A code block of a page.
 struct Block {

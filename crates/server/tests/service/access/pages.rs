@@ -1,6 +1,7 @@
 //! Web pages of other sites cannot use the HTTP port through a browser on the same machine.
 
-use testkit::reverse_proxy;
+use testkit::browser::Browser;
+use testkit::reverse_proxy::{self, Upstream};
 
 use super::{ANN, LIMITS};
 use crate::harness::Tollgate;
@@ -61,6 +62,32 @@ fn a_page_of_another_site_can_neither_spend_nor_refund() {
         "{}",
         refused.text()
     );
+}
+
+/// The same in a real Chromium: a form's content type needs no permission of the service.
+#[test]
+fn a_real_browser_cannot_spend_either() {
+    let service = Tollgate::with_config(LIMITS);
+    assert_eq!(status(&service, "/v1/check", &[]), 200);
+    let before = remaining(&service);
+
+    let (site, browser) = (Upstream::start(), Browser::start());
+    let page = browser.open(&format!("http://{}/", site.addr()));
+    let send = |path: &str| {
+        let url = format!("http://{}{path}", service.http);
+        format!(
+            "fetch('{url}', {{ method: 'POST', mode: 'no-cors', body: '{ANN}', \
+             headers: {{ 'content-type': 'application/x-www-form-urlencoded' }} }})"
+        )
+    };
+    for path in ["/v1/check", "/v1/refund"] {
+        let request = send(path);
+        page.eval(&format!(
+            "window.sent = false, {request}.then(() => {{ window.sent = true }}), 0"
+        ));
+        page.until("window.sent", "the response");
+        assert_eq!(remaining(&service), before, "{path}");
+    }
 }
 
 #[test]

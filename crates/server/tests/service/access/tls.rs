@@ -79,7 +79,9 @@ fn a_handshake_that_does_not_continue_ends_and_delays_no_other() {
     silent.set_read_timeout(Some(PATIENCE)).expect("a time");
     assert!(certificate.client().check(service.http).is_ok());
     let mut received = Vec::new();
-    drop(silent.read_to_end(&mut received));
+    silent
+        .read_to_end(&mut received)
+        .expect("the server closes the connection");
     assert!(received.is_empty(), "{received:?}");
 }
 
@@ -184,6 +186,15 @@ fn commands_trust_the_authorities_they_are_given() {
     );
 }
 
+/// Sets a flag when it is dropped.
+struct StopOnDrop<'f>(&'f AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// Certificates are replaced again and again. Neither new nor kept connections fail.
 #[test]
 fn a_renewed_certificate_is_used_without_a_failed_request() {
@@ -193,6 +204,8 @@ fn a_renewed_certificate_is_used_without_a_failed_request() {
     let is_done = AtomicBool::new(false);
 
     std::thread::scope(|scope| {
+        // Also if the test fails: the threads must not run forever.
+        let _stop = StopOnDrop(&is_done);
         for _ in 0..2 {
             scope.spawn(|| {
                 let mut kept = client.open(service.http).expect("a handshake");
@@ -219,7 +232,6 @@ fn a_renewed_certificate_is_used_without_a_failed_request() {
                 opened.conn.peer_certificates() == Some(&expected)
             });
         }
-        is_done.store(true, Relaxed);
     });
     assert!(
         service.log().contains("certificate reloaded"),
