@@ -196,8 +196,10 @@ pub(super) fn read_exactly(reader: &mut impl BufRead, length: u64) -> io::Result
 
 /// Reads a line and removes its line ending, which must be there.
 pub(super) fn read_line(reader: &mut impl BufRead) -> io::Result<String> {
-    let mut line = String::new();
-    reader.read_line(&mut line)?;
+    let mut line = Vec::new();
+    reader.read_until(b'\n', &mut line)?;
+    // A proxy passes on bytes that are not text.
+    let line = String::from_utf8_lossy(&line);
     match line.strip_suffix("\r\n") {
         Some(content) => Ok(content.to_owned()),
         None => Err(unreadable(&line)),
