@@ -30,13 +30,7 @@ fn quota(limit: &Limit) -> Quota {
 
 /// A key as in the file.
 fn key(rule: &LimitConfig) -> Vec<String> {
-    let part = |part: &Vec<tollgate_rules::Attribute>| {
-        part.iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(" | ")
-    };
-    rule.key.parts.iter().map(part).collect()
+    rule.key.part_names()
 }
 
 /// The conditions of a limit as text.
@@ -125,7 +119,7 @@ fn the_limits_have_their_keys_and_conditions() {
     assert_eq!(key(&rule("ip-safety-net")), ["client_ip"]);
     assert_eq!(key(&rule("plan")), ["header:x-api-key | client_ip"]);
     assert_eq!(key(&rule("login")), ["client_ip"]);
-    assert_eq!(key(&rule("login-account")), ["email"]);
+    assert_eq!(key(&rule("login-account")), ["lower(email)"]);
     assert!(key(&rule("downstream")).is_empty());
     assert!(conditions(&rule("quota")).is_empty());
     assert_eq!(conditions(&rule("plan")), ["path = /v1/**"]);

@@ -17,9 +17,11 @@ mod harness;
 mod leases;
 mod load;
 mod load_command;
+mod many_limits;
 mod monitoring;
 mod nginx;
 mod openapi;
+mod original_requests;
 mod overload;
 #[path = "../cli/page.rs"]
 mod page;
