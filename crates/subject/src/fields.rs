@@ -2,7 +2,7 @@
 //!
 //! Servers disagree about names that occur twice and about unusual spellings. A client could count
 //! under a new key with each of them. So spellings that any of the usual servers takes for the same
-//! value become one value here, and where servers choose different values, all of them are returned.
+//! value become one value here, and where servers choose different values, all are returned.
 
 mod cookie;
 mod header;

@@ -39,8 +39,8 @@ use crate::demand::Demand;
 use crate::key::Key;
 use crate::time::Micros;
 
-/// The maximum number of demands in one request. It is more than a configuration file has limits, so
-/// that no request meets too many of them.
+/// The maximum number of demands in one request. It is more than a configuration file has limits,
+/// so that no request meets too many of them.
 pub const DEMANDS_MAX: usize = 1_024;
 
 /// Whether an allowed request is charged.

@@ -57,8 +57,8 @@ fn trimmed(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// The readings of a value: with an opening quote only, some servers take the last character for the
-/// closing one.
+/// The readings of a value: with an opening quote only, some servers take the last character for
+/// the closing one.
 fn readings(value: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
     let (first, second) = match value {
         [b'"', quoted @ .., b'"'] => (decoded(&unescaped(quoted)).into(), None),

@@ -79,10 +79,10 @@ fn has_credentials(name: &str) -> bool {
         .any(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// The lines of a header that a proxy has joined with commas, as Envoy does. Of more than two lines,
-/// the first and the last: servers use one of these.
+/// The lines of a header that a proxy has joined with commas, as Envoy does. Of more than two
+/// lines, the first and the last: servers use one of these.
 ///
-/// Headers whose values contain commas themselves, such as `Accept` and `User-Agent`, are not split.
+/// Headers whose values contain commas themselves, such as `Accept`, are not split.
 ///
 /// ```
 /// use tollgate_subject::joined_lines;
