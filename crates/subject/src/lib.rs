@@ -42,4 +42,4 @@ pub use clients::{ClientResolver, ClientResolverError};
 pub use forwarded::ForwardedBy;
 pub use glob::{Case, Glob, GlobError};
 pub use network::{Network, NetworkError};
-pub use path::normalise;
+pub use path::{PathReadings, normalise};
