@@ -40,6 +40,6 @@ mod path;
 pub use address::{AddressError, parse_address};
 pub use clients::{ClientResolver, ClientResolverError};
 pub use forwarded::ForwardedBy;
-pub use glob::{Case, Glob, GlobError};
+pub use glob::{Case, Glob, GlobError, GlobSet};
 pub use network::{Network, NetworkError};
 pub use path::{PathReadings, normalise};

@@ -62,7 +62,7 @@ pub fn normalise(path: &str) -> Cow<'_, str> {
 }
 
 /// Removes the scheme and host of an absolute request target. A path starts with a slash, so it is
-/// never mistaken for one.
+/// never mistaken for one. An empty host is left alone: servers disagree about `http:///x`.
 fn without_origin(target: &str) -> &str {
     let after_scheme = ["http://", "https://"].into_iter().find_map(|scheme| {
         let (start, rest) = target.split_at_checked(scheme.len())?;
@@ -72,9 +72,11 @@ fn without_origin(target: &str) -> &str {
     let Some(rest) = after_scheme else {
         return target;
     };
-    rest.find(['/', '\\', '?', '#'])
-        .and_then(|end| rest.get(end..))
-        .unwrap_or_default()
+    match rest.find(['/', '\\', '?', '#']) {
+        Some(0) => target,
+        Some(end) => &rest[end..],
+        None => "",
+    }
 }
 
 /// A fast check that recognises most normal paths: plain segments, none of which starts or ends with
@@ -104,7 +106,7 @@ fn rewrite(path: &str) -> String {
         let parent = normal.len();
         normal.push('/');
         let name = segment.split(';').next().unwrap_or_default();
-        push_segment(&mut normal, name.as_bytes());
+        push_segment(&mut normal, name);
 
         match normal.get(parent..) {
             Some("/" | "/.") => normal.truncate(parent),
@@ -122,21 +124,28 @@ fn rewrite(path: &str) -> String {
     normal
 }
 
-/// Appends a normalised segment.
-fn push_segment(normal: &mut String, segment: &[u8]) {
-    let mut rest = segment;
-    while let [first, after @ ..] = rest {
-        let (byte, is_escape) = escape(rest).map_or((*first, false), |byte| (byte, true));
-        rest = if is_escape {
-            after.get(2..).unwrap_or_default()
-        } else {
-            after
-        };
+/// Appends a normalised segment: runs of plain bytes as they are, other bytes one by one.
+fn push_segment(normal: &mut String, segment: &str) {
+    let bytes = segment.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let plain = bytes[at..]
+            .iter()
+            .take_while(|byte| is_plain(**byte))
+            .count();
+        normal.push_str(segment.get(at..at + plain).unwrap_or_default());
+        at += plain;
 
-        if is_unreserved(byte) || (!is_escape && is_plain(byte)) {
-            normal.push(char::from(byte));
-        } else {
-            normal.push_str(percent_encode_byte(byte));
+        if let Some(byte) = escape(&bytes[at..]) {
+            if is_unreserved(byte) {
+                normal.push(char::from(byte));
+            } else {
+                normal.push_str(percent_encode_byte(byte));
+            }
+            at += 3;
+        } else if let Some(byte) = bytes.get(at) {
+            normal.push_str(percent_encode_byte(*byte));
+            at += 1;
         }
     }
 }

@@ -33,8 +33,22 @@ enum Mutation {
 }
 
 const AT_SLASH: [&str; 16] = [
-    "/x/..", "/.", "/", "/;", "/;/..", "//..", "/x//../..", "/%2e", "/x/%2e%2e", "/\\..", ";a=1",
-    "/x%2f..", "/x/..;", "/x%5c..", "/?/..", "/#/..",
+    "/x/..",
+    "/.",
+    "/",
+    "/;",
+    "/;/..",
+    "//..",
+    "/x//../..",
+    "/%2e",
+    "/x/%2e%2e",
+    "/\\..",
+    ";a=1",
+    "/x%2f..",
+    "/x/..;",
+    "/x%5c..",
+    "/?/..",
+    "/#/..",
 ];
 const ANYWHERE: [&str; 8] = ["%00", "%09", "%0a", "\t", "%ff", "%25", "%", "+"];
 const BEFORE: [&str; 12] = [
@@ -42,8 +56,8 @@ const BEFORE: [&str; 12] = [
     "//%2f", "/%2fx",
 ];
 const AFTER: [&str; 20] = [
-    "/", "?a", "#a", "%3fa", "%23a", "%00", "%0a", "%0d%0a", "%20", "%09", ";", ";x", "/.", "/x/..",
-    ".", "%00.png", "%2f", "%5c", "//", "\\",
+    "/", "?a", "#a", "%3fa", "%23a", "%00", "%0a", "%0d%0a", "%20", "%09", ";", ";x", "/.",
+    "/x/..", ".", "%00.png", "%2f", "%5c", "//", "\\",
 ];
 const SLASH: [&str; 8] = ["%2f", "%2F", "\\", "%5c", "%252f", "//", "%c0%af", "%u002f"];
 
@@ -62,7 +76,11 @@ fn mutation() -> impl Strategy<Value = Mutation> {
 
 /// The position of one of the wanted characters, counted from any number.
 fn position(text: &str, number: usize, is_wanted: impl Fn(char) -> bool) -> Option<usize> {
-    let found: Vec<usize> = text.char_indices().filter(|(_, c)| is_wanted(*c)).map(|(at, _)| at).collect();
+    let found: Vec<usize> = text
+        .char_indices()
+        .filter(|(_, c)| is_wanted(*c))
+        .map(|(at, _)| at)
+        .collect();
     found.get(number % found.len().max(1)).copied()
 }
 

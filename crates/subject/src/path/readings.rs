@@ -10,9 +10,8 @@ use crate::glob::Glob;
 const PATH_MAX: usize = 8_192;
 /// The most texts that the steps may lead to.
 const TEXTS_MAX: usize = 32;
-/// The most bytes that these texts may have together, except that a path of any length up to
-/// [`PATH_MAX`] may have two texts.
-const BYTES_MAX: usize = 8_192;
+/// The most bytes that all steps together may read. Long paths may have fewer texts for it.
+const WORK_MAX: usize = 16_384;
 
 /// The paths that servers, proxies and frameworks may take a request target for.
 ///
@@ -152,22 +151,24 @@ impl<'t> PathReadings<'t> {
 /// All texts that the steps lead to from a path. `None` if there are too many.
 fn reachable_texts(path: &str) -> Option<Vec<String>> {
     let mut texts = vec![path.to_owned()];
-    let mut bytes = path.len();
-    let bytes_max = BYTES_MAX.max(2 * path.len());
+    let mut work = 0;
     let mut rewritten = String::with_capacity(path.len());
 
     let mut at = 0;
     while at < texts.len() {
         let signs = Signs::scan(&texts[at]);
         for step in STEPS.iter().filter(|step| step.concerns(signs)) {
+            work += texts[at].len();
+            if work > WORK_MAX {
+                return None;
+            }
+
             rewritten.clear();
             (step.apply)(&texts[at], &mut rewritten);
             if texts.contains(&rewritten) {
                 continue;
             }
-
-            bytes += rewritten.len();
-            if texts.len() == TEXTS_MAX || bytes > bytes_max {
+            if texts.len() == TEXTS_MAX {
                 return None;
             }
             texts.push(rewritten.clone());
@@ -182,7 +183,7 @@ fn spell(text: &str) -> String {
     let mut path = String::with_capacity(text.len() + 1);
     for segment in text.split('/').filter(|segment| !segment.is_empty()) {
         path.push('/');
-        push_segment(&mut path, segment.as_bytes());
+        push_segment(&mut path, segment);
     }
 
     if path.is_empty() {

@@ -20,7 +20,7 @@ pub(super) struct Step {
 }
 
 /// All steps.
-pub(super) const STEPS: [Step; 12] = [
+pub(super) const STEPS: [Step; 13] = [
     Step {
         signs: Signs::ORIGIN,
         apply: remove_origin,
@@ -31,8 +31,16 @@ pub(super) const STEPS: [Step; 12] = [
     },
     // Apache and Kestrel decode everything except an encoded slash.
     Step {
-        signs: Signs::ESCAPE,
+        signs: Signs::ESCAPED_SLASH,
         apply: |text, out| decode(text, |byte| byte != b'/', out),
+    },
+    // Bottle leaves out what is not UTF-8.
+    Step {
+        signs: Signs::UNICODE,
+        apply: |text, out| {
+            let bytes = decode_bytes(text, |_| true);
+            out.extend(bytes.utf8_chunks().map(|chunk| chunk.valid()));
+        },
     },
     Step {
         signs: Signs::UNICODE,
@@ -40,7 +48,11 @@ pub(super) const STEPS: [Step; 12] = [
     },
     Step {
         signs: Signs::BACKSLASH,
-        apply: |text, out| out.extend(text.chars().map(|c| if c == '\\' { '/' } else { c })),
+        apply: |text, out| {
+            let mut parts = text.split('\\');
+            out.push_str(parts.next().unwrap_or_default());
+            parts.for_each(|part| out.extend(["/", part]));
+        },
     },
     Step {
         signs: Signs::DOUBLE_SLASH,
@@ -60,7 +72,7 @@ pub(super) const STEPS: [Step; 12] = [
     },
     // WHATWG removes tabs and line ends; others remove every control character.
     Step {
-        signs: Signs::BLANK,
+        signs: Signs::CONTROL,
         apply: |text, out| out.extend(text.chars().filter(|c| !c.is_ascii_control())),
     },
     Step {
@@ -98,40 +110,33 @@ impl Signs {
     const SEMICOLON: Self = Self(1 << 6);
     /// One of [`ENDS`].
     const END: Self = Self(1 << 7);
-    /// White space, a control character, or anything beyond ASCII, which may be a space too.
-    const BLANK: Self = Self(1 << 8);
+    /// An ASCII control character.
+    const CONTROL: Self = Self(1 << 8);
+    /// White space or a control character, perhaps beyond ASCII.
+    const BLANK: Self = Self(1 << 9);
     /// A segment that ends with a dot or a space.
-    const TRAILING: Self = Self(1 << 9);
+    const TRAILING: Self = Self(1 << 10);
+    const ESCAPED_SLASH: Self = Self(1 << 11);
 
     /// The signs of a text.
     pub(super) fn scan(text: &str) -> Self {
         let bytes = text.as_bytes();
         let mut signs = Self::NONE;
-        if bytes.first() != Some(&b'/') {
+        if !text.starts_with('/') || text.starts_with("//") {
             signs.add(Self::ORIGIN);
         }
 
-        let mut previous = b'/';
+        // The start of the text counts as a slash, but not as one before another slash.
+        let mut previous = 0;
         for (at, byte) in bytes.iter().enumerate() {
-            signs.add(match (previous, byte) {
-                (b'/', b'/') if at == 1 => Self(Self::DOUBLE_SLASH.0 | Self::ORIGIN.0),
-                (b'/', b'/') if at > 0 => Self::DOUBLE_SLASH,
-                (b'.' | b' ', b'/') => Self::TRAILING,
-                (b'/', b'.') => Self::DOT,
-                (_, b'%') => match bytes.get(at + 1) {
-                    Some(b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b'u' | b'U') => {
-                        Self(Self::ESCAPE.0 | Self::UNICODE.0)
-                    }
-                    _ => Self::ESCAPE,
-                },
-                (_, b'\\') => Self::BACKSLASH,
-                (_, b';') => Self::SEMICOLON,
-                (_, b'?' | b'#') => Self::END,
-                (_, 0) => Self(Self::END.0 | Self::BLANK.0),
-                (_, b' ' | 0x7f | ..0x20) => Self::BLANK,
-                (_, 0x80..) => Self(Self::UNICODE.0 | Self::BLANK.0),
-                _ => Self::NONE,
-            });
+            signs.add(Self::OF_BYTE[usize::from(*byte)]);
+            match (previous, byte) {
+                (b'/', b'/') => signs.add(Self::DOUBLE_SLASH),
+                (b'.' | b' ', b'/') => signs.add(Self::TRAILING),
+                (b'/' | 0, b'.') => signs.add(Self::DOT),
+                (_, b'%') => signs.add(Self::of_escape(&bytes[at + 1..])),
+                _ => {}
+            }
             previous = *byte;
         }
 
@@ -139,6 +144,37 @@ impl Signs {
             signs.add(Self::TRAILING);
         }
         signs
+    }
+
+    /// The signs that a byte alone is, as a table, because it is looked up for every byte.
+    const OF_BYTE: [Self; 256] = {
+        let mut signs = [Self::NONE; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            signs[byte] = Self(match byte {
+                0x00 => Self::END.0 | Self::CONTROL.0 | Self::BLANK.0,
+                ..0x20 | 0x7f => Self::CONTROL.0 | Self::BLANK.0,
+                0x20 => Self::BLANK.0,
+                0x23 | 0x3f => Self::END.0,
+                0x3b => Self::SEMICOLON.0,
+                0x5c => Self::BACKSLASH.0,
+                0x80.. => Self::UNICODE.0 | Self::BLANK.0,
+                _ => 0,
+            });
+            byte += 1;
+        }
+        signs
+    };
+
+    /// The signs of what follows a percent sign.
+    const fn of_escape(digits: &[u8]) -> Self {
+        match digits {
+            [b'2', b'f' | b'F', ..] => Self(Self::ESCAPE.0 | Self::ESCAPED_SLASH.0),
+            [b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b'u' | b'U', ..] => {
+                Self(Self::ESCAPE.0 | Self::UNICODE.0)
+            }
+            _ => Self::ESCAPE,
+        }
     }
 
     const fn add(&mut self, other: Self) {
@@ -173,24 +209,19 @@ fn decode_bytes(text: &str, is_wanted: impl Fn(u8) -> bool) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
 
-    while let [first, after @ ..] = rest {
-        match escape(rest).filter(|byte| is_wanted(*byte)) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
+    while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
+        let (before, escaped) = rest.split_at(at);
+        bytes.extend_from_slice(before);
+        let decoded = escape(escaped).filter(|byte| is_wanted(*byte));
+        bytes.push(decoded.unwrap_or(b'%'));
+        rest = &escaped[if decoded.is_some() { 3 } else { 1 }..];
     }
+    bytes.extend_from_slice(rest);
     bytes
 }
 
 /// Decodes all escapes as the most lenient servers do: `%u002f`, overlong UTF-8 and full-width
-/// characters become what they look like, letters become lower-case, and what is not UTF-8 is
-/// left out.
+/// characters become what they look like, letters become lower-case, and other bytes are left out.
 fn decode_leniently(text: &str, out: &mut String) {
     let text = unescape_utf16(text);
     let bytes = decode_bytes(&text, |_| true);
@@ -265,12 +296,13 @@ fn unescape_utf16(text: &str) -> Cow<'_, str> {
 }
 
 fn merge_slashes(text: &str, out: &mut String) {
-    let mut previous = '\0';
-    out.extend(text.chars().filter(|c| {
-        let is_second = previous == '/' && *c == '/';
-        previous = *c;
-        !is_second
-    }));
+    let mut rest = text;
+    while let Some(at) = rest.find("//") {
+        let (before, slashes) = rest.split_at(at + 1);
+        out.push_str(before);
+        rest = slashes.trim_start_matches('/');
+    }
+    out.push_str(rest);
 }
 
 /// Resolves `.` and `..` as RFC 3986 does: an empty segment counts as a segment.

@@ -32,7 +32,10 @@ pub fn koa(target: &str) -> Option<String> {
 /// The path by `parseurl`: up to the query, or Node's old `url.parse` if there is something odd.
 fn parseurl(target: &str) -> Option<String> {
     let is_odd = |c: char| {
-        matches!(c, '#' | '\t' | '\n' | '\r' | ' ' | '\u{c}' | '\u{a0}' | '\u{feff}')
+        matches!(
+            c,
+            '#' | '\t' | '\n' | '\r' | ' ' | '\u{c}' | '\u{a0}' | '\u{feff}'
+        )
     };
     if target.starts_with('/') && !before(target, &['?']).contains(is_odd) {
         return Some(before(target, &['?']).to_owned());
@@ -44,15 +47,19 @@ fn parseurl(target: &str) -> Option<String> {
     if path.starts_with('/') {
         return Some(path);
     }
-    let (_, rest) = path.split_once("://")?;
-    let at = rest.find('/')?;
+    let (scheme, rest) = path.split_once("://")?;
+    let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    let at = rest.find('/').filter(|_| scheme.chars().all(is_scheme))?;
     Some(rest[at..].to_owned())
 }
 
 /// Flask on Werkzeug's server: `urlsplit`, `unquote`, and routes that merge slashes.
 pub fn flask(target: &str) -> Option<String> {
     let path = before(target, &['?', '#']);
-    let path: String = path.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
+    let path: String = path
+        .chars()
+        .filter(|c| !matches!(c, '\t' | '\n' | '\r'))
+        .collect();
     let path = without_absolute(&path)?;
     Some(merged(&unquote_lossy(&path)))
 }
@@ -93,7 +100,9 @@ pub fn php(target: &str) -> Option<String> {
 /// PHP's own server decodes, resolves and merges.
 pub fn php_server(target: &str) -> Option<String> {
     let path = without_absolute(before(target, &['?']))?;
-    Some(without_trailing_slash(&without_plain_dots(&merged(&unquote_lossy(&path)))))
+    Some(without_trailing_slash(&without_plain_dots(&merged(
+        &unquote_lossy(&path),
+    ))))
 }
 
 /// Tomcat: parameters, decoding, backslashes, then slashes and dots.
@@ -119,7 +128,9 @@ pub fn go_mux(target: &str) -> Option<String> {
     if (0..bytes.len()).any(|at| bytes[at] == b'%' && escaped(&bytes[at..]).is_none()) {
         return None;
     }
-    Some(without_trailing_slash(&without_plain_dots(&merged(&unquote_lossy(&path)))))
+    Some(without_trailing_slash(&without_plain_dots(&merged(
+        &unquote_lossy(&path),
+    ))))
 }
 
 /// A backend in C: the decoded path ends at NUL.

@@ -17,7 +17,9 @@ fn nginx_uri(target: &str, merges: bool) -> Option<Vec<u8>> {
     let text: String = bytes.iter().copied().map(char::from).collect();
     let text = if merges { merged(&text) } else { text };
     let path = without_plain_dots(&text);
-    path.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect()
+    path.chars()
+        .map(|c| u8::try_from(u32::from(c)).ok())
+        .collect()
 }
 
 fn has_broken_escape(text: &str) -> bool {

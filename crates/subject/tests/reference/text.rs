@@ -60,7 +60,11 @@ pub fn merged(text: &str) -> String {
 }
 
 /// Resolves dot segments as RFC 3986, 5.2.4 does, and never goes above the root.
-pub fn without_dots(path: &str, is_dot: impl Fn(&str) -> bool, is_dot_dot: impl Fn(&str) -> bool) -> String {
+pub fn without_dots(
+    path: &str,
+    is_dot: impl Fn(&str) -> bool,
+    is_dot_dot: impl Fn(&str) -> bool,
+) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     for (at, segment) in segments.iter().enumerate() {
@@ -102,10 +106,15 @@ pub fn without_absolute(target: &str) -> Option<String> {
         return Some(target.to_owned());
     }
     let (scheme, rest) = target.split_once("://")?;
-    if !scheme.starts_with(|c: char| c.is_ascii_alphabetic()) {
+    let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    if scheme.is_empty() || !scheme.chars().all(is_scheme) {
         return None;
     }
     let at = rest.find(['/', '?'])?;
     let path = &rest[at..];
-    Some(if path.starts_with('?') { format!("/{path}") } else { path.to_owned() })
+    Some(if path.starts_with('?') {
+        format!("/{path}")
+    } else {
+        path.to_owned()
+    })
 }

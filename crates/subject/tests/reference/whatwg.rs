@@ -7,7 +7,10 @@ const SPECIAL: [&str; 5] = ["http", "https", "ws", "wss", "ftp"];
 /// `new URL(target, "http://localhost").pathname`, without the encoding of other characters.
 pub fn node_url(target: &str) -> Option<String> {
     let text = target.trim_matches(|c: char| c <= ' ');
-    let text: String = text.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
+    let text: String = text
+        .chars()
+        .filter(|c| !matches!(c, '\t' | '\n' | '\r'))
+        .collect();
 
     match scheme_of(&text) {
         None => relative(&text),
@@ -49,7 +52,10 @@ fn cut(text: &str) -> &str {
 /// A reference that is resolved against `http://localhost/`.
 fn relative(text: &str) -> Option<String> {
     let mut chars = text.chars();
-    match (chars.next().is_some_and(is_slash), chars.next().is_some_and(is_slash)) {
+    match (
+        chars.next().is_some_and(is_slash),
+        chars.next().is_some_and(is_slash),
+    ) {
         (true, true) => after_authority(text, true),
         (true, false) => Some(path_of(text, true)),
         (false, _) => Some(path_of(&format!("/{text}"), true)),
@@ -59,7 +65,11 @@ fn relative(text: &str) -> Option<String> {
 /// The path after the host. A special scheme ignores how many slashes are before the host.
 fn after_authority(text: &str, is_special: bool) -> Option<String> {
     let ends = |c: char| matches!(c, '/' | '?' | '#') || (is_special && c == '\\');
-    let text = if is_special { text.trim_start_matches(is_slash) } else { text };
+    let text = if is_special {
+        text.trim_start_matches(is_slash)
+    } else {
+        text
+    };
     let at = text.find(ends).unwrap_or(text.len());
     let (authority, path) = text.split_at(at);
 
@@ -72,11 +82,19 @@ fn after_authority(text: &str, is_special: bool) -> Option<String> {
 
 fn path_of(text: &str, is_special: bool) -> String {
     let path = cut(text);
-    let path = if is_special { path.replace('\\', "/") } else { path.to_owned() };
+    let path = if is_special {
+        path.replace('\\', "/")
+    } else {
+        path.to_owned()
+    };
     if path.is_empty() {
         return "/".to_owned();
     }
 
     let plain = |segment: &str| segment.to_ascii_lowercase().replace("%2e", ".");
-    without_dots(&path, |segment| plain(segment) == ".", |segment| plain(segment) == "..")
+    without_dots(
+        &path,
+        |segment| plain(segment) == ".",
+        |segment| plain(segment) == "..",
+    )
 }
