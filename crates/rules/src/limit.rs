@@ -6,6 +6,7 @@ use tollgate::{Quota, Rule};
 use tollgate_subject::Glob;
 
 use crate::attribute::Attribute;
+use crate::key_attribute::KeyAttribute;
 
 /// A limit, and the rules that decide whether and how it applies to a request.
 #[derive(Clone, Debug)]
@@ -49,7 +50,7 @@ pub enum Pattern {
 pub struct Recipe {
     /// The parts of the key. Each part lists alternative attributes; the first one that the request
     /// has is used.
-    pub parts: Vec<Vec<Attribute>>,
+    pub parts: Vec<Vec<KeyAttribute>>,
 }
 
 /// Quotas selected by the value of an attribute.
@@ -76,7 +77,7 @@ pub struct Cost {
 impl LimitConfig {
     /// All attributes that the limit uses: in its key, conditions, tiers and cost.
     pub fn attributes(&self) -> impl Iterator<Item = &Attribute> {
-        let key = self.key.parts.iter().flatten();
+        let key = self.key.parts.iter().flatten().map(KeyAttribute::attribute);
         let conditions = self.conditions.iter().map(|condition| &condition.attribute);
         let tier = self.tiers.iter().map(|tiers| &tiers.by);
         let cost = self.cost.iter().filter_map(|cost| cost.attribute.as_ref());
@@ -85,10 +86,11 @@ impl LimitConfig {
 }
 
 impl Recipe {
-    /// The parts of the key as in the configuration file, such as `header:x-api-key | client_ip`.
+    /// The parts of the key as in the configuration file, such as `header:x-api-key | client_ip`
+    /// or `lower(email)`.
     pub fn part_names(&self) -> Vec<String> {
-        let name = |part: &Vec<Attribute>| {
-            let names: Vec<&str> = part.iter().map(Attribute::name).collect();
+        let name = |part: &Vec<KeyAttribute>| {
+            let names: Vec<&str> = part.iter().map(KeyAttribute::name).collect();
             names.join(" | ")
         };
         self.parts.iter().map(name).collect()

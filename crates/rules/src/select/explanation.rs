@@ -52,7 +52,11 @@ impl<'r> Explanation<'r> {
     ) -> Self {
         Self::NotMatched {
             condition,
-            found: request.text(&condition.attribute).map(Cow::into_owned),
+            found: request
+                .texts(&condition.attribute)
+                .into_iter()
+                .next()
+                .map(Cow::into_owned),
         }
     }
 }

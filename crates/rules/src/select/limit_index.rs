@@ -70,7 +70,7 @@ impl LimitIndex {
     pub(super) fn candidates(&self, request: &RequestView<'_, impl Attributes>) -> Candidates {
         let mut candidates = self.always.clone();
         for index in &self.attributes {
-            if let Some(value) = request.text(&index.attribute) {
+            for value in request.texts(&index.attribute) {
                 index.extend_candidates(&lower_case(&value), &mut candidates);
             }
         }

@@ -1,12 +1,17 @@
 //! `key`: the attributes that a limit counts by.
 
-use crate::attribute::Attribute;
-use crate::config::clients::ATTRIBUTE;
 use crate::config::field::{ConfigField, collect_all};
+use crate::config::values::{ValueError, ValueKind};
+use crate::key_attribute::KeyAttribute;
 use crate::limit::Recipe;
 
 pub(super) const KEY: &str =
     "expected a list of attributes, such as [client_ip], or [] for one counter for all requests";
+const ATTRIBUTE: ValueKind<KeyAttribute> = ValueKind::new(
+    "attribute",
+    "expected an attribute, such as client_ip, header:x-api-key or lower(email)",
+    |text| text.parse().map_err(ValueError::message),
+);
 const PARTS_MAX: usize = 16;
 const ALTERNATIVES_MAX: usize = 16;
 
@@ -26,7 +31,7 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<Recipe> {
 }
 
 /// Reads one part of the key: an attribute, or alternatives such as `header:x-api-key | client_ip`.
-fn read_part(field: &ConfigField<'_>) -> Option<Vec<Attribute>> {
+fn read_part(field: &ConfigField<'_>) -> Option<Vec<KeyAttribute>> {
     let text = field.string(ATTRIBUTE.noun, ATTRIBUTE.expected)?;
     if text.split('|').count() > ALTERNATIVES_MAX {
         field.error(format_args!(
