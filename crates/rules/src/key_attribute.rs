@@ -46,6 +46,14 @@ impl KeyAttribute {
         &self.name
     }
 
+    /// The same, but a path is in lower case.
+    pub(crate) fn with_folded_path(mut self) -> Self {
+        if self.attribute.kind() == AttributeKind::Path {
+            self.normalisers.push(Normaliser::Lower);
+        }
+        self
+    }
+
     /// Applies the functions to a value.
     pub(crate) fn normalise<'v>(&self, value: Cow<'v, str>) -> Cow<'v, str> {
         let normalisers = self.normalisers.iter();

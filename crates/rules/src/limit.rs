@@ -16,6 +16,8 @@ pub struct LimitConfig {
     /// The conditions under which the limit applies, in file order. All of them must hold; a limit
     /// without conditions always applies.
     pub conditions: Vec<Condition>,
+    /// What happens to a request whose path has several readings, of which some match.
+    pub on_ambiguous_path: AmbiguousPathPolicy,
     /// The attributes that make up the key.
     pub key: Recipe,
     /// Whether a request without the key's attributes skips this limit. If false, it is an error.
@@ -24,6 +26,17 @@ pub struct LimitConfig {
     pub tiers: Option<Tiers>,
     /// The cost of a request. `None` means 1, unless the request states its cost.
     pub cost: Option<Cost>,
+}
+
+/// What a limit does with a path that servers read differently, so that its condition holds for some
+/// readings and not for others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AmbiguousPathPolicy {
+    /// The limit applies.
+    #[default]
+    MatchAny,
+    /// The request is refused.
+    Refuse,
 }
 
 /// A condition on the value of one attribute. It does not hold if the request lacks the attribute.
@@ -40,8 +53,8 @@ pub struct Condition {
 pub enum Pattern {
     /// Matches exactly this text. Methods are upper case and hosts lower case on both sides.
     Exact(Box<str>),
-    /// Matches a glob: `*` is any text without `/`, `**` is any text. Paths are normalised on both
-    /// sides.
+    /// Matches a glob: `*` is any text without `/`, `**` is any text. For paths, it is compared with
+    /// every reading of the path.
     Glob(Glob),
 }
 

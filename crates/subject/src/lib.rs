@@ -42,7 +42,9 @@ mod path;
 
 pub use address::{AddressError, parse_address};
 pub use clients::{ClientResolver, ClientResolverError};
-pub use fields::{FieldValues, VALUES_MAX, cookie_values, header_values, joined_lines, query_values};
+pub use fields::{
+    FieldValues, VALUES_MAX, cookie_values, header_values, joined_lines, query_values,
+};
 pub use forwarded::ForwardedBy;
 pub use glob::{Case, Glob, GlobError, GlobSet};
 pub use network::{Network, NetworkError};

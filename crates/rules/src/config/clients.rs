@@ -85,7 +85,9 @@ fn read_attributes(field: &ConfigField<'_>, limits: &[LimitConfig]) -> Option<Ve
         field.error("the list is empty; add an attribute, or remove `hash_keys` and `hash_secret`");
     }
 
-    let keys = limits.iter().flat_map(|limit| limit.key.parts.iter().flatten());
+    let keys = limits
+        .iter()
+        .flat_map(|limit| limit.key.parts.iter().flatten());
     collect_all(items.iter().map(|item| {
         let attribute = item.value(&ATTRIBUTE)?;
         if !keys.clone().any(|key| *key.attribute() == attribute) {

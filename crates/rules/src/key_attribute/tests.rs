@@ -46,7 +46,10 @@ fn names_are_written_without_spaces() {
 fn errors_say_what_is_expected() {
     let error = |text: &str| text.parse::<KeyAttribute>().unwrap_err().to_string();
     for (text, expected) in [
-        ("upper(email)", r#"unknown function "upper"; expected lower or trim"#),
+        (
+            "upper(email)",
+            r#"unknown function "upper"; expected lower or trim"#,
+        ),
         ("lower(email", "expected `)` at its end"),
         ("lower(client-ip)", "did you mean `client_ip`?"),
         ("lower(client_ip)", "`client_ip` takes no function"),

@@ -13,14 +13,14 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 use tollgate::{Demand, EncodedKey, KeyError};
-use tollgate_subject::{AddressError, ClientResolver, FieldValues, VALUES_MAX};
+use tollgate_subject::{AddressError, ClientResolver, FieldValues, PathReadings, VALUES_MAX};
 
-use crate::attribute::Attribute;
+use crate::attribute::{Attribute, AttributeKind};
 use crate::config::{Config, HashConfig};
 use crate::limit::{Condition, Cost, LimitConfig, Pattern};
 
 pub use explanation::{DisplayPart, Explanation};
-use limit_index::LimitIndex;
+use limit_index::{Candidate, LimitIndex, PathMatch};
 use request_view::RequestView;
 
 /// The attributes of a request.
@@ -147,11 +147,13 @@ impl Selector {
         mut visit: impl FnMut(usize, LimitDemands<'r>),
     ) -> Result<(), SelectError> {
         let request = RequestView::new(attributes);
-        for index in self.limit_index.candidates(&request) {
+        for Candidate { limit: index, path } in self.limit_index.candidates(&request) {
             let limit = &self.limits[index];
+            let is_known = |condition: &Condition| path == PathMatch::Known && condition.is_path();
             let mut conditions = limit.conditions.iter();
 
-            if conditions.all(|condition| request.satisfies(condition)) {
+            if conditions.all(|condition| is_known(condition) || request.satisfies(condition)) {
+                request.ensure_unambiguous(limit)?;
                 visit(index, self.select_one(index, &request, cost, on_missing)?);
             }
         }
@@ -210,6 +212,9 @@ impl Selector {
         if let Some(condition) = conditions.find(|condition| !request.satisfies(condition)) {
             return Explanation::not_matched(condition, request);
         }
+        if let Err(error) = request.ensure_unambiguous(&self.limits[index]) {
+            return Explanation::Invalid(error);
+        }
         self.explain_matched(index, request)
     }
 
@@ -231,6 +236,7 @@ impl Selector {
         Explanation::Applies {
             parts: self.display_parts(limit, request),
             tier: tiers.map(|tiers| request.tier(tiers).0.to_owned()),
+            path: request.matched_path(limit),
             demand,
         }
     }
@@ -390,6 +396,18 @@ pub enum SelectError {
         /// The name of the limit.
         limit: String,
     },
+    /// The path has several readings, and a limit applies to some of them only.
+    #[error(
+        "ambiguous path for the limit {limit:?}: servers may read it as {readings}; send it without \
+         encoded, empty or relative segments"
+    )]
+    AmbiguousPath {
+        /// The name of the limit.
+        limit: String,
+        /// A reading that the limit applies to and one that it does not apply to, each cut to 80
+        /// characters.
+        readings: String,
+    },
     /// The attribute that holds the cost is not a whole number.
     #[error(
         "invalid cost {found:?} in the attribute `{attribute}` for the limit {limit:?}: must be a \
@@ -406,6 +424,16 @@ pub enum SelectError {
 }
 
 impl Condition {
+    /// Whether this is a condition on the path.
+    fn is_path(&self) -> bool {
+        self.attribute.kind() == AttributeKind::Path
+    }
+
+    /// Whether one of the patterns matches a reading of the path.
+    fn any_reading(&self, path: &PathReadings<'_>) -> bool {
+        path.iter().any(|reading| self.matches(reading))
+    }
+
     /// Whether one of the patterns matches a value.
     fn matches(&self, value: &str) -> bool {
         self.any_of.iter().any(|pattern| match pattern {

@@ -200,6 +200,7 @@ impl From<DecideError> for ApiError {
             DecideError::Select(SelectError::UnknownLimit { .. })
             | DecideError::Limiter(tollgate::Error::UnknownLimit { .. }) => "unknown-limit",
             DecideError::Select(SelectError::MissingAttribute { .. }) => "missing-attribute",
+            DecideError::Select(SelectError::AmbiguousPath { .. }) => "ambiguous-path",
             DecideError::Select(SelectError::Address { .. }) => "bad-address",
             DecideError::Select(SelectError::Cost { .. }) => "bad-cost",
             DecideError::Select(

@@ -21,10 +21,7 @@ use super::FieldValues;
 /// let lines = [&b"theme=dark;session =\"a%62c\""[..], b"session=other"];
 /// assert_eq!(cookie_values("session", lines).as_slice(), ["abc", "other"]);
 /// ```
-pub fn cookie_values<'v>(
-    name: &str,
-    lines: impl IntoIterator<Item = &'v [u8]>,
-) -> FieldValues<'v> {
+pub fn cookie_values<'v>(name: &str, lines: impl IntoIterator<Item = &'v [u8]>) -> FieldValues<'v> {
     let pairs = lines
         .into_iter()
         .flat_map(|line| line.split(|byte| *byte == b';'))

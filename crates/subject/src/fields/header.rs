@@ -62,7 +62,14 @@ pub fn joined_lines<'v>(name: &str, text: Cow<'v, str>) -> FieldValues<'v> {
 
 /// Whether the values of a header contain commas.
 fn contains_commas(name: &str) -> bool {
-    const PREFIXES: [&str; 6] = ["accept", "access-", "content-", "if-", "sec-", "x-forwarded-"];
+    const PREFIXES: [&str; 6] = [
+        "accept",
+        "access-",
+        "content-",
+        "if-",
+        "sec-",
+        "x-forwarded-",
+    ];
     const NAMES: [&str; 18] = [
         "baggage",
         "cache-control",
@@ -91,7 +98,10 @@ fn contains_commas(name: &str) -> bool {
 /// Adds the credentials after the scheme. A single word has no scheme.
 fn push_credentials<'v>(values: &mut FieldValues<'v>, line: Cow<'v, str>) {
     let line = trimmed(line);
-    let mut words = line.split(WHITE_SPACE).filter(|word| !word.is_empty()).skip(1);
+    let mut words = line
+        .split(WHITE_SPACE)
+        .filter(|word| !word.is_empty())
+        .skip(1);
     let Some(first) = words.next() else {
         return values.push(line);
     };

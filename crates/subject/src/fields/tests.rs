@@ -54,12 +54,21 @@ fn cookies_with_several_meanings_have_all_of_them() {
         (vec![b"session=a", b"theme=x; session=b"], vec!["a", "b"]),
         (vec![b"session=\"a;b\""], vec!["a"]),
         (vec![b"session=\"abc."], vec!["abc", "abc."]),
-        (vec![b"session=a+b", b"session=a%2Bb; session=a%20b"], vec!["a b"]),
+        (
+            vec![b"session=a+b", b"session=a%2Bb; session=a%20b"],
+            vec!["a b"],
+        ),
         (vec![b"session=a%2", b"session=%"], vec!["a%2", "%"]),
         (vec![b"session=\xe9"], vec!["\u{fffd}"]),
-        (vec![b"session=caf\xc3\xa9", b"session=caf%C3%A9"], vec!["café"]),
+        (
+            vec![b"session=caf\xc3\xa9", b"session=caf%C3%A9"],
+            vec!["café"],
+        ),
         (vec![b"session=a=b"], vec!["a=b"]),
-        (vec![b"session=", b"session=\"\"", b"session=\"", b"session"], vec![]),
+        (
+            vec![b"session=", b"session=\"\"", b"session=\"", b"session"],
+            vec![],
+        ),
         (vec![b"", b";", b"=", b"==", b"\"", b"%"], vec![]),
     ] {
         assert_eq!(cookies(&lines), expected, "{lines:?}");

@@ -1,5 +1,7 @@
 //! `key`: the attributes that a limit counts by.
 
+use tollgate_subject::Case;
+
 use crate::config::field::{ConfigField, collect_all};
 use crate::config::values::{ValueError, ValueKind};
 use crate::key_attribute::KeyAttribute;
@@ -15,7 +17,8 @@ const ATTRIBUTE: ValueKind<KeyAttribute> = ValueKind::new(
 const PARTS_MAX: usize = 16;
 const ALTERNATIVES_MAX: usize = 16;
 
-pub(super) fn read(field: &ConfigField<'_>) -> Option<Recipe> {
+/// Reads the key. `case` is for paths, which must not count apart what one condition matches.
+pub(super) fn read(field: &ConfigField<'_>, case: Case) -> Option<Recipe> {
     // A single attribute without brackets is a common mistake, so the error shows the fix.
     if field.scalar().is_some() && !field.is_null() && !field.is_private() {
         let fix = format_args!("expected a list; write [{}]", field.quoted());
@@ -26,12 +29,12 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<Recipe> {
     let items = field.list(KEY)?;
     field.at_most(PARTS_MAX, items.len(), "key parts")?;
     Some(Recipe {
-        parts: collect_all(items.iter().map(read_part))?,
+        parts: collect_all(items.iter().map(|item| read_part(item, case)))?,
     })
 }
 
 /// Reads one part of the key: an attribute, or alternatives such as `header:x-api-key | client_ip`.
-fn read_part(field: &ConfigField<'_>) -> Option<Vec<KeyAttribute>> {
+fn read_part(field: &ConfigField<'_>, case: Case) -> Option<Vec<KeyAttribute>> {
     let text = field.string(ATTRIBUTE.noun, ATTRIBUTE.expected)?;
     if text.split('|').count() > ALTERNATIVES_MAX {
         field.error(format_args!(
@@ -40,6 +43,12 @@ fn read_part(field: &ConfigField<'_>) -> Option<Vec<KeyAttribute>> {
         return None;
     }
 
-    let attribute = |name: &str| field.parse(name.trim(), &ATTRIBUTE);
+    let attribute = |name: &str| {
+        let attribute = field.parse(name.trim(), &ATTRIBUTE)?;
+        Some(match case {
+            Case::Sensitive => attribute,
+            Case::Insensitive => attribute.with_folded_path(),
+        })
+    };
     collect_all(text.split('|').map(attribute))
 }
