@@ -180,7 +180,8 @@ fn the_default_for_ambiguous_paths_can_be_set_for_all_limits() {
 fn unknown_values_are_errors_that_name_the_right_ones() {
     let limit = |field: &str| {
         parse(&format!(
-            "limits: [{{name: a, key: [], algorithm: sliding_window, limit: 1, window: 1s, {field}}}]"
+            "limits: [{{name: a, key: [], algorithm: sliding_window, limit: 1, window: 1s, \
+             {field}}}]"
         ))
     };
     let error = limit("match_case: exakt").unwrap_err();

@@ -1,6 +1,8 @@
 //! Glob patterns for paths: `*` matches within a segment, `**` across segments.
 
 mod automaton;
+mod positions;
+mod segments;
 mod set;
 mod token;
 

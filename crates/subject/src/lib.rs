@@ -1,4 +1,4 @@
-//! Identifies the client of an HTTP request behind trusted proxies, and normalises paths.
+//! Identifies the client of an HTTP request behind trusted proxies, and reads its path.
 //!
 //! A rate limit is only as good as the key it counts by. A client that can change its key evades
 //! the limit, and a client that can forge another client's key can exhaust that client's limit.
@@ -8,11 +8,12 @@
 //!   trusted proxies wrote. It also groups IPv6 addresses by the network that one customer gets.
 //! * [`header_values`], [`cookie_values`] and [`query_values`] read a value as any of the usual
 //!   servers reads it, so that no spelling of it is a new key.
-//! * [`normalise`] reduces all spellings of a path to one, and [`Glob`] matches paths.
+//! * [`PathReadings`] has every path that a server may take a request target for, and [`Glob`]
+//!   matches them.
 //!
 //! ```
 //! use http::HeaderMap;
-//! use tollgate_subject::{Case, ClientResolver, ForwardedBy, Glob, normalise};
+//! use tollgate_subject::{Case, ClientResolver, ForwardedBy, Glob, PathReadings};
 //!
 //! let clients = ClientResolver::new(vec!["10.0.0.0/8".parse()?], 64, ForwardedBy::XForwardedFor)?;
 //! let mut headers = HeaderMap::new();
@@ -24,8 +25,8 @@
 //! let untrusted = clients.address("192.0.2.9".parse()?, &headers);
 //! assert_eq!(untrusted.to_string(), "192.0.2.9");
 //!
-//! let login = Glob::for_path("/auth/login", Case::Sensitive)?;
-//! assert!(login.matches(&normalise("/x/..//auth/%6Cogin/?next=%2F")));
+//! let login = Glob::for_path("/auth/login", Case::Insensitive)?;
+//! assert!(PathReadings::new("/x/..%2Fauth//Login?next=%2F").any_matches(&login));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -113,6 +113,7 @@ const LOGINS: &[(&str, &str, &str)] = &[
     ("/auth%ef%bc%8flogin", NOT_MODELLED, NO_PROXY),
     ("/auth/login%c2%a0", NOT_MODELLED, NO_PROXY),
     ("/auth/lo%00gin", NOT_MODELLED, NO_PROXY),
+    ("/auth/login%20HTTP/1.1%0d%0aX:%20y", NOT_MODELLED, NGINX_VARIABLE),
 ];
 
 const NODE: &str = "Node, new URL(req.url, base)";

@@ -5,6 +5,7 @@
 
 mod explanation;
 mod limit_index;
+mod request_path;
 mod request_view;
 
 use std::borrow::Cow;
@@ -398,8 +399,8 @@ pub enum SelectError {
     },
     /// The path has several readings, and a limit applies to some of them only.
     #[error(
-        "ambiguous path for the limit {limit:?}: servers may read it as {readings}; send it without \
-         encoded, empty or relative segments"
+        "ambiguous path for the limit {limit:?}: servers may read it as {readings}; send it \
+         without encoded, empty or relative segments"
     )]
     AmbiguousPath {
         /// The name of the limit.

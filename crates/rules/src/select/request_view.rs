@@ -12,20 +12,18 @@ use super::explanation::DisplayPart;
 use super::{Attributes, KeyBuildError, SelectError, Selector, Value};
 use crate::attribute::{Attribute, AttributeKind};
 use crate::key_attribute::KeyAttribute;
-use crate::limit::{AmbiguousPathPolicy, Condition, Cost, LimitConfig, Tiers};
+use crate::limit::{Condition, Cost, LimitConfig, Tiers};
 
 /// The most characters of an invalid value that an error shows.
 const FOUND_MAX: usize = 40;
-/// The most characters of a path that an error shows.
-const PATH_SHOWN: usize = 80;
 /// The most keys under which one limit counts a request whose attributes have several values.
 const KEYS_MAX: usize = 16;
 
 /// The attributes of one request, normalised.
 pub(super) struct RequestView<'a, A> {
-    attributes: &'a A,
+    pub(super) attributes: &'a A,
     /// The readings of the path. Cached, because most limits match on it and reading is expensive.
-    path: OnceCell<Option<PathReadings<'a>>>,
+    pub(super) path: OnceCell<Option<PathReadings<'a>>>,
     /// The first attribute with more values than are read.
     crowded: OnceCell<Attribute>,
 }
@@ -50,67 +48,6 @@ impl<'a, A: Attributes> RequestView<'a, A> {
         values.any(|value| condition.matches(value))
     }
 
-    /// The readings of the path. `None` if it is missing or empty.
-    pub(super) fn path(&self, attribute: &Attribute) -> Option<&PathReadings<'a>> {
-        let path = self
-            .path
-            .get_or_init(|| match self.attributes.get(attribute)? {
-                Value::Text(path) if path.is_empty() => None,
-                Value::Text(Cow::Borrowed(path)) => Some(PathReadings::new(path)),
-                other => Some(PathReadings::new(&other.into_text()).into_owned()),
-            });
-        path.as_ref()
-    }
-
-    /// The reading of the path that a limit's condition matches, quoted. `None` if the limit has no
-    /// condition on the path, or if the path has one reading only.
-    pub(super) fn matched_path(&self, limit: &LimitConfig) -> Option<String> {
-        let (condition, path) = self.ambiguous_path(limit)?;
-        if !path.is_readable() {
-            return Some("anything, because it is too long or has too many readings".to_owned());
-        }
-        let matched = path.iter().find(|reading| condition.matches(reading));
-        matched.map(quoted_start)
-    }
-
-    /// An error if the limit refuses ambiguous paths, its conditions hold, and it would not apply to
-    /// another reading of the path.
-    pub(super) fn ensure_unambiguous(&self, limit: &LimitConfig) -> Result<(), SelectError> {
-        if limit.on_ambiguous_path == AmbiguousPathPolicy::MatchAny {
-            return Ok(());
-        }
-        let Some((condition, path)) = self.ambiguous_path(limit) else {
-            return Ok(());
-        };
-
-        let other = path.iter().find(|reading| !condition.matches(reading));
-        if path.is_readable() && other.is_none() {
-            return Ok(());
-        }
-        let mut readings = self.matched_path(limit).unwrap_or_default();
-        if let Some(other) = other.filter(|_| path.is_readable()) {
-            readings += " or as ";
-            readings += &quoted_start(other);
-        }
-        Err(SelectError::AmbiguousPath {
-            limit: limit.rule.name().to_string(),
-            readings,
-        })
-    }
-
-    /// The condition of a limit on the path, and the path, if that has several readings.
-    fn ambiguous_path<'l>(
-        &self,
-        limit: &'l LimitConfig,
-    ) -> Option<(&'l Condition, &PathReadings<'a>)> {
-        let condition = limit
-            .conditions
-            .iter()
-            .find(|condition| condition.is_path())?;
-        let path = self.path(&condition.attribute)?;
-        path.is_ambiguous().then_some((condition, path))
-    }
-
     /// An error if an attribute that was read has more values than are read: the others could
     /// satisfy a condition or be the one that the backend uses.
     pub(super) fn ensure_complete(&self) -> Result<(), SelectError> {
@@ -122,8 +59,8 @@ impl<'a, A: Attributes> RequestView<'a, A> {
     }
 
     /// The normalised values, none of them empty. There are several if a request repeats a header,
-    /// a cookie or a query parameter with other values, or if its path has several readings, because
-    /// backends differ in which one they use.
+    /// a cookie or a query parameter with other values, or if its path has several readings,
+    /// because backends differ in which one they use.
     pub(super) fn texts(&self, attribute: &Attribute) -> FieldValues<'_> {
         let values: FieldValues<'_> = match attribute.kind() {
             AttributeKind::Header => match self.attributes.get(attribute) {
@@ -428,12 +365,6 @@ impl KeyPartValue<'_> {
             Self::Address(address) => address.to_string().into(),
         }
     }
-}
-
-/// The start of a path in quotes.
-fn quoted_start(path: &str) -> String {
-    let start: String = path.chars().take(PATH_SHOWN).collect();
-    format!("{start:?}")
 }
 
 fn upper(text: Cow<'_, str>) -> Cow<'_, str> {

@@ -184,6 +184,14 @@ fn explain() {
         "explain-login",
         &[&login[..], &["-a", "tenant=acme"]].concat(),
     );
+    let ambiguous = login.map(|argument| match argument {
+        "path=/auth/login" => "path=/x/..%2fauth/login",
+        other => other,
+    });
+    of_example(
+        "explain-ambiguous-path",
+        &[&ambiguous[..], &["-a", "tenant=acme"]].concat(),
+    );
     of_example(
         "explain-json",
         &[&login[..], &["-a", "tenant=acme", "--json"]].concat(),

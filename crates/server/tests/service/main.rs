@@ -23,6 +23,7 @@ mod openapi;
 mod overload;
 #[path = "../cli/page.rs"]
 mod page;
+mod paths;
 mod raw;
 mod redis;
 mod reload;

@@ -65,8 +65,11 @@ fn split_host(target: &str) -> (Option<&str>, &str) {
     else {
         return (None, target);
     };
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    (Some(&rest[..end]), &rest[end..])
+    match rest.find(['/', '?']).unwrap_or(rest.len()) {
+        // Servers disagree about an empty host, so the whole target is left for the readings.
+        0 => (None, target),
+        end => (Some(&rest[..end]), &rest[end..]),
+    }
 }
 
 fn decode(text: &str) -> Cow<'_, str> {

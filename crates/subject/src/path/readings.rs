@@ -30,7 +30,7 @@ const WORK_MAX: usize = 16_384;
 /// * treating `\` as `/`, and several slashes as one,
 /// * resolving `.` and `..`, where empty segments count until slashes are merged,
 /// * removing `;` parameters,
-/// * ending the path at a decoded `?`, `#` or NUL,
+/// * ending the path at a decoded `?`, `#`, NUL, line end or HTTP version,
 /// * removing control characters, and white space at the ends,
 /// * removing dots and spaces at the end of segments.
 ///
@@ -191,6 +191,3 @@ fn spell(text: &str) -> String {
     }
     path
 }
-
-#[cfg(test)]
-mod tests;

@@ -8,8 +8,11 @@ use std::borrow::Cow;
 use super::escape;
 use super::unicode::fold_char;
 
-/// The end of a path that has been decoded: the query, the fragment, and the end of a C string.
-const ENDS: [char; 3] = ['?', '#', '\0'];
+/// What ends a path that has been decoded: the query, the fragment, the end of a C string, and the
+/// end of a request line.
+const ENDS: [char; 5] = ['?', '#', '\0', '\r', '\n'];
+/// What follows the path in a request line.
+const VERSION: &str = " HTTP/";
 
 /// One habit of a reader.
 pub(super) struct Step {
@@ -68,7 +71,10 @@ pub(super) const STEPS: [Step; 13] = [
     },
     Step {
         signs: Signs::END,
-        apply: |text, out| out.push_str(text.rsplit_once(ENDS).map_or(text, |(path, _)| path)),
+        apply: |text, out| {
+            let end = text.rfind(ENDS).max(text.rfind(VERSION));
+            out.push_str(&text[..end.unwrap_or(text.len())]);
+        },
     },
     // WHATWG removes tabs and line ends; others remove every control character.
     Step {
@@ -108,7 +114,7 @@ impl Signs {
     /// A segment that starts with a dot.
     const DOT: Self = Self(1 << 5);
     const SEMICOLON: Self = Self(1 << 6);
-    /// One of [`ENDS`].
+    /// One of [`ENDS`], or perhaps [`VERSION`].
     const END: Self = Self(1 << 7);
     /// An ASCII control character.
     const CONTROL: Self = Self(1 << 8);
@@ -152,9 +158,9 @@ impl Signs {
         let mut byte = 0;
         while byte < 256 {
             signs[byte] = Self(match byte {
-                0x00 => Self::END.0 | Self::CONTROL.0 | Self::BLANK.0,
+                0x00 | 0x0a | 0x0d => Self::END.0 | Self::CONTROL.0 | Self::BLANK.0,
                 ..0x20 | 0x7f => Self::CONTROL.0 | Self::BLANK.0,
-                0x20 => Self::BLANK.0,
+                0x20 => Self::END.0 | Self::BLANK.0,
                 0x23 | 0x3f => Self::END.0,
                 0x3b => Self::SEMICOLON.0,
                 0x5c => Self::BACKSLASH.0,
