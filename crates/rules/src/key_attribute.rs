@@ -116,7 +116,7 @@ impl FromStr for KeyAttribute {
         if attribute.kind() == AttributeKind::ClientIp && !names.is_empty() {
             return Err(KeyAttributeError::Address);
         }
-        let opening: String = names.iter().map(|name| format!("{name}(")).collect();
+        let opening: String = names.iter().flat_map(|name| [*name, "("]).collect();
         let name = format!("{opening}{attribute}{}", ")".repeat(names.len()));
         Ok(Self {
             attribute,

@@ -53,8 +53,8 @@ pub struct Condition {
 pub enum Pattern {
     /// Matches exactly this text. Methods are upper case and hosts lower case on both sides.
     Exact(Box<str>),
-    /// Matches a glob: `*` is any text without `/`, `**` is any text. For paths, it is compared with
-    /// every reading of the path.
+    /// Matches a glob: `*` is any text without `/`, `**` is any text. For paths, it is compared
+    /// with every reading of the path.
     Glob(Glob),
 }
 

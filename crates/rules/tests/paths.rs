@@ -307,7 +307,7 @@ proptest! {
         method in proptest::option::of("GET|POST"),
         is_exact in any::<bool>(),
     ) {
-        let limits: String = patterns.iter().enumerate().map(|(at, pattern)| {
+        let limits: Vec<String> = patterns.iter().enumerate().map(|(at, pattern)| {
             let method = method.as_ref().map(|method| format!("method: {method}, "));
             let case = if is_exact { "exact" } else { "fold" };
             format!(
@@ -316,7 +316,8 @@ proptest! {
                 method.unwrap_or_default()
             )
         }).collect();
-        let selector = parse(&format!("limits:\n{limits}")).expect("a valid configuration");
+        let selector = parse(&format!("limits:\n{}", limits.concat()));
+        let selector = selector.expect("a valid configuration");
 
         let attributes = [("method", "POST"), ("path", path.as_str())];
         let explained = selector.explain(&Request(&attributes)).into_iter();

@@ -50,7 +50,7 @@ pub struct Glob {
     /// The number of leading tokens that are bytes. They are compared directly.
     literal: usize,
     /// The tokens after those.
-    rest: Automaton,
+    rest: Box<Automaton>,
 }
 
 /// Whether matching is case-sensitive. This concerns ASCII letters only; others are percent-encoded
@@ -132,7 +132,7 @@ impl Glob {
             text: text.into(),
             folded: folded.into(),
             case,
-            rest: Automaton::new([(&tokens[literal..], case)]),
+            rest: Box::new(Automaton::new([(&tokens[literal..], case)])),
             tokens: tokens.into(),
             literal,
         })
@@ -149,20 +149,19 @@ impl Glob {
             });
         }
 
-        match text.chars().find(|sign| matches!(sign, '?' | '#')) {
-            Some(sign) => Err(GlobError::Query {
+        if let Some(sign) = text.chars().find(|sign| matches!(sign, '?' | '#')) {
+            return Err(GlobError::Query {
                 found: text.to_owned(),
                 sign,
-            }),
-            None => {
-                let folded = match case {
-                    Case::Sensitive => normalise(text).into_owned(),
-                    // Letters beyond ASCII are folded before they are encoded.
-                    Case::Insensitive => normalise(&text.to_lowercase()).to_ascii_lowercase(),
-                };
-                Self::from_folded(&normalise(text), folded, case)
-            }
+            });
         }
+
+        let folded = match case {
+            Case::Sensitive => normalise(text).into_owned(),
+            // Letters beyond ASCII are folded before they are encoded.
+            Case::Insensitive => normalise(&text.to_lowercase()).to_ascii_lowercase(),
+        };
+        Self::from_folded(&normalise(text), folded, case)
     }
 
     /// Whether the pattern matches the whole text.

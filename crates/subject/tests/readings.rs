@@ -113,7 +113,11 @@ const LOGINS: &[(&str, &str, &str)] = &[
     ("/auth%ef%bc%8flogin", NOT_MODELLED, NO_PROXY),
     ("/auth/login%c2%a0", NOT_MODELLED, NO_PROXY),
     ("/auth/lo%00gin", NOT_MODELLED, NO_PROXY),
-    ("/auth/login%20HTTP/1.1%0d%0aX:%20y", NOT_MODELLED, NGINX_VARIABLE),
+    (
+        "/auth/login%20HTTP/1.1%0d%0aX:%20y",
+        NOT_MODELLED,
+        NGINX_VARIABLE,
+    ),
 ];
 
 const NODE: &str = "Node, new URL(req.url, base)";
@@ -267,7 +271,7 @@ fn mutated(mut target: String, mutation: &Mutation) -> String {
         }
         Mutation::Escape(number) => {
             let at = position(&target, *number, |c| c.is_ascii()).unwrap_or(0);
-            if let Some(byte) = target.bytes().nth(at) {
+            if let Some(byte) = target.as_bytes().get(at).copied() {
                 target.replace_range(at..=at, &format!("%{byte:02x}"));
             }
         }

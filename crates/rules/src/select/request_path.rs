@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tollgate_subject::PathReadings;
+use tollgate_subject::{FieldValues, PathReadings};
 
 use super::request_view::RequestView;
 use super::{Attributes, SelectError, Value};
@@ -23,6 +23,19 @@ impl<'a, A: Attributes> RequestView<'a, A> {
                 other => Some(PathReadings::new(&other.into_text()).into_owned()),
             });
         path.as_ref()
+    }
+
+    /// All readings of the path, for what counts by it.
+    pub(super) fn path_texts(&self, attribute: &Attribute) -> FieldValues<'_> {
+        let Some(path) = self.path(attribute) else {
+            return FieldValues::default();
+        };
+
+        let values: FieldValues<'_> = path.iter().map(Cow::Borrowed).collect();
+        if values.has_more() || !path.is_readable() {
+            self.crowded.get_or_init(|| attribute.clone());
+        }
+        values
     }
 
     /// The reading of the path that a limit's condition matches, quoted. `None` if the limit has no

@@ -25,7 +25,7 @@ pub(super) struct RequestView<'a, A> {
     /// The readings of the path. Cached, because most limits match on it and reading is expensive.
     pub(super) path: OnceCell<Option<PathReadings<'a>>>,
     /// The first attribute with more values than are read.
-    crowded: OnceCell<Attribute>,
+    pub(super) crowded: OnceCell<Attribute>,
 }
 
 impl<'a, A: Attributes> RequestView<'a, A> {
@@ -62,6 +62,10 @@ impl<'a, A: Attributes> RequestView<'a, A> {
     /// a cookie or a query parameter with other values, or if its path has several readings,
     /// because backends differ in which one they use.
     pub(super) fn texts(&self, attribute: &Attribute) -> FieldValues<'_> {
+        if attribute.kind() == AttributeKind::Path {
+            return self.path_texts(attribute);
+        }
+
         let values: FieldValues<'_> = match attribute.kind() {
             AttributeKind::Header => match self.attributes.get(attribute) {
                 None => FieldValues::default(),
@@ -73,18 +77,10 @@ impl<'a, A: Attributes> RequestView<'a, A> {
                 Some(Value::Texts(values)) => values,
                 Some(value) => [value.into_text()].into_iter().collect(),
             },
-            AttributeKind::Path => {
-                let paths = self
-                    .path(attribute)
-                    .into_iter()
-                    .flat_map(PathReadings::iter);
-                paths.map(Cow::Borrowed).collect()
-            }
             _ => self.text(attribute).into_iter().collect(),
         };
 
-        let is_unreadable = || self.path(attribute).is_some_and(|path| !path.is_readable());
-        if values.has_more() || (attribute.kind() == AttributeKind::Path && is_unreadable()) {
+        if values.has_more() {
             self.crowded.get_or_init(|| attribute.clone());
         }
         values

@@ -110,8 +110,9 @@ impl SegmentAutomaton {
             self.add_matches_of_name(segment, &mut folded, &mut matches);
             if !self.glob_positions.is_empty() {
                 self.globs.run(segment.as_bytes(), &mut glob_states);
-                let matched = self.globs.matched(&glob_states);
-                matched.for_each(|glob| insert(&mut matches, self.glob_positions[glob]));
+                for glob in self.globs.matched(&glob_states) {
+                    insert(&mut matches, self.glob_positions[glob]);
+                }
             }
             if !self
                 .positions

@@ -287,15 +287,12 @@ fn unescape_utf16(text: &str) -> Cow<'_, str> {
 
     let mut unescaped = first.to_owned();
     for piece in pieces {
-        match decode(piece) {
-            Some(c) => {
-                unescaped.push(c);
-                unescaped.push_str(&piece[4..]);
-            }
-            None => {
-                unescaped.push_str("%u");
-                unescaped.push_str(piece);
-            }
+        if let Some(c) = decode(piece) {
+            unescaped.push(c);
+            unescaped.push_str(&piece[4..]);
+        } else {
+            unescaped.push_str("%u");
+            unescaped.push_str(piece);
         }
     }
     Cow::Owned(unescaped)

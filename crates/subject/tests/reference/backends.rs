@@ -70,8 +70,11 @@ pub(crate) fn django(target: &str) -> Option<String> {
     Some(unquote_lossy(&path))
 }
 
-/// Starlette and FastAPI: `$` also matches before a line end.
+/// Starlette, on which `FastAPI` is built: `$` also matches before a line end.
 pub(crate) fn starlette(target: &str) -> Option<String> {
+    if target.is_empty() {
+        return None;
+    }
     let path = unquote_lossy(before(target, &['?']));
     Some(path.strip_suffix('\n').unwrap_or(&path).to_owned())
 }
@@ -135,6 +138,9 @@ pub(crate) fn go_mux(target: &str) -> Option<String> {
 
 /// A backend in C: the decoded path ends at NUL.
 pub(crate) fn c_string(target: &str) -> Option<String> {
+    if target.is_empty() {
+        return None;
+    }
     let path = unquote_lossy(before(target, &['?']));
     Some(before(&path, &['\0']).to_owned())
 }

@@ -16,16 +16,9 @@ pub(crate) fn unquote(text: &str, is_wanted: impl Fn(u8) -> bool) -> Vec<u8> {
     let bytes = text.as_bytes();
     let (mut out, mut at) = (Vec::new(), 0);
     while at < bytes.len() {
-        match escaped(&bytes[at..]).filter(|byte| is_wanted(*byte)) {
-            Some(byte) => {
-                out.push(byte);
-                at += 3;
-            }
-            None => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
+        let decoded = escaped(&bytes[at..]).filter(|byte| is_wanted(*byte));
+        out.push(decoded.unwrap_or(bytes[at]));
+        at += if decoded.is_some() { 3 } else { 1 };
     }
     out
 }
@@ -37,15 +30,14 @@ pub(crate) fn unquote_lossy(text: &str) -> String {
 
 /// Encodes what may not be in a request line, and these characters.
 pub(crate) fn quote(text: &[u8], reserved: &str) -> String {
-    let mut out = String::new();
-    for byte in text {
+    let quoted = text.iter().map(|byte| {
         if *byte <= b' ' || *byte >= 0x7f || reserved.as_bytes().contains(byte) {
-            out.push_str(&format!("%{byte:02X}"));
+            format!("%{byte:02X}")
         } else {
-            out.push(char::from(*byte));
+            char::from(*byte).to_string()
         }
-    }
-    out
+    });
+    quoted.collect::<Vec<_>>().concat()
 }
 
 /// Joins runs of slashes.
