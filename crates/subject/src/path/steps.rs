@@ -15,7 +15,7 @@ const ENDS: [char; 5] = ['?', '#', '\0', '\r', '\n'];
 const VERSION: &str = " HTTP/";
 
 /// One habit of a reader.
-pub(super) struct Step {
+pub(super) struct ReadingStep {
     /// The signs without which the step changes nothing.
     signs: Signs,
     /// Writes the rewritten text to an empty buffer.
@@ -23,33 +23,33 @@ pub(super) struct Step {
 }
 
 /// All steps.
-pub(super) const STEPS: [Step; 13] = [
-    Step {
+pub(super) const STEPS: [ReadingStep; 13] = [
+    ReadingStep {
         signs: Signs::ORIGIN,
         apply: remove_origin,
     },
-    Step {
+    ReadingStep {
         signs: Signs::ESCAPE,
         apply: |text, out| decode(text, |_| true, out),
     },
     // Apache and Kestrel decode everything except an encoded slash.
-    Step {
+    ReadingStep {
         signs: Signs::ESCAPED_SLASH,
         apply: |text, out| decode(text, |byte| byte != b'/', out),
     },
     // Bottle leaves out what is not UTF-8.
-    Step {
+    ReadingStep {
         signs: Signs::UNICODE,
         apply: |text, out| {
             let bytes = decode_bytes(text, |_| true);
             out.extend(bytes.utf8_chunks().map(|chunk| chunk.valid()));
         },
     },
-    Step {
+    ReadingStep {
         signs: Signs::UNICODE,
         apply: decode_leniently,
     },
-    Step {
+    ReadingStep {
         signs: Signs::BACKSLASH,
         apply: |text, out| {
             let mut parts = text.split('\\');
@@ -57,19 +57,19 @@ pub(super) const STEPS: [Step; 13] = [
             parts.for_each(|part| out.extend(["/", part]));
         },
     },
-    Step {
+    ReadingStep {
         signs: Signs::DOUBLE_SLASH,
         apply: merge_slashes,
     },
-    Step {
+    ReadingStep {
         signs: Signs::DOT,
         apply: remove_dot_segments,
     },
-    Step {
+    ReadingStep {
         signs: Signs::SEMICOLON,
         apply: |text, out| rewrite_segments(text, |name| name.split(';').next(), out),
     },
-    Step {
+    ReadingStep {
         signs: Signs::END,
         apply: |text, out| {
             let end = text.rfind(ENDS).max(text.rfind(VERSION));
@@ -77,21 +77,21 @@ pub(super) const STEPS: [Step; 13] = [
         },
     },
     // WHATWG removes tabs and line ends; others remove every control character.
-    Step {
+    ReadingStep {
         signs: Signs::CONTROL,
         apply: |text, out| out.extend(text.chars().filter(|c| !c.is_ascii_control())),
     },
-    Step {
+    ReadingStep {
         signs: Signs::BLANK,
         apply: |text, out| out.push_str(text.trim_matches(is_blank)),
     },
-    Step {
+    ReadingStep {
         signs: Signs::TRAILING,
         apply: |text, out| rewrite_segments(text, |name| Some(without_trailing_dots(name)), out),
     },
 ];
 
-impl Step {
+impl ReadingStep {
     /// Whether the step may change a text with these signs.
     pub(super) const fn concerns(&self, signs: Signs) -> bool {
         self.signs.0 & signs.0 != 0

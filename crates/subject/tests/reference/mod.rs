@@ -9,12 +9,12 @@ pub(crate) mod text;
 pub(crate) mod whatwg;
 
 /// A proxy: the request target that it passes on.
-pub(crate) type Proxy = fn(&str) -> Option<String>;
+pub(crate) type ProxyReader = fn(&str) -> Option<String>;
 /// A backend: the path that it looks up.
-pub(crate) type Backend = fn(&str) -> Option<String>;
+pub(crate) type BackendReader = fn(&str) -> Option<String>;
 
 /// Every proxy, with a name for messages.
-pub(crate) const PROXIES: [(&str, Proxy); 10] = [
+pub(crate) const PROXIES: [(&str, ProxyReader); 10] = [
     ("no proxy", |target| Some(target.to_owned())),
     ("nginx, proxy_pass http://app", proxies::nginx_unparsed),
     ("nginx, proxy_pass http://app/", proxies::nginx_rewritten),
@@ -28,7 +28,7 @@ pub(crate) const PROXIES: [(&str, Proxy); 10] = [
 ];
 
 /// Every backend, with a name for messages.
-pub(crate) const BACKENDS: [(&str, Backend); 14] = [
+pub(crate) const BACKENDS: [(&str, BackendReader); 14] = [
     ("Node, new URL(req.url, base)", whatwg::node_url),
     ("Hono", backends::hono),
     ("Express 5", backends::express),
