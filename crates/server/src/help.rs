@@ -11,7 +11,7 @@ Examples:
 
 Exit codes:
   0  success; check: allowed
-  1  check: denied; load: a limit was exceeded
+  1  check: denied; load: a limit was exceeded; audit-paths: requests got past a limit
   2  invalid arguments, configuration or request
   3  no response from the service
 
@@ -157,6 +157,24 @@ Examples:
 Exit codes:
   0  success, whether or not requests would have been denied
   2  invalid arguments or configuration, or no line of the log is readable";
+
+pub(crate) const AUDIT_PATHS: &str = "\
+Sends the plain request until the limit denies it, then every variant: of the path, and of the query
+parameters, the cookie and the headers that are given. A variant that still gets the handler's
+response reaches the handler without being counted. Requests are sent one after another, and only to
+the URL. They use the limit up for this client, so audit a test stack, or reset the key afterwards.
+
+Examples:
+  tollgate audit-paths --url http://127.0.0.1/auth/login
+  tollgate audit-paths --url http://127.0.0.1/api/me --method GET --cookie session=abc
+  tollgate audit-paths --url http://127.0.0.1/v1/items?user=ann -H 'X-Api-Key: k1' --json
+  tollgate audit-paths --url http://127.0.0.1/auth/login --thorough --class dot-segment
+
+Exit codes:
+  0  every variant that reached the handler was counted
+  1  at least one variant reached the handler uncounted
+  2  invalid arguments
+  3  no response, or the limit could not be used up";
 
 pub(crate) const COMPLETIONS: &str = "\
 Examples:

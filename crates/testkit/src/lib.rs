@@ -13,6 +13,7 @@
 //! - [`fault_proxy`]: a TCP proxy that injects network faults.
 //! - [`reverse_proxy`]: nginx, Caddy, Envoy and `HAProxy`, with an upstream server and an HTTP
 //!   client.
+//! - [`backends`]: web applications in JavaScript and Python, to put behind a proxy.
 //! - [`browser`]: a real Chromium, for tests of web pages.
 //! - [`processes`]: starts and ends the processes of servers, proxies and browsers.
 //! - [`dice`]: seeded random numbers.
@@ -20,6 +21,7 @@
 //!
 //! This crate is not published, and the other crates use it only in tests.
 
+pub mod backends;
 pub mod browser;
 pub mod conformance;
 pub mod dice;

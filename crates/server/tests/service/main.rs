@@ -27,5 +27,6 @@ mod raw;
 mod redis;
 mod reload;
 mod spoofing;
+mod stacks;
 mod traces;
 mod traefik;

@@ -26,11 +26,20 @@ pub fn find_program(variable: &str, program: &str) -> PathBuf {
 ///
 /// If no Python is found; the message says how to install it.
 pub fn find_python_tools() -> PathBuf {
-    let (variable, program) = ("TOLLGATE_PYTHON_TOOLS", "python3");
+    find_beside("TOLLGATE_PYTHON_TOOLS", "schemathesis", "python3")
+}
+
+/// Finds the program in the environment variable, or the one that was installed together with
+/// another program, or the one on the PATH.
+///
+/// # Panics
+///
+/// If it is not found; the message says how to install it.
+pub(crate) fn find_beside(variable: &str, neighbor: &str, program: &str) -> PathBuf {
     let told = env::var_os(variable)
         .filter(|path| !path.is_empty())
         .map(PathBuf::from);
-    told.or_else(|| installed("schemathesis").map(|tool| tool.with_file_name(program)))
+    told.or_else(|| installed(neighbor).map(|tool| tool.with_file_name(program)))
         .unwrap_or_else(|| find_program(variable, program))
 }
 
