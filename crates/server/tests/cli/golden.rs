@@ -60,6 +60,7 @@ fn help() {
         "keys",
         "load",
         "simulate",
+        "audit-paths",
         "completions",
         "schema",
     ] {
@@ -80,6 +81,7 @@ fn every_help_has_an_example_and_the_exit_codes() {
         "keys",
         "load",
         "simulate",
+        "audit-paths",
         "completions",
         "schema",
     ];
@@ -108,6 +110,22 @@ fn usage() {
     golden("usage-no-file", &["validate"]);
     golden("usage-no-limit", &["keys", "get"]);
     golden("usage-timeout", &["check", "--timeout", "5"]);
+}
+
+#[test]
+fn invalid_audit_arguments() {
+    let url = "http://127.0.0.1:1/auth/login";
+    let golden = |name: &str, arguments: &[&str]| {
+        let arguments = [&["audit-paths"], arguments].concat();
+        golden(&format!("audit-paths-{name}"), &arguments);
+    };
+    golden("no-url", &[]);
+    golden("https", &["--url", "https://127.0.0.1/auth/login"]);
+    golden("no-path", &["--url", "http://127.0.0.1/"]);
+    golden("cookie", &["--url", url, "--cookie", "session"]);
+    golden("header", &["--url", url, "--header", "X-Api-Key"]);
+    golden("class", &["--url", url, "--class", "dots"]);
+    golden("rules", &["--url", url, "--rules", WRONG]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod admin;
 mod answers;
+mod audit_paths;
 mod bad_requests;
 mod caddy;
 mod check;

@@ -1,9 +1,9 @@
 //! Uses the limit up with plain requests, sends the variants, and judges the responses.
 //!
-//! A variant that gets the handler's response between two plain requests that are denied was not
-//! counted by the limit. It may have a counter of its own, so it may well be denied later. If the
-//! limit recovers during the audit, a variant may have used a unit that had just become free; then
-//! it must get through several times in a row.
+//! A variant that gets the handler's response while plain requests are denied was not counted by the
+//! limit. It may have a counter of its own, so it may well be denied later. Or the limit has
+//! recovered by a unit, which the variant used up: so a variant must get through twice, with a denied
+//! plain request after each time, and more often if the limit is seen to recover.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,8 +16,10 @@ use super::super::outcome::{CommandError, no_response};
 use super::corpus::{PlainRequest, Variant};
 use super::exchange::{RawResponse, exchange};
 
-/// How often a variant must get through if the limit recovers, unless the limit is smaller.
-const PASSES: u32 = 4;
+/// How often a variant must get through, unless the limit is smaller.
+const PASSES: u32 = 2;
+/// The same for a limit that recovers during the audit.
+const PASSES_RECOVERING: u32 = 4;
 /// How often the limit may recover while one variant is judged.
 const RECOVERIES_MAX: u32 = 5;
 /// After how many variants a plain request shows whether the limit has recovered.
@@ -205,7 +207,7 @@ impl Session<'_> {
     /// Sends a variant until it is clear whether the limit counts it.
     async fn judge(&mut self, variant: &Variant) -> Result<Reading, CommandError> {
         let mut passes = 0;
-        for _ in 0..=RECOVERIES_MAX + PASSES {
+        for _ in 0..=RECOVERIES_MAX + PASSES_RECOVERING {
             let reading = self.read(variant).await?;
             if reading != Reading::Handler {
                 return Ok(reading);
@@ -229,11 +231,12 @@ impl Session<'_> {
 
     /// How often a variant must get through in a row to be reported.
     fn passes_needed(&self) -> u32 {
-        if self.has_recovered {
-            PASSES.min(self.allowed).max(1)
+        let passes = if self.has_recovered {
+            PASSES_RECOVERING
         } else {
-            1
-        }
+            PASSES
+        };
+        passes.min(self.allowed).max(1)
     }
 
     async fn read(&mut self, variant: &Variant) -> Result<Reading, CommandError> {

@@ -125,6 +125,12 @@ fn plain_request(
         Some((url, query)) => (url, Some(query.to_owned())),
         None => (args.url.as_str(), None),
     };
+    if url.starts_with("https:") {
+        return Err(invalid(
+            "https is not supported: send the requests to the plain port behind the part that ends \
+             TLS, with a URL such as http://127.0.0.1/auth/login",
+        ));
+    }
     let replica = client::parse_url(url)?;
 
     if !replica.base.contains(|c: char| c.is_ascii_alphabetic()) {

@@ -5,8 +5,8 @@ import { all, bearer, hit } from "./hits.js";
 
 function cookie(header, name) {
   for (const pair of (header ?? "").split(";")) {
-    const [key, value] = pair.trim().split("=");
-    if (key === name) return decodeURIComponent(value);
+    const end = pair.indexOf("=");
+    if (end >= 0 && pair.slice(0, end).trim() === name) return decodeURIComponent(pair.slice(end + 1).trim());
   }
 }
 
