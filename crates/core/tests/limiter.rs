@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pollster::block_on;
 use tollgate::limiter::{Check, Demands};
+use tollgate::store::DEMANDS_MAX;
 use tollgate::{
     Calendar, DemandBuf, Error, Limit, Limiter, ManualClock, MemoryStore, Rate, Retry, Source,
     TokenBucket,
@@ -294,7 +295,7 @@ fn invalid_requests_are_rejected_and_charge_nothing() {
             Err(Error::NoConcurrencyLimit)
         ));
 
-        let keys: Vec<String> = (0..17).map(|key| format!("key:{key}")).collect();
+        let keys: Vec<String> = (0..=DEMANDS_MAX).map(|key| format!("key:{key}")).collect();
         let many = keys[1..].iter().fold(
             limiter.check("api", &keys[0]).and("api", "x"),
             |check, key| check.and("api", key),

@@ -6,6 +6,8 @@
 //!
 //! * [`ClientResolver`] determines the client's address behind proxies. It believes only what
 //!   trusted proxies wrote. It also groups IPv6 addresses by the network that one customer gets.
+//! * [`header_values`], [`cookie_values`] and [`query_values`] read a value as any of the usual
+//!   servers reads it, so that no spelling of it is a new key.
 //! * [`normalise`] reduces all spellings of a path to one, and [`Glob`] matches paths.
 //!
 //! ```
@@ -32,6 +34,7 @@
 
 mod address;
 mod clients;
+mod fields;
 mod forwarded;
 mod glob;
 mod network;
@@ -39,7 +42,10 @@ mod path;
 
 pub use address::{AddressError, parse_address};
 pub use clients::{ClientResolver, ClientResolverError};
+pub use fields::{
+    FieldValues, VALUES_MAX, cookie_values, header_values, joined_lines, query_values,
+};
 pub use forwarded::ForwardedBy;
-pub use glob::{Case, Glob, GlobError};
+pub use glob::{Case, Glob, GlobError, GlobSet};
 pub use network::{Network, NetworkError};
-pub use path::normalise;
+pub use path::{PathReadings, normalise};

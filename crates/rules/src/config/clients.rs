@@ -85,10 +85,12 @@ fn read_attributes(field: &ConfigField<'_>, limits: &[LimitConfig]) -> Option<Ve
         field.error("the list is empty; add an attribute, or remove `hash_keys` and `hash_secret`");
     }
 
-    let parts = limits.iter().flat_map(|limit| &limit.key.parts);
+    let keys = limits
+        .iter()
+        .flat_map(|limit| limit.key.parts.iter().flatten());
     collect_all(items.iter().map(|item| {
         let attribute = item.value(&ATTRIBUTE)?;
-        if !parts.clone().any(|part| part.contains(&attribute)) {
+        if !keys.clone().any(|key| *key.attribute() == attribute) {
             item.note("no limit's key uses this attribute, so hashing it has no effect");
         }
         Some(attribute)

@@ -14,7 +14,9 @@ use super::field::ConfigField;
 use super::field_map::FieldMap;
 use super::limits::{self, LimitDefaults};
 use super::monitoring::{self, MonitoringConfig};
-use super::names::{CONSISTENCIES, DEFAULTS, ON_STORE_FAILURE, ROOT};
+use super::names::{
+    CONSISTENCIES, DEFAULTS, MATCH_CASES, ON_AMBIGUOUS_PATH, ON_STORE_FAILURE, ROOT,
+};
 use super::server::{self, ServerLimits};
 use super::store::{self, StoreConfig};
 use super::values::{ValueKind, text_if};
@@ -200,7 +202,13 @@ fn read_defaults(field: &ConfigField<'_>) -> Option<LimitDefaults> {
     let consistency = mapping.read("consistency", |field| field.choice(CONSISTENCIES));
     let on_store_failure = mapping.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE));
 
+    let match_case = mapping.read("match_case", |field| field.choice(MATCH_CASES));
+    let on_ambiguous_path =
+        mapping.read("on_ambiguous_path", |field| field.choice(ON_AMBIGUOUS_PATH));
+
     Some(LimitDefaults {
+        match_case: match_case.unwrap_or(LimitDefaults::default().match_case),
+        on_ambiguous_path: on_ambiguous_path.unwrap_or_default(),
         consistency: consistency.unwrap_or_default(),
         on_store_failure: on_store_failure.unwrap_or_default(),
         expected_replicas: replicas

@@ -4,22 +4,30 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::net::IpAddr;
 
+use smallvec::SmallVec;
 use tollgate::{EncodedKey, KeyPart, KeyParts, Quota};
-use tollgate_subject::{normalise, parse_address};
+use tollgate_subject::{FieldValues, PathReadings, header_values, parse_address};
 
 use super::explanation::DisplayPart;
-use super::{Attributes, KeyBuildError, Selector, Value};
+use super::{Attributes, KeyBuildError, SelectError, Selector, Value};
 use crate::attribute::{Attribute, AttributeKind};
-use crate::limit::{Condition, Cost, LimitConfig, Tiers};
+use crate::key_attribute::KeyAttribute;
+use crate::limit::{AmbiguousPathPolicy, Condition, Cost, LimitConfig, Tiers};
 
 /// The most characters of an invalid value that an error shows.
 const FOUND_MAX: usize = 40;
+/// The most characters of a path that an error shows.
+const PATH_SHOWN: usize = 80;
+/// The most keys under which one limit counts a request whose attributes have several values.
+const KEYS_MAX: usize = 16;
 
 /// The attributes of one request, normalised.
 pub(super) struct RequestView<'a, A> {
     attributes: &'a A,
-    /// The normalised path. Cached, because most limits match on it and normalising is expensive.
-    path: OnceCell<Option<Cow<'a, str>>>,
+    /// The readings of the path. Cached, because most limits match on it and reading is expensive.
+    path: OnceCell<Option<PathReadings<'a>>>,
+    /// The first attribute with more values than are read.
+    crowded: OnceCell<Attribute>,
 }
 
 impl<'a, A: Attributes> RequestView<'a, A> {
@@ -27,35 +35,127 @@ impl<'a, A: Attributes> RequestView<'a, A> {
         Self {
             attributes,
             path: OnceCell::new(),
+            crowded: OnceCell::new(),
         }
     }
 
-    /// Whether the request has the attribute and its value matches.
+    /// Whether the request has the attribute and one of its values, or readings, matches.
     pub(super) fn satisfies(&self, condition: &Condition) -> bool {
-        self.text(&condition.attribute)
-            .is_some_and(|value| condition.matches(&value))
+        if condition.attribute.kind() == AttributeKind::Path {
+            let path = self.path(&condition.attribute);
+            return path.is_some_and(|path| !path.is_readable() || condition.any_reading(path));
+        }
+        let values = self.texts(&condition.attribute);
+        let mut values = values.as_slice().iter();
+        values.any(|value| condition.matches(value))
     }
 
-    /// The normalised value. `None` if the attribute is missing or empty.
-    pub(super) fn text(&self, attribute: &Attribute) -> Option<Cow<'_, str>> {
-        if attribute.kind() == AttributeKind::Path {
-            let path = self
-                .path
-                .get_or_init(|| match self.attributes.get(attribute)? {
-                    Value::Text(path) if path.is_empty() => None,
-                    Value::Text(Cow::Borrowed(path)) => Some(normalise(path)),
-                    Value::Text(Cow::Owned(path)) => {
-                        Some(Cow::Owned(normalise(&path).into_owned()))
-                    }
-                    Value::Address(address) => Some(address.to_string().into()),
-                });
-            return path.as_deref().map(Cow::Borrowed);
-        }
+    /// The readings of the path. `None` if it is missing or empty.
+    pub(super) fn path(&self, attribute: &Attribute) -> Option<&PathReadings<'a>> {
+        let path = self
+            .path
+            .get_or_init(|| match self.attributes.get(attribute)? {
+                Value::Text(path) if path.is_empty() => None,
+                Value::Text(Cow::Borrowed(path)) => Some(PathReadings::new(path)),
+                other => Some(PathReadings::new(&other.into_text()).into_owned()),
+            });
+        path.as_ref()
+    }
 
-        let text = match self.attributes.get(attribute)? {
-            Value::Address(address) => return Some(address.to_canonical().to_string().into()),
-            Value::Text(text) => text,
+    /// The reading of the path that a limit's condition matches, quoted. `None` if the limit has no
+    /// condition on the path, or if the path has one reading only.
+    pub(super) fn matched_path(&self, limit: &LimitConfig) -> Option<String> {
+        let (condition, path) = self.ambiguous_path(limit)?;
+        if !path.is_readable() {
+            return Some("anything, because it is too long or has too many readings".to_owned());
+        }
+        let matched = path.iter().find(|reading| condition.matches(reading));
+        matched.map(quoted_start)
+    }
+
+    /// An error if the limit refuses ambiguous paths, its conditions hold, and it would not apply to
+    /// another reading of the path.
+    pub(super) fn ensure_unambiguous(&self, limit: &LimitConfig) -> Result<(), SelectError> {
+        if limit.on_ambiguous_path == AmbiguousPathPolicy::MatchAny {
+            return Ok(());
+        }
+        let Some((condition, path)) = self.ambiguous_path(limit) else {
+            return Ok(());
         };
+
+        let other = path.iter().find(|reading| !condition.matches(reading));
+        if path.is_readable() && other.is_none() {
+            return Ok(());
+        }
+        let mut readings = self.matched_path(limit).unwrap_or_default();
+        if let Some(other) = other.filter(|_| path.is_readable()) {
+            readings += " or as ";
+            readings += &quoted_start(other);
+        }
+        Err(SelectError::AmbiguousPath {
+            limit: limit.rule.name().to_string(),
+            readings,
+        })
+    }
+
+    /// The condition of a limit on the path, and the path, if that has several readings.
+    fn ambiguous_path<'l>(
+        &self,
+        limit: &'l LimitConfig,
+    ) -> Option<(&'l Condition, &PathReadings<'a>)> {
+        let condition = limit
+            .conditions
+            .iter()
+            .find(|condition| condition.is_path())?;
+        let path = self.path(&condition.attribute)?;
+        path.is_ambiguous().then_some((condition, path))
+    }
+
+    /// An error if an attribute that was read has more values than are read: the others could
+    /// satisfy a condition or be the one that the backend uses.
+    pub(super) fn ensure_complete(&self) -> Result<(), SelectError> {
+        self.crowded.get().map_or(Ok(()), |attribute| {
+            Err(SelectError::TooManyValues {
+                attribute: attribute.to_string(),
+            })
+        })
+    }
+
+    /// The normalised values, none of them empty. There are several if a request repeats a header,
+    /// a cookie or a query parameter with other values, or if its path has several readings, because
+    /// backends differ in which one they use.
+    pub(super) fn texts(&self, attribute: &Attribute) -> FieldValues<'_> {
+        let values: FieldValues<'_> = match attribute.kind() {
+            AttributeKind::Header => match self.attributes.get(attribute) {
+                None => FieldValues::default(),
+                Some(Value::Texts(lines)) => header_values(attribute.field(), lines),
+                Some(value) => header_values(attribute.field(), [value.into_text()]),
+            },
+            AttributeKind::Query | AttributeKind::Cookie => match self.attributes.get(attribute) {
+                None => FieldValues::default(),
+                Some(Value::Texts(values)) => values,
+                Some(value) => [value.into_text()].into_iter().collect(),
+            },
+            AttributeKind::Path => {
+                let paths = self
+                    .path(attribute)
+                    .into_iter()
+                    .flat_map(PathReadings::iter);
+                paths.map(Cow::Borrowed).collect()
+            }
+            _ => self.text(attribute).into_iter().collect(),
+        };
+
+        let is_unreadable = || self.path(attribute).is_some_and(|path| !path.is_readable());
+        if values.has_more() || (attribute.kind() == AttributeKind::Path && is_unreadable()) {
+            self.crowded.get_or_init(|| attribute.clone());
+        }
+        values
+    }
+
+    /// The normalised value of an attribute that has only one. `None` if it is missing or empty.
+    fn text(&self, attribute: &Attribute) -> Option<Cow<'_, str>> {
+        let text = self.attributes.get(attribute)?.into_text();
         let text = match attribute.kind() {
             AttributeKind::Method => upper(text),
             AttributeKind::Host => lower(without_port(text)),
@@ -64,47 +164,78 @@ impl<'a, A: Attributes> RequestView<'a, A> {
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// The name of the caller's tier and its quota. The quota is `None` if the default tier, whose
-    /// quota is the limit's own, applies.
+    /// The name of the caller's tier and its quota: of several, the lowest. The quota is `None` if
+    /// the default tier, whose quota is the limit's own, applies.
     pub(super) fn tier<'t>(&self, tiers: &'t Tiers) -> (&'t str, Option<&'t Quota>) {
-        let tier = self
-            .text(&tiers.by)
-            .and_then(|name| tiers.quotas.get_key_value(&*name));
+        let names = self.texts(&tiers.by);
+        let names = names.as_slice().iter();
+        let tier = names
+            .filter_map(|name| tiers.quotas.get_key_value(&**name))
+            .min_by_key(|(_, quota)| quota.limit());
         tier.map_or((&tiers.default, None), |(name, quota)| (name, Some(quota)))
     }
 
-    /// The cost: from the attribute, else as stated by the request, else the default. The error is
-    /// the start of the invalid value.
+    /// The cost: from the attribute, of several values the highest, else as stated by the request,
+    /// else the default. The error is the start of the invalid value.
     pub(super) fn cost(&self, cost: &Cost, stated: Option<u64>) -> Result<u64, String> {
-        let Some(found) = cost.attribute.as_ref().and_then(|name| self.text(name)) else {
-            return Ok(stated.unwrap_or(cost.default));
-        };
-        // `parse` alone would also accept a leading `+`.
-        let is_whole = found.bytes().all(|byte| byte.is_ascii_digit());
-        let number = found.parse().ok().filter(|_| is_whole);
-        number.ok_or_else(|| found.chars().take(FOUND_MAX).collect())
+        let found = cost.attribute.as_ref().map(|name| self.texts(name));
+        let costs = found.iter().flat_map(FieldValues::as_slice).map(|found| {
+            // `parse` alone would also accept a leading `+`.
+            let is_whole = found.bytes().all(|byte| byte.is_ascii_digit());
+            let number: Option<u64> = found.parse().ok().filter(|_| is_whole);
+            number.ok_or_else(|| found.chars().take(FOUND_MAX).collect())
+        });
+
+        let highest = costs.reduce(|one, other| Ok(one?.max(other?)));
+        highest.unwrap_or_else(|| Ok(stated.unwrap_or(cost.default)))
     }
 }
 
 impl Selector {
-    /// Builds the key of a limit for a request.
-    pub(super) fn key(
+    /// Builds the keys of a limit for a request: one, unless an attribute has several values. Then
+    /// there is one for each combination.
+    pub(super) fn keys(
         &self,
         limit: &LimitConfig,
         request: &RequestView<'_, impl Attributes>,
-    ) -> Result<EncodedKey, KeyBuildError> {
+    ) -> Result<LimitKeys, KeyBuildError> {
+        let mut keys = LimitKeys::new();
+        loop {
+            let (key, combinations) = self.key(limit, request, keys.len())?;
+            if combinations > KEYS_MAX {
+                return Err(KeyBuildError::TooMany);
+            }
+
+            keys.push(key);
+            if keys.len() >= combinations {
+                return Ok(keys);
+            }
+        }
+    }
+
+    /// Builds the key for one combination of values, and returns it with their number.
+    fn key(
+        &self,
+        limit: &LimitConfig,
+        request: &RequestView<'_, impl Attributes>,
+        combination: usize,
+    ) -> Result<(EncodedKey, usize), KeyBuildError> {
+        let (mut rest, mut combinations) = (combination, 1_usize);
         let mut failure = None;
 
         let encoded = EncodedKey::from_writer(|parts| {
             for alternatives in &limit.key.parts {
                 match self.first_of(alternatives, request) {
-                    Ok((attribute, part)) => {
+                    Ok((source, values)) => {
                         // Alternatives may have equal values for different callers, so the key
                         // includes the name of the attribute.
                         if alternatives.len() > 1 {
-                            parts.text(attribute.name());
+                            parts.text(source.name());
                         }
-                        self.write(attribute, &part, parts);
+                        let value = values.get(rest % values.len());
+                        self.write(source.attribute(), &value, parts);
+                        rest /= values.len();
+                        combinations = combinations.saturating_mul(values.len());
                     }
                     Err(error) => {
                         failure.get_or_insert(error);
@@ -113,10 +244,14 @@ impl Selector {
             }
         });
 
-        failure.map_or(encoded.map_err(KeyBuildError::Invalid), Err)
+        match failure {
+            Some(error) => Err(error),
+            None => Ok((encoded.map_err(KeyBuildError::Invalid)?, combinations)),
+        }
     }
 
-    /// The parts of a key in readable form. Hashed attributes show their hash.
+    /// The parts of a key in readable form, of several keys the first. Hashed attributes show their
+    /// hash.
     pub(super) fn display_parts<'r>(
         &self,
         limit: &'r LimitConfig,
@@ -128,7 +263,8 @@ impl Selector {
             .iter()
             .filter_map(|alternatives| self.first_of(alternatives, request).ok());
 
-        let parts = found.map(|(attribute, part)| {
+        let parts = found.map(|(source, values)| {
+            let (attribute, part) = (source.attribute(), values.get(0));
             let is_hashed = self.hasher(attribute).is_some();
             let value = match self.hasher(attribute) {
                 Some(hasher) => hasher.hash(part.to_text().as_bytes()).to_string(),
@@ -156,15 +292,16 @@ impl Selector {
         let mut parts = key.parts();
 
         let shown = limit.key.parts.iter().map(|alternatives| {
-            let attribute = match &alternatives[..] {
+            let source = match &alternatives[..] {
                 [only] => only,
                 several => {
                     let KeyPart::Text(name) = parts.next()? else {
                         return None;
                     };
-                    several.iter().find(|attribute| attribute.name() == name)?
+                    several.iter().find(|source| source.name() == name)?
                 }
             };
+            let attribute = source.attribute();
 
             let (value, is_hashed) = match parts.next()? {
                 KeyPart::Text(text) => (text.to_owned(), false),
@@ -185,38 +322,48 @@ impl Selector {
         parts.next().is_none().then_some(shown)
     }
 
-    /// The value of the first alternative that the request has.
+    /// The values of the first alternative that the request has.
     fn first_of<'s, 'r>(
         &self,
-        alternatives: &'r [Attribute],
+        alternatives: &'r [KeyAttribute],
         request: &'s RequestView<'_, impl Attributes>,
-    ) -> Result<(&'r Attribute, KeyPartValue<'s>), KeyBuildError> {
-        for attribute in alternatives {
-            if let Some(part) = self.part(attribute, request)? {
-                return Ok((attribute, part));
+    ) -> Result<(&'r KeyAttribute, KeyPartValues<'s>), KeyBuildError> {
+        for source in alternatives {
+            if let Some(values) = self.part(source, request)? {
+                return Ok((source, values));
             }
         }
 
-        let names: Vec<&str> = alternatives.iter().map(Attribute::name).collect();
+        let names = alternatives.iter().map(|source| source.attribute().name());
+        let names: Vec<&str> = names.collect();
         Err(KeyBuildError::Missing(names.join(" | ")))
     }
 
     fn part<'s>(
         &self,
-        attribute: &Attribute,
+        source: &KeyAttribute,
         request: &'s RequestView<'_, impl Attributes>,
-    ) -> Result<Option<KeyPartValue<'s>>, KeyBuildError> {
+    ) -> Result<Option<KeyPartValues<'s>>, KeyBuildError> {
+        let attribute = source.attribute();
         if attribute.kind() != AttributeKind::ClientIp {
-            return Ok(request.text(attribute).map(KeyPartValue::Text));
+            let values = request.texts(attribute).into_iter();
+            let values: FieldValues<'s> = values.map(|value| source.normalise(value)).collect();
+            let is_missing = values.as_slice().is_empty();
+            return Ok((!is_missing).then_some(KeyPartValues::Texts(values)));
         }
 
         let address = match request.attributes.get(attribute) {
             None => return Ok(None),
             Some(Value::Address(address)) => address,
-            Some(Value::Text(text)) if text.is_empty() => return Ok(None),
-            Some(Value::Text(text)) => parse_address(&text).map_err(KeyBuildError::Address)?,
+            Some(value) => {
+                let text = value.into_text();
+                if text.is_empty() {
+                    return Ok(None);
+                }
+                parse_address(&text).map_err(KeyBuildError::Address)?
+            }
         };
-        Ok(Some(KeyPartValue::Address(self.clients.group(address))))
+        Ok(Some(KeyPartValues::Address(self.clients.group(address))))
     }
 
     /// Appends a part to a key, hashed if the configuration requires it.
@@ -238,9 +385,35 @@ impl Selector {
     }
 }
 
-/// The value of one part of a key. IPv6 addresses are grouped already.
+/// The keys of one limit for a request.
+pub(super) type LimitKeys = SmallVec<[EncodedKey; 1]>;
+
+/// The values of one part of a key, at least one. IPv6 addresses are grouped already.
+enum KeyPartValues<'p> {
+    Texts(FieldValues<'p>),
+    Address(IpAddr),
+}
+
+impl KeyPartValues<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Texts(values) => values.as_slice().len(),
+            Self::Address(_) => 1,
+        }
+    }
+
+    /// The value at an index, which must be below the length.
+    fn get(&self, index: usize) -> KeyPartValue<'_> {
+        match self {
+            Self::Texts(values) => KeyPartValue::Text(&values.as_slice()[index]),
+            Self::Address(address) => KeyPartValue::Address(*address),
+        }
+    }
+}
+
+/// The value of one part of a key.
 enum KeyPartValue<'p> {
-    Text(Cow<'p, str>),
+    Text(&'p str),
     Address(IpAddr),
 }
 
@@ -251,6 +424,12 @@ impl KeyPartValue<'_> {
             Self::Address(address) => address.to_string().into(),
         }
     }
+}
+
+/// The start of a path in quotes.
+fn quoted_start(path: &str) -> String {
+    let start: String = path.chars().take(PATH_SHOWN).collect();
+    format!("{start:?}")
 }
 
 fn upper(text: Cow<'_, str>) -> Cow<'_, str> {

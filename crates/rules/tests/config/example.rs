@@ -30,13 +30,7 @@ fn quota(limit: &Limit) -> Quota {
 
 /// A key as in the file.
 fn key(rule: &LimitConfig) -> Vec<String> {
-    let part = |part: &Vec<tollgate_rules::Attribute>| {
-        part.iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(" | ")
-    };
-    rule.key.parts.iter().map(part).collect()
+    rule.key.part_names()
 }
 
 /// The conditions of a limit as text.

@@ -8,7 +8,6 @@ use tollgate_http::{DecisionBody, LimitBody};
 use tollgate_rules::{DisplayPart, Explanation};
 
 use super::encode::json_ok;
-use super::limits::key_recipe;
 use super::query::KeyQuery;
 use crate::gate::{ActiveConfig, DecideError};
 use crate::http::{ApiError, Body};
@@ -127,7 +126,7 @@ fn look_up<'r, B>(
                 "missing attribute: the key of limit {:?} is {}; the limit is optional, so it \
                  ignores requests without that key",
                 limit.rule.name(),
-                key_recipe(&limit.key).join(" and ")
+                limit.key.part_names().join(" and ")
             );
             Err(ApiError::unprocessable("missing-attribute", detail))
         }

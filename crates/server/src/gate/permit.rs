@@ -9,8 +9,10 @@ use tollgate::{Demand, EncodedKey, PermitId};
 /// The version of the layout: the permit's id, then for each counter its limit and its key, each
 /// preceded by its length.
 const VERSION: u8 = 1;
-/// The longest token in characters: sixteen counters with the longest names and keys.
-const TOKEN_MAX: usize = 24 * 1024;
+/// The longest token in characters: [`DEMANDS_MAX`] counters with the longest names and keys.
+const TOKEN_MAX: usize = DEMANDS_MAX * 1_440;
+/// The longest token in a header, in characters. Proxies take a longer head for a failure.
+const HEADER_MAX: usize = 24 * 1024;
 
 /// The permit that a request holds, and the counters that it holds it on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +67,12 @@ impl PermitToken {
         }
 
         URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The token as the value of a header. `None` if it is too long for one: then the permit ends
+    /// with its timeout.
+    pub(crate) fn to_header(&self) -> Option<String> {
+        Some(self.to_text()).filter(|text| text.len() <= HEADER_MAX)
     }
 
     /// Parses a token that a client sent.

@@ -200,8 +200,12 @@ impl From<DecideError> for ApiError {
             DecideError::Select(SelectError::UnknownLimit { .. })
             | DecideError::Limiter(tollgate::Error::UnknownLimit { .. }) => "unknown-limit",
             DecideError::Select(SelectError::MissingAttribute { .. }) => "missing-attribute",
+            DecideError::Select(SelectError::AmbiguousPath { .. }) => "ambiguous-path",
             DecideError::Select(SelectError::Address { .. }) => "bad-address",
             DecideError::Select(SelectError::Cost { .. }) => "bad-cost",
+            DecideError::Select(
+                SelectError::TooManyValues { .. } | SelectError::TooManyKeys { .. },
+            ) => "too-many-values",
             DecideError::Limiter(tollgate::Error::TooManyLimits) => "too-many-limits",
             DecideError::Limiter(tollgate::Error::DuplicateLimit { .. }) => "duplicate-limit",
             _ => "bad-key",

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, FORWARDED};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, FORWARDED, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use tollgate::store::Intent;
 use tollgate_http::Problem;
@@ -44,7 +44,10 @@ pub(super) async fn handle(
         cost: None,
         intent: Intent::Spend,
     };
-    let GateDecision { decision, permit } = gate.decide(&active, &original, options).await?;
+    let GateDecision { decision, permit } = match gate.decide(&active, &original, options).await {
+        Ok(decision) => decision,
+        Err(error) => return refusal(error.into(), parameters.deny_status),
+    };
 
     let mut response = match Problem::denied(&decision) {
         None => {
@@ -61,10 +64,23 @@ pub(super) async fn handle(
         gate.now(),
     );
     if let Some(permit) = permit
-        && let Ok(permit) = permit.to_text().parse()
+        && let Some(Ok(permit)) = permit.to_header().map(|permit| permit.parse())
     {
         response.headers_mut().insert("x-ratelimit-permit", permit);
     }
+    Ok(response)
+}
+
+/// Refuses a request that cannot be decided because of what the client sent. That is a denial, too:
+/// a proxy could take another status for a failure of this service, and let the request pass.
+fn refusal(error: ApiError, deny_status: Option<StatusCode>) -> Result<Response<Body>, ApiError> {
+    if !error.status.is_client_error() {
+        return Err(error);
+    }
+
+    let mut response = respond::denied(error.problem(), deny_status);
+    let no_store = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(CACHE_CONTROL, no_store);
     Ok(response)
 }
 

@@ -21,9 +21,10 @@ use super::monitored_stream::{ConnectionProgress, MonitoredStream};
 use super::shutdown::ShutdownPhase;
 use super::timeouts::{ConnectionTimeouts, TimeoutAction};
 
-/// The most bytes of a request's head. The number of header lines is bounded by hyper's default of
-/// 100: any other value costs an allocation for each request.
+/// The most bytes of a request's head.
 const HEAD_MAX: u32 = 64 * 1024;
+/// The most header lines of a request: as many as nginx accepts from a client, and then some.
+const HEADER_LINES_MAX: usize = 1_024;
 /// The most concurrent requests on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 1_024;
 /// How often an HTTP/2 client is pinged.
@@ -54,6 +55,7 @@ pub(super) async fn serve<F: Front>(port: &Arc<Port<F>>, stream: TcpStream, peer
             let mut connection = http1::Builder::new()
                 .max_buf_size(HEAD_MAX as usize)
                 .max_header_size(HEAD_MAX as usize)
+                .max_headers(HEADER_LINES_MAX)
                 // A client may close its sending side after the request and still wait for the
                 // response.
                 .half_close(true)

@@ -1,0 +1,120 @@
+//! Functions that several readers share.
+
+/// The byte of a percent-escape at the start of a text.
+pub fn escaped(bytes: &[u8]) -> Option<u8> {
+    match bytes {
+        [b'%', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+            let digits = [*high, *low];
+            u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()
+        }
+        _ => None,
+    }
+}
+
+/// Decodes the escapes of the wanted bytes.
+pub fn unquote(text: &str, is_wanted: impl Fn(u8) -> bool) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let (mut out, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        match escaped(&bytes[at..]).filter(|byte| is_wanted(*byte)) {
+            Some(byte) => {
+                out.push(byte);
+                at += 3;
+            }
+            None => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    out
+}
+
+/// Decodes all escapes; what is not UTF-8 is replaced.
+pub fn unquote_lossy(text: &str) -> String {
+    String::from_utf8_lossy(&unquote(text, |_| true)).into_owned()
+}
+
+/// Encodes what may not be in a request line, and these characters.
+pub fn quote(text: &[u8], reserved: &str) -> String {
+    let mut out = String::new();
+    for byte in text {
+        if *byte <= b' ' || *byte >= 0x7f || reserved.as_bytes().contains(byte) {
+            out.push_str(&format!("%{byte:02X}"));
+        } else {
+            out.push(char::from(*byte));
+        }
+    }
+    out
+}
+
+/// Joins runs of slashes.
+pub fn merged(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        if !(c == '/' && out.ends_with('/')) {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Resolves dot segments as RFC 3986, 5.2.4 does, and never goes above the root.
+pub fn without_dots(
+    path: &str,
+    is_dot: impl Fn(&str) -> bool,
+    is_dot_dot: impl Fn(&str) -> bool,
+) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
+    for (at, segment) in segments.iter().enumerate() {
+        let is_last = at + 1 == segments.len();
+        if is_dot_dot(segment) {
+            kept.pop();
+        } else if !is_dot(segment) {
+            kept.push(segment);
+            continue;
+        }
+        if is_last {
+            kept.push("");
+        }
+    }
+    format!("/{}", kept.join("/"))
+}
+
+/// The same for dots that are not escaped.
+pub fn without_plain_dots(path: &str) -> String {
+    without_dots(path, |segment| segment == ".", |segment| segment == "..")
+}
+
+/// The text before the first of these characters.
+pub fn before<'t>(text: &'t str, ends: &[char]) -> &'t str {
+    text.split(ends).next().unwrap_or_default()
+}
+
+/// A route that allows a slash at its end.
+pub fn without_trailing_slash(path: &str) -> String {
+    match path.strip_suffix('/') {
+        Some("") | None => path.to_owned(),
+        Some(name) => name.to_owned(),
+    }
+}
+
+/// The path and query of a target in absolute form; the target itself in origin form.
+pub fn without_absolute(target: &str) -> Option<String> {
+    if target.starts_with('/') {
+        return Some(target.to_owned());
+    }
+    let (scheme, rest) = target.split_once("://")?;
+    let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    if scheme.is_empty() || !scheme.chars().all(is_scheme) {
+        return None;
+    }
+    let at = rest.find(['/', '?'])?;
+    let path = &rest[at..];
+    Some(if path.starts_with('?') {
+        format!("/{path}")
+    } else {
+        path.to_owned()
+    })
+}
