@@ -91,6 +91,14 @@ pub(crate) static SEMVER_CHECKS: Tool = Tool {
     install: Install::Build { version: "0.51.0" },
 };
 
+/// Runs the fuzz targets.
+pub(crate) static FUZZ: Tool = Tool {
+    name: "cargo-fuzz",
+    call: &["cargo-fuzz"],
+    probe: VERSION,
+    install: Install::Build { version: "0.13.2" },
+};
+
 pub(crate) static TYPOS: Tool = Tool {
     name: "typos",
     call: &["typos"],

@@ -29,6 +29,8 @@ pub use commands::{
     AttributeArgs, AuditPathsArgs, CheckArgs, ClientArgs, CompletionsArgs, ExplainArgs, KeyArgs,
     KeysArgs, KeysCommand, LoadArgs, LogLayout, SimulateArgs, ValidateArgs,
 };
+#[cfg(feature = "fuzzing")]
+pub use grpc::rate_limit_service;
 pub use logs::LogFormat;
 pub use serve::ServeArgs;
 

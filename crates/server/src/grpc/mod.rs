@@ -28,6 +28,18 @@ use self::rate_limit::EnvoyRateLimiter;
 use crate::gate::Gate;
 use crate::listen::{self, Front, ListenProtocol, ServerLoad, ShutdownSignal};
 
+/// Envoy's rate limit service without its port, for the fuzz targets.
+///
+/// # Panics
+///
+/// If the store cannot be opened.
+#[cfg(feature = "fuzzing")]
+pub fn rate_limit_service(config: tollgate_rules::Config) -> impl tollgate_envoy::RateLimitService {
+    let metrics = Arc::new(crate::metrics::Metrics::new());
+    let gate = Gate::open(config, metrics).expect("a store that can be opened");
+    EnvoyRateLimiter::new(Arc::new(gate))
+}
+
 /// Serves the gRPC port until the shutdown is complete.
 pub(crate) async fn run(
     listener: TcpListener,

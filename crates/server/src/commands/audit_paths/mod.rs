@@ -33,8 +33,8 @@ const LINE_INTERVAL: Micros = Micros::from_secs(5);
 /// Arguments of `tollgate audit-paths`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct AuditPathsArgs {
-    /// URL of a limited handler, as clients see it, such as http://127.0.0.1/auth/login; variants of
-    /// its path and of its query parameters are sent
+    /// URL of a limited handler, as clients see it, such as `http://127.0.0.1/auth/login`; variants
+    /// of its path and of its query parameters are sent
     #[arg(long, value_name = "URL")]
     url: String,
     /// Method of the requests
@@ -62,7 +62,7 @@ pub struct AuditPathsArgs {
     /// Send only variants of this class, such as `dot-segment`; may be repeated
     #[arg(long = "class", value_name = "CLASS")]
     classes: Vec<String>,
-    /// Also combine the rules for slashes in pairs: some ten thousand requests more
+    /// Also combine the rules for slashes in pairs: some 60,000 requests more
     #[arg(long)]
     thorough: bool,
     /// More rules, in the format of docs/audit-paths.md

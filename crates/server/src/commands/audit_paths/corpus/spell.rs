@@ -94,15 +94,12 @@ pub(super) fn fill(text: &[u8], values: &[(&str, &[u8])]) -> Vec<u8> {
             let after = after.strip_prefix(name.as_bytes())?.strip_prefix(b"}")?;
             (*byte == b'{').then_some((value, after))
         });
-        match found {
-            Some((value, after)) => {
-                filled.extend_from_slice(value);
-                rest = after;
-            }
-            None => {
-                filled.push(*byte);
-                rest = after;
-            }
+        if let Some((value, after)) = found {
+            filled.extend_from_slice(value);
+            rest = after;
+        } else {
+            filled.push(*byte);
+            rest = after;
         }
     }
     filled
