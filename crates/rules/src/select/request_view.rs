@@ -168,11 +168,15 @@ impl<'a, A: Attributes> RequestView<'a, A> {
     /// the default tier, whose quota is the limit's own, applies.
     pub(super) fn tier<'t>(&self, tiers: &'t Tiers) -> (&'t str, Option<&'t Quota>) {
         let names = self.texts(&tiers.by);
-        let names = names.as_slice().iter();
-        let tier = names
-            .filter_map(|name| tiers.quotas.get_key_value(&**name))
-            .min_by_key(|(_, quota)| quota.limit());
-        tier.map_or((&tiers.default, None), |(name, quota)| (name, Some(quota)))
+        // A value that names no tier means the default one, which may be lower than the others.
+        let tiers_of_values = names.as_slice().iter().filter_map(|name| {
+            let tier = tiers.quotas.get_key_value(&**name);
+            tier.or_else(|| tiers.quotas.get_key_value(&tiers.default))
+        });
+        let lowest = tiers_of_values.min_by_key(|(_, quota)| quota.limit());
+        lowest
+            .filter(|(name, _)| **name != tiers.default)
+            .map_or((&tiers.default, None), |(name, quota)| (name, Some(quota)))
     }
 
     /// The cost: from the attribute, of several values the highest, else as stated by the request,

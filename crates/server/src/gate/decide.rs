@@ -81,7 +81,8 @@ impl Gate {
         attributes: &(impl Attributes + Sync),
         options: CheckOptions<'_>,
     ) -> Result<GateDecision, DecideError> {
-        let demands = active.select(attributes, options)?;
+        let demands = active.select(attributes, options);
+        let demands = demands.inspect_err(|error| self.metrics.count_refusal(error))?;
         self.spend(active, &demands, options.intent).await
     }
 

@@ -19,6 +19,8 @@ pub(super) enum GrpcError {
     Status(Box<Status>),
     /// Answered with a denial: no key can be made from a value that the client chose.
     Denied(String),
+    /// Answered with a denial: limits cannot be selected for what the client sent.
+    Refused(SelectError),
 }
 
 impl GrpcError {
@@ -35,7 +37,7 @@ impl GrpcError {
 
 impl From<SelectError> for GrpcError {
     fn from(error: SelectError) -> Self {
-        Self::denied(error)
+        Self::Refused(error)
     }
 }
 

@@ -55,6 +55,14 @@ impl EnvoyRateLimiter {
                 let descriptors = request.descriptors.len();
                 Ok(Response::new(encode::denied(&reason, descriptors)))
             }
+            Err(GrpcError::Refused(error)) => {
+                self.gate.metrics().count_refusal(&error);
+                let descriptors = request.descriptors.len();
+                Ok(Response::new(encode::denied(
+                    &error.to_string(),
+                    descriptors,
+                )))
+            }
             Err(GrpcError::Status(status)) => Err(*status),
         }
     }

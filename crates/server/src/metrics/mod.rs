@@ -13,10 +13,11 @@ mod page;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use tollgate::Micros;
+use tollgate_rules::SelectError;
 
 pub(crate) use self::denied_keys::{DenialCount, DeniedKey, DeniedKeys};
 pub(crate) use self::duration::DurationBuckets;
@@ -33,6 +34,8 @@ pub(crate) struct Metrics {
     /// The id of the next limit.
     next_id: AtomicU32,
     denied_keys: Arc<DeniedKeys>,
+    /// Requests that were refused because servers read their path differently.
+    ambiguous_paths: AtomicU64,
 }
 
 impl Metrics {
@@ -42,6 +45,14 @@ impl Metrics {
             limits: Mutex::default(),
             next_id: AtomicU32::new(1),
             denied_keys: Arc::default(),
+            ambiguous_paths: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts a request that was refused before any limit decided.
+    pub(crate) fn count_refusal(&self, error: &SelectError) {
+        if matches!(error, SelectError::AmbiguousPath { .. }) {
+            self.ambiguous_paths.fetch_add(1, Relaxed);
         }
     }
 
@@ -108,6 +119,12 @@ impl Metrics {
             self.limits.lock().iter().flat_map(|limit| limit.samples()),
         );
         page.add(self.durations.families());
+        page.family(
+            MetricType::COUNTER,
+            "ambiguous_paths_total",
+            "Requests refused because servers read their path differently",
+            [(vec![], to_f64(self.ambiguous_paths.load(Relaxed)))],
+        );
     }
 }
 

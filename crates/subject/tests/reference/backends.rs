@@ -7,7 +7,7 @@ use super::text::{
 use super::whatwg;
 
 /// Hono on Node: `new URL`, then `decodeURI`, which keeps reserved characters encoded.
-pub fn hono(target: &str) -> Option<String> {
+pub(crate) fn hono(target: &str) -> Option<String> {
     let path = if target.starts_with('/') {
         whatwg::appended(target)?
     } else if target.starts_with("http://") || target.starts_with("https://") {
@@ -20,12 +20,12 @@ pub fn hono(target: &str) -> Option<String> {
 }
 
 /// Express 5: `parseurl`, then a route that ignores case and a slash at the end.
-pub fn express(target: &str) -> Option<String> {
+pub(crate) fn express(target: &str) -> Option<String> {
     Some(without_trailing_slash(&parseurl(target)?).to_lowercase())
 }
 
 /// Koa with its router, which ignores case too.
-pub fn koa(target: &str) -> Option<String> {
+pub(crate) fn koa(target: &str) -> Option<String> {
     express(target)
 }
 
@@ -54,7 +54,7 @@ fn parseurl(target: &str) -> Option<String> {
 }
 
 /// Flask on Werkzeug's server: `urlsplit`, `unquote`, and routes that merge slashes.
-pub fn flask(target: &str) -> Option<String> {
+pub(crate) fn flask(target: &str) -> Option<String> {
     let path = before(target, &['?', '#']);
     let path: String = path
         .chars()
@@ -65,26 +65,26 @@ pub fn flask(target: &str) -> Option<String> {
 }
 
 /// Django on a WSGI server.
-pub fn django(target: &str) -> Option<String> {
+pub(crate) fn django(target: &str) -> Option<String> {
     let path = without_absolute(before(target, &['?']))?;
     Some(unquote_lossy(&path))
 }
 
 /// Starlette and FastAPI: `$` also matches before a line end.
-pub fn starlette(target: &str) -> Option<String> {
+pub(crate) fn starlette(target: &str) -> Option<String> {
     let path = unquote_lossy(before(target, &['?']));
     Some(path.strip_suffix('\n').unwrap_or(&path).to_owned())
 }
 
 /// Bottle leaves out what is not UTF-8.
-pub fn bottle(target: &str) -> Option<String> {
+pub(crate) fn bottle(target: &str) -> Option<String> {
     let bytes = unquote(&without_absolute(before(target, &['?']))?, |_| true);
     let valid = bytes.utf8_chunks().map(|chunk| chunk.valid());
     Some(valid.collect())
 }
 
 /// `rawurldecode(parse_url($uri, PHP_URL_PATH))`, trimmed as routers do.
-pub fn php(target: &str) -> Option<String> {
+pub(crate) fn php(target: &str) -> Option<String> {
     let path = before(target, &['?', '#']);
     let path = match (path.strip_prefix("//"), path.split_once("://")) {
         (Some(rest), _) if rest.starts_with('/') => return None,
@@ -98,7 +98,7 @@ pub fn php(target: &str) -> Option<String> {
 }
 
 /// PHP's own server decodes, resolves and merges.
-pub fn php_server(target: &str) -> Option<String> {
+pub(crate) fn php_server(target: &str) -> Option<String> {
     let path = without_absolute(before(target, &['?']))?;
     Some(without_trailing_slash(&without_plain_dots(&merged(
         &unquote_lossy(&path),
@@ -106,7 +106,7 @@ pub fn php_server(target: &str) -> Option<String> {
 }
 
 /// Tomcat: parameters, decoding, backslashes, then slashes and dots.
-pub fn tomcat(target: &str) -> Option<String> {
+pub(crate) fn tomcat(target: &str) -> Option<String> {
     let path = without_absolute(before(target, &['?']))?;
     let names = path.split('/').map(|segment| before(segment, &[';']));
     let path = names.collect::<Vec<_>>().join("/");
@@ -115,14 +115,14 @@ pub fn tomcat(target: &str) -> Option<String> {
 }
 
 /// Kestrel decodes all but slashes, then resolves dots; routes ignore case.
-pub fn kestrel(target: &str) -> Option<String> {
+pub(crate) fn kestrel(target: &str) -> Option<String> {
     let path = without_absolute(before(target, &['?']))?;
     let path = String::from_utf8(unquote(&path, |byte| byte != b'/')).ok()?;
     Some(without_trailing_slash(&without_plain_dots(&path)).to_lowercase())
 }
 
 /// Go cleans the decoded path; its redirect is followed here.
-pub fn go_mux(target: &str) -> Option<String> {
+pub(crate) fn go_mux(target: &str) -> Option<String> {
     let path = without_absolute(before(target, &['?']))?;
     let bytes = path.as_bytes();
     if (0..bytes.len()).any(|at| bytes[at] == b'%' && escaped(&bytes[at..]).is_none()) {
@@ -134,7 +134,7 @@ pub fn go_mux(target: &str) -> Option<String> {
 }
 
 /// A backend in C: the decoded path ends at NUL.
-pub fn c_string(target: &str) -> Option<String> {
+pub(crate) fn c_string(target: &str) -> Option<String> {
     let path = unquote_lossy(before(target, &['?']));
     Some(before(&path, &['\0']).to_owned())
 }

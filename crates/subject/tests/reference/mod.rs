@@ -3,18 +3,18 @@
 //! Independent of the crate: nothing here uses its code. A reader returns the path that its router
 //! compares with routes, or `None` if it rejects the target.
 
-pub mod backends;
-pub mod proxies;
-pub mod text;
-pub mod whatwg;
+pub(crate) mod backends;
+pub(crate) mod proxies;
+pub(crate) mod text;
+pub(crate) mod whatwg;
 
 /// A proxy: the request target that it passes on.
-pub type Proxy = fn(&str) -> Option<String>;
+pub(crate) type Proxy = fn(&str) -> Option<String>;
 /// A backend: the path that it looks up.
-pub type Backend = fn(&str) -> Option<String>;
+pub(crate) type Backend = fn(&str) -> Option<String>;
 
 /// Every proxy, with a name for messages.
-pub const PROXIES: [(&str, Proxy); 10] = [
+pub(crate) const PROXIES: [(&str, Proxy); 10] = [
     ("no proxy", |target| Some(target.to_owned())),
     ("nginx, proxy_pass http://app", proxies::nginx_unparsed),
     ("nginx, proxy_pass http://app/", proxies::nginx_rewritten),
@@ -28,7 +28,7 @@ pub const PROXIES: [(&str, Proxy); 10] = [
 ];
 
 /// Every backend, with a name for messages.
-pub const BACKENDS: [(&str, Backend); 14] = [
+pub(crate) const BACKENDS: [(&str, Backend); 14] = [
     ("Node, new URL(req.url, base)", whatwg::node_url),
     ("Hono", backends::hono),
     ("Express 5", backends::express),
@@ -46,7 +46,7 @@ pub const BACKENDS: [(&str, Backend); 14] = [
 ];
 
 /// The readers, alone or behind a proxy, that take a target for a path, as texts for messages.
-pub fn readers_of(target: &str, path: &str) -> Vec<String> {
+pub(crate) fn readers_of(target: &str, path: &str) -> Vec<String> {
     let mut readers = Vec::new();
     for (proxy_name, proxy) in PROXIES {
         let Some(forwarded) = proxy(target) else {

@@ -28,29 +28,29 @@ fn has_broken_escape(text: &str) -> bool {
 }
 
 /// `proxy_pass http://app;` passes on what the client sent, without scheme and host.
-pub fn nginx_unparsed(target: &str) -> Option<String> {
+pub(crate) fn nginx_unparsed(target: &str) -> Option<String> {
     nginx_uri(target, true)?;
     without_absolute(target)
 }
 
 /// `proxy_pass http://app/;` passes on its own reading, encoded again.
-pub fn nginx_rewritten(target: &str) -> Option<String> {
+pub(crate) fn nginx_rewritten(target: &str) -> Option<String> {
     Some(quote(&nginx_uri(target, true)?, "%?#"))
 }
 
 /// The same with `merge_slashes off`.
-pub fn nginx_without_merging(target: &str) -> Option<String> {
+pub(crate) fn nginx_without_merging(target: &str) -> Option<String> {
     Some(quote(&nginx_uri(target, false)?, "%?#"))
 }
 
 /// `proxy_pass http://app$uri;` passes on its own reading as it is.
-pub fn nginx_variable(target: &str) -> Option<String> {
+pub(crate) fn nginx_variable(target: &str) -> Option<String> {
     let uri = String::from_utf8(nginx_uri(target, true)?).ok()?;
     (!uri.contains([' ', '\r', '\n'])).then_some(uri)
 }
 
 /// `normalize_path` and `merge_slashes`: dots, also encoded ones, backslashes, then slashes.
-pub fn envoy_normalized(target: &str) -> Option<String> {
+pub(crate) fn envoy_normalized(target: &str) -> Option<String> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let path = before(path, &['#']).replace('\\', "/");
     if !path.starts_with('/') {
@@ -63,14 +63,14 @@ pub fn envoy_normalized(target: &str) -> Option<String> {
 }
 
 /// `path_with_escaped_slashes_action: UNESCAPE_AND_FORWARD`, then the normalisation.
-pub fn envoy_unescaped(target: &str) -> Option<String> {
+pub(crate) fn envoy_unescaped(target: &str) -> Option<String> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let path = String::from_utf8(unquote(path, |byte| matches!(byte, b'/' | b'\\'))).ok()?;
     envoy_normalized(&format!("{path}?{query}"))
 }
 
 /// A rewrite works on the decoded path, which is encoded again.
-pub fn caddy_rewritten(target: &str) -> Option<String> {
+pub(crate) fn caddy_rewritten(target: &str) -> Option<String> {
     let path = without_absolute(before(target, &['?']))?;
     if has_broken_escape(&path) {
         return None;
@@ -79,13 +79,13 @@ pub fn caddy_rewritten(target: &str) -> Option<String> {
 }
 
 /// `normalize-uri path-strip-dotdot` does not decode anything.
-pub fn haproxy_dots(target: &str) -> Option<String> {
+pub(crate) fn haproxy_dots(target: &str) -> Option<String> {
     let path = without_absolute(before(target, &['?']))?;
     Some(without_plain_dots(&path))
 }
 
 /// `fragment-strip`, `percent-decode-unreserved`, `path-merge-slashes` and `path-strip-dotdot`.
-pub fn haproxy_all(target: &str) -> Option<String> {
+pub(crate) fn haproxy_all(target: &str) -> Option<String> {
     let path = without_absolute(before(target, &['?', '#']))?;
     let is_unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let path = String::from_utf8(unquote(&path, is_unreserved)).ok()?;

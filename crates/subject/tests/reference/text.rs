@@ -1,7 +1,7 @@
 //! Functions that several readers share.
 
 /// The byte of a percent-escape at the start of a text.
-pub fn escaped(bytes: &[u8]) -> Option<u8> {
+pub(crate) fn escaped(bytes: &[u8]) -> Option<u8> {
     match bytes {
         [b'%', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
             let digits = [*high, *low];
@@ -12,7 +12,7 @@ pub fn escaped(bytes: &[u8]) -> Option<u8> {
 }
 
 /// Decodes the escapes of the wanted bytes.
-pub fn unquote(text: &str, is_wanted: impl Fn(u8) -> bool) -> Vec<u8> {
+pub(crate) fn unquote(text: &str, is_wanted: impl Fn(u8) -> bool) -> Vec<u8> {
     let bytes = text.as_bytes();
     let (mut out, mut at) = (Vec::new(), 0);
     while at < bytes.len() {
@@ -31,12 +31,12 @@ pub fn unquote(text: &str, is_wanted: impl Fn(u8) -> bool) -> Vec<u8> {
 }
 
 /// Decodes all escapes; what is not UTF-8 is replaced.
-pub fn unquote_lossy(text: &str) -> String {
+pub(crate) fn unquote_lossy(text: &str) -> String {
     String::from_utf8_lossy(&unquote(text, |_| true)).into_owned()
 }
 
 /// Encodes what may not be in a request line, and these characters.
-pub fn quote(text: &[u8], reserved: &str) -> String {
+pub(crate) fn quote(text: &[u8], reserved: &str) -> String {
     let mut out = String::new();
     for byte in text {
         if *byte <= b' ' || *byte >= 0x7f || reserved.as_bytes().contains(byte) {
@@ -49,7 +49,7 @@ pub fn quote(text: &[u8], reserved: &str) -> String {
 }
 
 /// Joins runs of slashes.
-pub fn merged(text: &str) -> String {
+pub(crate) fn merged(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         if !(c == '/' && out.ends_with('/')) {
@@ -60,7 +60,7 @@ pub fn merged(text: &str) -> String {
 }
 
 /// Resolves dot segments as RFC 3986, 5.2.4 does, and never goes above the root.
-pub fn without_dots(
+pub(crate) fn without_dots(
     path: &str,
     is_dot: impl Fn(&str) -> bool,
     is_dot_dot: impl Fn(&str) -> bool,
@@ -83,17 +83,17 @@ pub fn without_dots(
 }
 
 /// The same for dots that are not escaped.
-pub fn without_plain_dots(path: &str) -> String {
+pub(crate) fn without_plain_dots(path: &str) -> String {
     without_dots(path, |segment| segment == ".", |segment| segment == "..")
 }
 
 /// The text before the first of these characters.
-pub fn before<'t>(text: &'t str, ends: &[char]) -> &'t str {
+pub(crate) fn before<'t>(text: &'t str, ends: &[char]) -> &'t str {
     text.split(ends).next().unwrap_or_default()
 }
 
 /// A route that allows a slash at its end.
-pub fn without_trailing_slash(path: &str) -> String {
+pub(crate) fn without_trailing_slash(path: &str) -> String {
     match path.strip_suffix('/') {
         Some("") | None => path.to_owned(),
         Some(name) => name.to_owned(),
@@ -101,7 +101,7 @@ pub fn without_trailing_slash(path: &str) -> String {
 }
 
 /// The path and query of a target in absolute form; the target itself in origin form.
-pub fn without_absolute(target: &str) -> Option<String> {
+pub(crate) fn without_absolute(target: &str) -> Option<String> {
     if target.starts_with('/') {
         return Some(target.to_owned());
     }

@@ -5,7 +5,7 @@ use super::text::without_dots;
 const SPECIAL: [&str; 5] = ["http", "https", "ws", "wss", "ftp"];
 
 /// `new URL(target, "http://localhost").pathname`, without the encoding of other characters.
-pub fn node_url(target: &str) -> Option<String> {
+pub(crate) fn node_url(target: &str) -> Option<String> {
     let text = target.trim_matches(|c: char| c <= ' ');
     let text: String = text
         .chars()
@@ -29,7 +29,7 @@ pub fn node_url(target: &str) -> Option<String> {
 }
 
 /// `new URL("http://localhost" + target).pathname`: the path follows a host already.
-pub fn appended(target: &str) -> Option<String> {
+pub(crate) fn appended(target: &str) -> Option<String> {
     node_url(&format!("http://localhost{target}"))
 }
 

@@ -3,7 +3,9 @@
 use http::{Request, StatusCode};
 use http_body_util::Full;
 use tollgate::{KeyHasher, Limit, Limiter};
-use tollgate_tower::{ClientResolver, ForwardedBy, RateLimitLayer, ReadBodyLayer, RequestHead, by};
+use tollgate_tower::{
+    Case, ClientResolver, ForwardedBy, Glob, RateLimitLayer, ReadBodyLayer, RequestHead, by,
+};
 use tower::{Layer, service_fn};
 
 use crate::support::{from, get, hello, left, limiter, per_minute, send, status, with};
@@ -284,6 +286,39 @@ fn path_classes_normalise_paths_and_combine_with_other_keys() {
         [200],
         "each client has a budget for each class"
     );
+}
+
+/// Both directions: what limits holds for any reading, what exempts only for all of them.
+#[test]
+fn an_ambiguous_path_is_limited_and_never_exempt() {
+    let class = by::path_class([("/auth/login", "login")]).unwrap();
+    let layer = RateLimitLayer::new(&two(), "two", class.or_skip());
+    let spellings = [
+        "/auth%2Flogin",
+        "/AUTH/login%0a",
+        "//x/auth/login",
+        "/auth/x//../../login",
+    ];
+    assert_eq!(statuses(&layer, spellings.map(get)), [200, 200, 429, 429]);
+
+    let assets = Glob::for_path("/assets/**", Case::Insensitive).unwrap();
+    let layer = RateLimitLayer::new(&two(), "two", by::client_address())
+        .skip(move |head| head.path_readings().all_match(&assets));
+    let exempt = [
+        "/assets/a.css",
+        "/assets/b%2Fc",
+        "/ASSETS//d",
+        "/assets/e/../f",
+    ];
+    assert_eq!(statuses(&layer, exempt.map(get)), [200; 4]);
+
+    let counted = [
+        "/assets/..%2fauth/login",
+        "/assets/../auth",
+        "//assets/auth",
+        "/assets/%5c../x",
+    ];
+    assert_eq!(statuses(&layer, counted.map(get)), [200, 200, 429, 429]);
 }
 
 #[test]
