@@ -114,6 +114,7 @@ fn look_up<'r, B>(
             demand,
             parts,
             tier,
+            path: _,
         } => {
             let key = parts.into_iter().map(KeyPartView::from).collect();
             // Cost 1, so that `retry_after_ms` says when the next ordinary request would pass.
