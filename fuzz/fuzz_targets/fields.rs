@@ -1,5 +1,5 @@
 //! Cookies, headers, queries and forwarding headers: no input causes a panic, the number of values
-//! is bounded, and a value that was read is read again as itself.
+//! is bounded, and the value of a header is read again as itself.
 #![no_main]
 
 use std::borrow::Cow;
@@ -36,7 +36,8 @@ fuzz_target!(|bytes: &[u8]| {
     for name in ["authorization", "x-api-key", "cookie"] {
         let values = header_values(name, texts.iter().cloned());
         assert!(values.as_slice().len() <= VALUES_MAX);
-        for value in values.as_slice() {
+        // Credentials are read without their scheme, so reading them again would remove more.
+        for value in values.as_slice().iter().filter(|_| name != "authorization") {
             let again = header_values(name, [value.clone()]);
             assert!(again.as_slice().contains(value), "{name}: {value:?} is read as {again:?}");
         }

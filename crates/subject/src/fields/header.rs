@@ -4,8 +4,11 @@ use std::borrow::Cow;
 
 use super::FieldValues;
 
-/// White space around the value of a header.
-const WHITE_SPACE: [char; 2] = [' ', '\t'];
+/// White space around the value of a header, and between its words: what JavaScript or Python remove.
+/// Both read the bytes as Latin-1; the byte 0xA0 alone is not UTF-8, so it arrives as U+FFFD.
+const WHITE_SPACE: [char; 11] = [
+    ' ', '\t', '\x0b', '\x0c', '\x1c', '\x1d', '\x1e', '\x1f', '\u{85}', '\u{a0}', '\u{fffd}',
+];
 
 /// The different values of a header. Each line has one.
 ///

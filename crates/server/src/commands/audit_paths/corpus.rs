@@ -8,26 +8,30 @@ use std::collections::BTreeSet;
 
 pub(super) use self::request::{NamedValue, PlainRequest, Variant};
 use self::rule::Place;
-pub(super) use self::rule::{Rule, parse};
+pub(super) use self::rule::{VariantRule, parse};
 
 /// The rules that are part of the command.
-pub(super) fn built_in() -> Result<Vec<Rule>, String> {
+pub(super) fn built_in() -> Result<Vec<VariantRule>, String> {
     parse(include_str!("corpus.txt"))
 }
 
 /// The classes of these rules.
-pub(super) fn classes(rules: &[Rule]) -> BTreeSet<String> {
+pub(super) fn classes(rules: &[VariantRule]) -> BTreeSet<String> {
     rules.iter().map(|rule| rule.class.clone()).collect()
 }
 
 /// The variants of a request, each once, in the order of the rules. `thorough` also joins the texts
 /// of each two rules for slashes.
-pub(super) fn variants(rules: &[Rule], request: &PlainRequest, thorough: bool) -> Vec<Variant> {
+pub(super) fn variants(
+    rules: &[VariantRule],
+    request: &PlainRequest,
+    thorough: bool,
+) -> Vec<Variant> {
     let mut all: Vec<Variant> = rules.iter().flat_map(|rule| request.apply(rule)).collect();
 
     if thorough {
-        let is_slash = |rule: &&Rule| rule.place == Place::Slash;
-        let slashes: Vec<&Rule> = rules.iter().filter(is_slash).collect();
+        let is_slash = |rule: &&VariantRule| rule.place == Place::Slash;
+        let slashes: Vec<&VariantRule> = rules.iter().filter(is_slash).collect();
         for (first, second) in slashes
             .iter()
             .flat_map(|first| slashes.iter().map(move |second| (first, second)))
@@ -35,7 +39,7 @@ pub(super) fn variants(rules: &[Rule], request: &PlainRequest, thorough: bool) -
             let class = format!("{}+{}", first.class, second.class);
             let text = [first.text.as_slice(), &second.text].concat();
             let place = Place::Slash;
-            all.extend(request.apply(&Rule { class, place, text }));
+            all.extend(request.apply(&VariantRule { class, place, text }));
         }
     }
 

@@ -69,7 +69,7 @@ pub(super) struct UncountedVariant {
 
 /// A response, as far as the audit cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
+enum ResponseKind {
     /// The limit denied the request.
     Denied,
     /// The handler responded.
@@ -136,9 +136,11 @@ impl Audit {
                 session.has_recovered |= session.exhaust().await? > 0;
             }
             match session.judge(variant).await? {
-                Reading::Denied => report.counted += 1,
-                Reading::Elsewhere(status) => *report.elsewhere.entry(status).or_default() += 1,
-                Reading::Handler => report.uncounted.push(UncountedVariant {
+                ResponseKind::Denied => report.counted += 1,
+                ResponseKind::Elsewhere(status) => {
+                    *report.elsewhere.entry(status).or_default() += 1
+                }
+                ResponseKind::Handler => report.uncounted.push(UncountedVariant {
                     class: variant.class.clone(),
                     request: self.request.describe(variant),
                 }),
@@ -205,11 +207,11 @@ impl Session<'_> {
     }
 
     /// Sends a variant until it is clear whether the limit counts it.
-    async fn judge(&mut self, variant: &Variant) -> Result<Reading, CommandError> {
+    async fn judge(&mut self, variant: &Variant) -> Result<ResponseKind, CommandError> {
         let mut passes = 0;
         for _ in 0..=RECOVERIES_MAX + PASSES_RECOVERING {
             let reading = self.read(variant).await?;
-            if reading != Reading::Handler {
+            if reading != ResponseKind::Handler {
                 return Ok(reading);
             }
 
@@ -220,7 +222,7 @@ impl Session<'_> {
                 passes += 1;
             }
             if passes >= self.passes_needed() {
-                return Ok(Reading::Handler);
+                return Ok(ResponseKind::Handler);
             }
         }
 
@@ -239,15 +241,15 @@ impl Session<'_> {
         passes.min(self.allowed).max(1)
     }
 
-    async fn read(&mut self, variant: &Variant) -> Result<Reading, CommandError> {
+    async fn read(&mut self, variant: &Variant) -> Result<ResponseKind, CommandError> {
         let response = self.send(variant).await?;
-        Ok(response.map_or(Reading::Elsewhere(0), |response| {
+        Ok(response.map_or(ResponseKind::Elsewhere(0), |response| {
             if response.status == self.audit.deny_status {
-                Reading::Denied
+                ResponseKind::Denied
             } else if self.is_handler(&response) {
-                Reading::Handler
+                ResponseKind::Handler
             } else {
-                Reading::Elsewhere(response.status)
+                ResponseKind::Elsewhere(response.status)
             }
         }))
     }

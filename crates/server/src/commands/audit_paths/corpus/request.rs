@@ -4,37 +4,37 @@ use std::fmt::Write as _;
 
 use hyper::Method;
 
-use super::rule::{Place, Rule};
+use super::rule::{Place, VariantRule};
 use super::spell::{encode_first, fill, letters, slashes};
 
 /// A cookie, a header or a parameter of the plain request.
 #[derive(Clone, Debug)]
-pub(in super::super) struct NamedValue {
+pub(crate) struct NamedValue {
     name: String,
     value: String,
 }
 
 /// The request whose variants are sent.
 #[derive(Clone, Debug)]
-pub(in super::super) struct PlainRequest {
-    pub(in super::super) method: Method,
+pub(crate) struct PlainRequest {
+    pub(crate) method: Method,
     /// The host, and the port unless it is the default.
-    pub(in super::super) authority: String,
+    pub(crate) authority: String,
     /// Starts with a slash.
-    pub(in super::super) path: String,
+    pub(crate) path: String,
     /// The query, without its question mark.
-    pub(in super::super) query: Option<String>,
-    pub(in super::super) cookie: Option<NamedValue>,
-    pub(in super::super) headers: Vec<NamedValue>,
+    pub(crate) query: Option<String>,
+    pub(crate) cookie: Option<NamedValue>,
+    pub(crate) headers: Vec<NamedValue>,
     /// Empty for no body.
-    pub(in super::super) body: String,
+    pub(crate) body: String,
 }
 
 /// A request that should be counted like the plain one. `{fresh}` is not filled in yet.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Variant {
+pub(crate) struct Variant {
     /// The class of its rule.
-    pub(in super::super) class: String,
+    pub(crate) class: String,
     /// The second word of the request line.
     target: Vec<u8>,
     /// The lines of cookies and headers, each with its line break.
@@ -44,7 +44,7 @@ pub(in super::super) struct Variant {
 }
 
 impl NamedValue {
-    pub(in super::super) fn new(name: &str, value: &str) -> Self {
+    pub(crate) fn new(name: &str, value: &str) -> Self {
         Self {
             name: name.to_owned(),
             value: value.to_owned(),
@@ -88,12 +88,12 @@ impl Variant {
 
 impl PlainRequest {
     /// The request itself.
-    pub(in super::super) fn plain(&self) -> Variant {
+    pub(crate) fn plain(&self) -> Variant {
         self.with_path("plain", self.path.as_bytes())
     }
 
     /// The variants that a rule makes of this request.
-    pub(super) fn apply(&self, rule: &Rule) -> Vec<Variant> {
+    pub(super) fn apply(&self, rule: &VariantRule) -> Vec<Variant> {
         let path = self.path.as_bytes();
         let text = fill(&rule.text, &[("host", self.authority.as_bytes())]);
         let class = &rule.class;
@@ -183,7 +183,7 @@ impl PlainRequest {
     }
 
     /// The bytes of a request. Requests with different numbers have different values of `{fresh}`.
-    pub(in super::super) fn encode(&self, variant: &Variant, number: u64) -> Vec<u8> {
+    pub(crate) fn encode(&self, variant: &Variant, number: u64) -> Vec<u8> {
         let mut head = Vec::new();
         head.extend(self.method.as_str().as_bytes());
         head.push(b' ');
@@ -209,7 +209,7 @@ impl PlainRequest {
     }
 
     /// The variant on one line, with escapes as in `\xff`.
-    pub(in super::super) fn describe(&self, variant: &Variant) -> String {
+    pub(crate) fn describe(&self, variant: &Variant) -> String {
         let target = variant.target.escape_ascii();
         let mut text = format!("{} {target}", self.method);
         if !variant.own.is_empty() {

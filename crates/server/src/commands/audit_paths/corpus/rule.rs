@@ -5,9 +5,9 @@ const RULES_MAX: usize = 10_000;
 
 /// One line of the corpus.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Rule {
+pub(crate) struct VariantRule {
     /// A name for what the rule does, such as `dot-segment`.
-    pub(in super::super) class: String,
+    pub(crate) class: String,
     /// The part of the request that it changes.
     pub(super) place: Place,
     /// The text with its placeholders, escapes resolved.
@@ -39,7 +39,7 @@ impl Place {
 }
 
 /// Parses rules. An error names the line.
-pub(in super::super) fn parse(text: &str) -> Result<Vec<Rule>, String> {
+pub(crate) fn parse(text: &str) -> Result<Vec<VariantRule>, String> {
     let mut rules = Vec::new();
     for (number, line) in text.lines().enumerate() {
         if line.trim().is_empty() || line.starts_with('#') {
@@ -58,7 +58,7 @@ pub(in super::super) fn parse(text: &str) -> Result<Vec<Rule>, String> {
     Ok(rules)
 }
 
-fn parse_line(line: &str) -> Result<Rule, String> {
+fn parse_line(line: &str) -> Result<VariantRule, String> {
     let expected = "expected CLASS KIND TEXT, such as `dot-segment slash /./`";
     let (class, rest) = line.split_once(char::is_whitespace).ok_or(expected)?;
     let (kind, text) = rest
@@ -75,7 +75,7 @@ fn parse_line(line: &str) -> Result<Rule, String> {
         )
     })?;
 
-    Ok(Rule {
+    Ok(VariantRule {
         class: class.to_owned(),
         place: *place,
         text: unescape(text.trim())?,
