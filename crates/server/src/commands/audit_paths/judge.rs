@@ -138,7 +138,7 @@ impl Audit {
             match session.judge(variant).await? {
                 ResponseKind::Denied => report.counted += 1,
                 ResponseKind::Elsewhere(status) => {
-                    *report.elsewhere.entry(status).or_default() += 1
+                    *report.elsewhere.entry(status).or_default() += 1;
                 }
                 ResponseKind::Handler => report.uncounted.push(UncountedVariant {
                     class: variant.class.clone(),
