@@ -6,7 +6,7 @@
 #[command(
     name = "cargo xtask",
     bin_name = "cargo xtask",
-    subcommand_value_name = "ci|test|faults|lint|deny|size|semver|bench|experiment|picture|help"
+    subcommand_value_name = "ci|test|faults|lint|deny|size|semver|bench|experiment|picture|fuzz|help"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -48,11 +48,45 @@ pub(crate) enum Command {
         #[command(subcommand)]
         experiment: Experiment,
     },
+    /// Run the fuzz targets with nightly Rust, after installing cargo-fuzz
+    Fuzz {
+        /// The target to run; all of them if it is left out
+        target: Option<FuzzTarget>,
+        /// How long to run each target, in seconds
+        #[arg(long, default_value_t = 900)]
+        seconds: u64,
+    },
     /// Regenerate a picture of the documentation
     Picture {
         #[command(subcommand)]
         picture: Picture,
     },
+}
+
+/// The targets in `fuzz/fuzz_targets`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum FuzzTarget {
+    /// Readings of paths, compared with what well-known servers do
+    Paths,
+    /// Cookies, headers, queries and forwarding headers
+    Fields,
+    /// The configuration file
+    Config,
+    /// Envoy's requests
+    Grpc,
+}
+
+impl FuzzTarget {
+    pub(crate) const ALL: [Self; 4] = [Self::Paths, Self::Fields, Self::Config, Self::Grpc];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Paths => "paths",
+            Self::Fields => "fields",
+            Self::Config => "config",
+            Self::Grpc => "grpc",
+        }
+    }
 }
 
 #[derive(Debug, clap::Subcommand)]

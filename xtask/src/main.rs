@@ -1,5 +1,5 @@
 //! The project's own commands: `cargo xtask ci`, `test`, `faults`, `lint`, `deny`, `size`, `semver`,
-//! `bench`, `experiment`, `picture`.
+//! `bench`, `experiment`, `picture`, `fuzz`.
 //!
 //! They are written in Rust so that they run wherever the project builds, and are type-checked and
 //! linted like the rest. Each command is a file that lists its steps; `run` runs them.
@@ -19,6 +19,7 @@ mod deny;
 mod error;
 mod experiment;
 mod faults;
+mod fuzz;
 mod links;
 mod lint;
 mod modules;
@@ -56,6 +57,7 @@ fn dispatch(command: Command) -> Result<(), Error> {
             Ok(())
         }
         Command::Semver { baseline } => run::all(semver::plan(&workspace, &baseline)),
+        Command::Fuzz { target, seconds } => run::all(fuzz::plan(&workspace, target, seconds)?),
         Command::Picture { picture } => run::alone(picture::command(&workspace, &picture)?),
         Command::Bench { bench } => bench::commands(&workspace, bench)?
             .into_iter()

@@ -63,6 +63,18 @@ const NEIGHBORS: [Program; 7] = [
     },
 ];
 
+/// The web frameworks of the test backends.
+const BACKENDS: [Program; 2] = [
+    Program {
+        tool: &tools::NODE_BACKENDS,
+        variable: "TOLLGATE_NODE_BACKENDS",
+    },
+    Program {
+        tool: &tools::PYTHON_BACKENDS,
+        variable: "TOLLGATE_PYTHON_BACKENDS",
+    },
+];
+
 /// Load generators.
 const GENERATORS: [Program; 1] = [Program {
     tool: &tools::H2LOAD,
@@ -93,10 +105,8 @@ impl Program {
 impl Servers {
     /// Everything that tests start.
     pub(crate) fn for_tests(workspace: &Workspace) -> Self {
-        Self::ensure(
-            STORES.into_iter().chain(NEIGHBORS).chain(GENERATORS),
-            workspace,
-        )
+        let servers = STORES.into_iter().chain(NEIGHBORS).chain(BACKENDS);
+        Self::ensure(servers.chain(GENERATORS), workspace)
     }
 
     /// What the benchmark of the Redis store starts.

@@ -14,6 +14,7 @@ use crate::error::{self, Error};
 use crate::run;
 use crate::workspace::Workspace;
 
+mod node_packages;
 mod package;
 mod unpack;
 
@@ -41,6 +42,12 @@ enum Install {
         /// For a wheel that does not export the program: an import and a Python expression for the
         /// program's path.
         hides: Option<&'static str>,
+    },
+    /// The packages of a Node project, with a link to Node as the program; takes seconds.
+    NodePackages {
+        version: &'static str,
+        /// The directory of `package.json` and its lock file.
+        project: &'static str,
     },
     /// A Debian package, installed system-wide; takes seconds.
     Package,
@@ -82,6 +89,14 @@ pub(crate) static SEMVER_CHECKS: Tool = Tool {
     call: &["cargo-semver-checks", "semver-checks"],
     probe: VERSION,
     install: Install::Build { version: "0.51.0" },
+};
+
+/// Runs the fuzz targets.
+pub(crate) static FUZZ: Tool = Tool {
+    name: "cargo-fuzz",
+    call: &["cargo-fuzz"],
+    probe: VERSION,
+    install: Install::Build { version: "0.13.2" },
 };
 
 pub(crate) static TYPOS: Tool = Tool {
@@ -203,6 +218,31 @@ pub(crate) static PYTHON_TOOLS: Tool = Tool {
     },
 };
 
+/// A Python with the web frameworks of the test backends; the version is that of Flask. Raise it
+/// together with the requirements.
+pub(crate) static PYTHON_BACKENDS: Tool = Tool {
+    name: "flask",
+    call: &["python3"],
+    probe: &["-c", "import django, fastapi, flask, uvicorn"],
+    install: Install::Wheel {
+        version: "3.1.3",
+        with: &["-r", "crates/server/tests/stacks/python/requirements.txt"],
+        hides: None,
+    },
+};
+
+/// Node, with the web frameworks of the test backends in the directory above it; the version is
+/// that of Express. Raise it together with the lock file.
+pub(crate) static NODE_BACKENDS: Tool = Tool {
+    name: "node-backends",
+    call: &["node-backends"],
+    probe: VERSION,
+    install: Install::NodePackages {
+        version: "5.3.0",
+        project: "crates/server/tests/stacks/node",
+    },
+};
+
 impl Invocation<'_> {
     /// The program without arguments.
     pub(crate) fn into_program(self) -> OsString {
@@ -260,6 +300,10 @@ impl Tool {
                 self.announce(workspace);
                 self.build(version, workspace)
             }
+            Install::NodePackages { project, .. } => {
+                self.announce(workspace);
+                node_packages::install(project, &self.home(workspace), name, workspace)
+            }
             Install::Package => return self.install_package(workspace),
             Install::Unpacked { package } => return self.unpack(package, workspace),
             Install::ByHand { instruction } => {
@@ -305,7 +349,9 @@ impl Tool {
     /// Unpacked packages share one directory.
     fn home(&self, workspace: &Workspace) -> PathBuf {
         let directory = match self.install {
-            Install::Wheel { version, .. } | Install::Build { version } => {
+            Install::Wheel { version, .. }
+            | Install::Build { version }
+            | Install::NodePackages { version, .. } => {
                 format!("{}-{version}", self.name)
             }
             Install::Unpacked { .. } => "debian".to_owned(),

@@ -30,8 +30,9 @@ use crate::time::Micros;
 #[must_use = "an unread decision limits nothing"]
 pub struct Decision {
     limits: SmallVec<[LimitOutcome; 1]>,
-    /// The index in `limits` of the limit that denied the request; `None` when it is allowed.
-    decider: Option<u8>,
+    /// The index in `limits` of the limit that denied the request; `None` when it is allowed. There
+    /// are at most `DEMANDS_MAX` limits, so it always fits.
+    decider: Option<u16>,
     source: Source,
     /// [`PermitId::NONE`] when there is no permit to release.
     permit_id: PermitId,
@@ -78,7 +79,7 @@ impl Decision {
     #[inline(always)]
     fn assemble(
         limits: SmallVec<[LimitOutcome; 1]>,
-        decider: Option<u8>,
+        decider: Option<u16>,
         source: Source,
         permit_id: Option<PermitId>,
     ) -> Self {
@@ -96,7 +97,7 @@ impl Decision {
 
     /// The index of the limit that denies for the longest time: once it allows the request, all
     /// others do too.
-    fn find_decider(limits: &[LimitOutcome]) -> Option<u8> {
+    fn find_decider(limits: &[LimitOutcome]) -> Option<u16> {
         let denying = limits
             .iter()
             .enumerate()
@@ -104,7 +105,7 @@ impl Decision {
 
         denying
             .max_by_key(|(_, limit)| limit.retry())
-            .and_then(|(index, _)| u8::try_from(index).ok())
+            .and_then(|(index, _)| u16::try_from(index).ok())
     }
 
     /// Turns an allowed decision into a denial, for a caller that cannot wait in the queue as long
@@ -117,7 +118,7 @@ impl Decision {
             .filter(|(_, limit)| !limit.shadow);
         self.decider = enforced
             .max_by_key(|(_, limit)| limit.wait())
-            .and_then(|(index, _)| u8::try_from(index).ok());
+            .and_then(|(index, _)| u16::try_from(index).ok());
 
         if let Some(limit) = self
             .decider

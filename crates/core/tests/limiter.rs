@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pollster::block_on;
 use tollgate::limiter::{Check, Demands};
+use tollgate::store::DEMANDS_MAX;
 use tollgate::{
     Calendar, DemandBuf, Error, Limit, Limiter, ManualClock, MemoryStore, Rate, Retry, Source,
     TokenBucket,
@@ -294,7 +295,7 @@ fn invalid_requests_are_rejected_and_charge_nothing() {
             Err(Error::NoConcurrencyLimit)
         ));
 
-        let keys: Vec<String> = (0..17).map(|key| format!("key:{key}")).collect();
+        let keys: Vec<String> = (0..=DEMANDS_MAX).map(|key| format!("key:{key}")).collect();
         let many = keys[1..].iter().fold(
             limiter.check("api", &keys[0]).and("api", "x"),
             |check, key| check.and("api", key),
@@ -427,4 +428,40 @@ proptest::proptest! {
             proptest::prop_assert_eq!(left(&short), left(&long), "{} {}", name, cost);
         }
     }
+}
+
+/// Also the last one of as many limits as a request may have.
+#[test]
+fn any_limit_of_a_long_request_can_deny_it() {
+    let names: Vec<String> = (0..DEMANDS_MAX).map(|n| format!("limit-{n}")).collect();
+    let last = names.len() - 1;
+    let limit = |n: usize| if n == last { 1 } else { 9 };
+    let limits = names
+        .iter()
+        .enumerate()
+        .map(|(n, name)| Limit::fixed_window(name, limit(n), Duration::from_secs(60)));
+    let limiter = Limiter::in_memory(limits).unwrap();
+
+    block_on(async {
+        let check = || {
+            let first = limiter.check(&names[0], "ann").and(&names[1], "ann");
+            names[2..]
+                .iter()
+                .fold(first, |check, name| check.and(name, "ann"))
+        };
+        assert!(check().await.unwrap().is_allowed());
+
+        let denied = check().await.unwrap();
+        let deniers = denied.denied_by().map(|limit| limit.name().to_owned());
+        assert_eq!(deniers.as_ref(), names.last());
+        assert_eq!(
+            limiter
+                .peek(&names[0], "ann")
+                .cost(0)
+                .await
+                .unwrap()
+                .remaining(),
+            8
+        );
+    });
 }

@@ -8,7 +8,10 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+
+use crate::plan::Replica;
 
 /// The maximum size of a response body.
 const BODY_MAX: usize = 1 << 20;
@@ -21,9 +24,16 @@ pub(crate) type HttpResponse = Response<Bytes>;
 pub(crate) struct HttpConnection(SendRequest<Full<Bytes>>);
 
 impl HttpConnection {
-    pub(crate) async fn open(to: &[SocketAddr]) -> io::Result<Self> {
+    pub(crate) async fn open(replica: &Replica, to: &[SocketAddr]) -> io::Result<Self> {
         let stream = TcpStream::connect(to).await?;
         stream.set_nodelay(true)?;
+        match &replica.tls {
+            None => Self::over(stream).await,
+            Some(tls) => Self::over(tls.connect(&replica.host, stream).await?).await,
+        }
+    }
+
+    async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> io::Result<Self> {
         let (sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(http_error)?;
@@ -102,7 +112,9 @@ mod tests {
         });
 
         let client = async {
-            let mut connection = HttpConnection::open(&[address]).await.unwrap();
+            let mut connection = HttpConnection::open(&address.into(), &[address])
+                .await
+                .unwrap();
             let mut results = Vec::new();
             for _ in 0..requests {
                 let request = Request::get("/").body(Full::default()).unwrap();

@@ -33,6 +33,7 @@ mod run;
 mod schedule;
 mod template;
 mod timer;
+mod tls;
 mod zipf;
 
 pub use error::LoadError;
@@ -50,3 +51,4 @@ pub use response::DecisionSource;
 pub use run::{run, run_traced};
 pub use schedule::{Arrivals, LoadSchedule};
 pub use template::{TemplateError, ValueTemplate};
+pub use tls::{ClientTls, ClientTlsError};

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use fastrand::Rng;
+use hyper::header::HeaderValue;
 use tollgate_rules::Attribute;
 
 use crate::generator::{CostRange, RequestGenerator, ScheduledRequest, SourceAddresses};
@@ -11,6 +12,7 @@ use crate::judge::{Allowance, BoundSource};
 use crate::keys::KeyDistribution;
 use crate::schedule::LoadSchedule;
 use crate::template::ValueTemplate;
+use crate::tls::ClientTls;
 
 /// The location of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +25,16 @@ pub struct Replica {
     pub authority: String,
     /// Prefix of every path; may be empty.
     pub base: String,
+    /// The TLS settings. `None` connects without TLS.
+    pub tls: Option<ClientTls>,
+    /// The value of the header `Authorization`. Only sent to the Tollgate service.
+    pub authorization: Option<HeaderValue>,
 }
 
 impl std::fmt::Display for Replica {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "http://{}{}", self.authority, self.base)
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority, self.base)
     }
 }
 
@@ -38,6 +45,8 @@ impl From<SocketAddr> for Replica {
             port: address.port(),
             authority: address.to_string(),
             base: String::new(),
+            tls: None,
+            authorization: None,
         }
     }
 }
@@ -144,9 +153,8 @@ mod tests {
         pub(crate) fn for_tests(bounds: BoundSource) -> Self {
             let replica = Replica {
                 host: "h".to_owned(),
-                port: 1,
                 authority: "h:1".to_owned(),
-                base: String::new(),
+                ..Replica::from(SocketAddr::from(([127, 0, 0, 1], 1)))
             };
             let user = ValueTemplate::parse("{key}").unwrap();
             let request = RequestKind::Check {

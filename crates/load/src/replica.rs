@@ -118,7 +118,7 @@ impl ReplicaClient {
             };
             let mut open = match connection.filter(|_| is_usable) {
                 Some(open) => open,
-                None => HttpConnection::open(&self.queue.addresses).await?,
+                None => HttpConnection::open(&self.queue.replica, &self.queue.addresses).await?,
             };
 
             let from = Micros::new(clock.now_us());

@@ -6,7 +6,7 @@ use std::io;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::Request;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::Serialize;
 
@@ -79,11 +79,13 @@ pub(crate) fn encode_release(replica: &Replica, permit_token: &str) -> io::Resul
 
 fn post(replica: &Replica, path: &str, body: &impl Serialize) -> io::Result<HttpRequest> {
     let body = Bytes::from(serde_json::to_vec(body)?);
-    Request::post(format!("{}{path}", replica.base))
+    let mut request = Request::post(format!("{}{path}", replica.base))
         .header(HOST, &replica.authority)
-        .header(CONTENT_TYPE, "application/json")
-        .body(body.into())
-        .map_err(io::Error::other)
+        .header(CONTENT_TYPE, "application/json");
+    if let Some(authorization) = &replica.authorization {
+        request = request.header(AUTHORIZATION, authorization);
+    }
+    request.body(body.into()).map_err(io::Error::other)
 }
 
 /// The name of a request's key in reports, such as `user=key-7`.

@@ -215,7 +215,8 @@ async fn probe_replica(plan: &LoadPlan, replica: &Replica) -> Result<Rc<ReplicaQ
     let addresses = resolve(replica, plan.timeout).await.map_err(unreachable)?;
     let queue = ReplicaQueue::new(replica.clone(), addresses, plan.replicas.len());
     let queue = Rc::new(queue);
-    let opened = timeout(plan.timeout, HttpConnection::open(&queue.addresses)).await;
+    let opening = HttpConnection::open(&queue.replica, &queue.addresses);
+    let opened = timeout(plan.timeout, opening).await;
     let mut client = ReplicaClient {
         queue: Rc::clone(&queue),
         connection: Some(opened.map_err(|_| timed_out())?.map_err(unreachable)?),
@@ -275,7 +276,8 @@ async fn open_connections(plan: &LoadPlan, queues: &[Rc<ReplicaQueue>]) -> Vec<R
     for queue in queues.iter().cycle().take(count) {
         let (queue, limit) = (Rc::clone(queue), plan.timeout);
         opening.spawn_local(async move {
-            let opened = timeout(limit, HttpConnection::open(&queue.addresses)).await;
+            let opening = HttpConnection::open(&queue.replica, &queue.addresses);
+            let opened = timeout(limit, opening).await;
             ReplicaClient {
                 queue,
                 connection: opened.ok().and_then(Result::ok),

@@ -258,6 +258,7 @@ impl RedisBuilder {
             connect_timeout: self.connect_timeout,
             timeout: self.timeout,
             is_cluster: matches!(self.kind, Kind::Cluster),
+            probe_key: format!("{}probe", self.prefix),
             clock: self.clock.clone(),
             runtime: Handle::try_current().map_err(|_| RedisConfigError::NoRuntime)?,
         }))

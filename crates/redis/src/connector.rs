@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 use tollgate::Clock;
 
 use crate::endpoint::{Address, Credentials};
-use crate::error::ServerError;
+use crate::error::{CallError, ServerError};
 use crate::resp::{self, RespValue};
 use crate::script::{MANUAL_TIME, SERVER_TIME, Script};
 
@@ -38,6 +38,8 @@ pub(crate) struct Connector {
     pub(crate) timeout: Duration,
     /// True when only calls of the same slot may share a script call.
     pub(crate) is_cluster: bool,
+    /// A key that no counter has, to find out whether a server accepts writes.
+    pub(crate) probe_key: String,
     /// The clock by which the script decides. `None` for the server's own, except in tests.
     pub(crate) clock: Option<Arc<dyn Clock>>,
     /// Runs the tasks of the store.
@@ -65,10 +67,16 @@ impl Connector {
     }
 
     /// Opens a connection that is ready for script calls. Fails if the server does not answer a
-    /// `PING` within the deadline of a decision.
+    /// `PING` within the deadline of a decision, or does not accept writes.
     pub(crate) async fn connect(&self, address: &Address) -> Result<RespConnection, ServerError> {
         let mut connection = self.open(address).await?;
-        self.authenticate(&mut connection).await?;
+        let prepared = self.prepare(&mut connection).await;
+        prepared.map_err(|error| error.at(address))?;
+        Ok(connection)
+    }
+
+    async fn prepare(&self, connection: &mut RespConnection) -> Result<(), ServerError> {
+        self.authenticate(connection).await?;
 
         if self.database > 0 {
             let database = self.database.to_string();
@@ -76,8 +84,8 @@ impl Connector {
             connection.command(&command, |_| ()).await?;
         }
 
-        self.load_script(&mut connection).await?;
-        Ok(connection)
+        self.load_script(connection).await?;
+        connection.require_writes(&self.probe_key).await
     }
 
     /// Opens a connection on which nothing has been sent.
@@ -154,6 +162,19 @@ impl RespConnection {
         arguments: &[&[u8]],
         read_reply: impl FnOnce(&RespValue<'_>) -> T,
     ) -> Result<T, ServerError> {
+        let reply = self.exchange(arguments, |reply| match reply {
+            RespValue::Error(text) => Err(ServerError::from_reply(text)),
+            reply => Ok(read_reply(reply)),
+        });
+        reply.await?
+    }
+
+    /// Sends a command and reads its reply, which may be an error.
+    async fn exchange<T>(
+        &mut self,
+        arguments: &[&[u8]],
+        read_reply: impl FnOnce(&RespValue<'_>) -> T,
+    ) -> Result<T, ServerError> {
         let mut out = BytesMut::new();
         resp::write_command(&mut out, arguments);
         self.stream.write_all(&out).await?;
@@ -161,17 +182,31 @@ impl RespConnection {
 
         loop {
             if let Some((reply, length)) = resp::read_value(&self.received)? {
-                let result = match reply {
-                    RespValue::Error(text) => Err(ServerError::from_reply(text)),
-                    reply => Ok(read_reply(&reply)),
-                };
+                let result = read_reply(&reply);
                 self.received.advance(length);
-                return result;
+                return Ok(result);
             }
             if self.stream.read_buf(&mut self.received).await? == 0 {
                 return Err(ServerError::new("the server closed the connection"));
             }
         }
+    }
+
+    /// Fails if the server accepts no writes now, such as a read-only replica. It still answers
+    /// reads, so a connection to it would look usable until the first charge.
+    ///
+    /// Deletes a key that does not exist, which changes nothing and is not replicated. Other
+    /// errors, such as a redirection to another server of a cluster, say nothing about writes.
+    async fn require_writes(&mut self, probe_key: &str) -> Result<(), ServerError> {
+        let command: [&[u8]; 2] = [b"DEL", probe_key.as_bytes()];
+        let reply = self.exchange(&command, |reply| match reply {
+            RespValue::Error(text) => match CallError::from_reply(text) {
+                CallError::ServerUnusable(error) => Err(error),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        });
+        reply.await?
     }
 
     pub(crate) async fn require_primary(&mut self) -> Result<(), ServerError> {

@@ -1,5 +1,6 @@
 //! Errors of store calls, and the classification of error replies.
 
+use std::fmt;
 use std::sync::Arc;
 
 use tollgate::StoreError;
@@ -52,9 +53,8 @@ impl CallError {
             "ASK" => address().map_or(Self::Unavailable(server_error), Self::Ask),
             "TRYAGAIN" => Self::TryAgain,
             "CLUSTERDOWN" => Self::Unavailable(server_error),
-            "READONLY" | "LOADING" | "BUSY" | "MASTERDOWN" | "NOAUTH" | "NOREPLICAS" => {
-                Self::ServerUnusable(server_error)
-            }
+            "READONLY" | "LOADING" | "BUSY" | "MASTERDOWN" | "MISCONF" | "NOAUTH"
+            | "NOREPLICAS" => Self::ServerUnusable(server_error),
             _ => Self::Refused(server_error),
         }
     }
@@ -78,15 +78,40 @@ impl ServerError {
         Self(text.into())
     }
 
-    /// Repeats the beginning of an error reply. It is cut off at the first quotation mark, because
-    /// some servers quote the command that they were sent, which may contain a password or a key.
+    /// Repeats the beginning of an error reply. It is cut off at the first quotation, because some
+    /// servers quote the command that they were sent, which may contain a password or a key.
     pub(crate) fn from_reply(error: &[u8]) -> Self {
         let error = String::from_utf8_lossy(error);
-        let unquoted = error.split(['`', '\'', '"']).next().unwrap_or_default();
-        let text: String = unquoted.chars().take(SERVER_TEXT_MAX).collect();
+        let text: String = before_quotation(&error)
+            .chars()
+            .take(SERVER_TEXT_MAX)
+            .collect();
 
         Self::new(format!("server error: {}", text.trim_end()))
     }
+
+    /// The same failure, with the server that it is about.
+    pub(crate) fn at(&self, server: &impl fmt::Display) -> Self {
+        Self::new(format!("{server}: {self}"))
+    }
+}
+
+/// The text before the first quotation mark. The apostrophe of a contraction, as in `can't` or
+/// `it's`, is none.
+fn before_quotation(text: &str) -> &str {
+    let is_apostrophe = |index: usize| {
+        let (before, after) = (&text[..index], &text[index + 1..]);
+        let end = after.find(|c: char| !c.is_alphabetic());
+        let (ending, rest) = after.split_at(end.unwrap_or(after.len()));
+
+        before.ends_with(char::is_alphabetic)
+            && matches!(ending, "t" | "s" | "re" | "ve" | "ll")
+            && !rest.starts_with(|c: char| c == '\'' || c.is_numeric())
+    };
+
+    let mut marks = text.match_indices(['`', '\'', '"']);
+    let quotation = marks.find(|(index, mark)| *mark != "'" || !is_apostrophe(*index));
+    quotation.map_or(text, |(index, _)| &text[..index])
 }
 
 impl From<std::io::Error> for ServerError {
@@ -149,6 +174,7 @@ mod tests {
             "LOADING Redis is loading",
             "READONLY You can't write",
             "BUSY Redis is busy",
+            "MISCONF Redis is configured to save RDB snapshots",
         ] {
             let error = CallError::from_reply(text.as_bytes());
             assert!(matches!(error, CallError::ServerUnusable(_)), "{text}");
@@ -169,5 +195,23 @@ mod tests {
         };
 
         assert_eq!(error.to_string(), "server error: ERR unknown command");
+    }
+
+    #[test]
+    fn an_apostrophe_does_not_cut_the_text_off() {
+        for (reply, expected) in [
+            (
+                "READONLY You can't write against a read only replica.",
+                "READONLY You can't write against a read only replica.",
+            ),
+            ("ERR it's 'hunter2' again", "ERR it's"),
+            ("ERR can't do \"hunter2\"", "ERR can't do"),
+            ("ERR near x'hunter2'", "ERR near x"),
+            ("'hunter2'", ""),
+            ("ERR 'hunter2", "ERR"),
+        ] {
+            let error = ServerError::from_reply(reply.as_bytes()).to_string();
+            assert_eq!(error, format!("server error: {expected}"));
+        }
     }
 }

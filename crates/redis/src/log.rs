@@ -1,4 +1,5 @@
-//! What the store logs, if the feature `tracing` is enabled.
+//! What the store logs, if the feature `tracing` is enabled: the state of single servers, at debug
+//! level. An outage is logged by the limiter, once for all servers.
 #![cfg_attr(
     not(feature = "tracing"),
     expect(unused_variables, reason = "only log messages contain them")
@@ -10,17 +11,12 @@ use crate::locator::ServerLocator;
 
 pub(crate) fn connected(server: &Address) {
     #[cfg(feature = "tracing")]
-    tracing::info!(%server, "connected to the store");
+    tracing::debug!(%server, "connected to the store");
 }
 
-/// Logs a warning when a link goes down. Failed attempts after that are logged at debug level.
-pub(crate) fn unavailable(server: &ServerLocator, error: &ServerError, was_up: bool) {
+pub(crate) fn unavailable(server: &ServerLocator, error: &ServerError) {
     #[cfg(feature = "tracing")]
-    if was_up {
-        tracing::warn!(%server, %error, "store unavailable; reconnecting in the background");
-    } else {
-        tracing::debug!(%server, %error, "store still unavailable");
-    }
+    tracing::debug!(%server, %error, "server unavailable; reconnecting in the background");
 }
 
 pub(crate) fn map_not_refreshed(error: &ServerError) {

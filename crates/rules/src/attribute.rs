@@ -128,6 +128,7 @@ fn plain_kind(name: &str) -> Result<AttributeKind, AttributeError> {
         {
             Ok(AttributeKind::Custom)
         }
+        None if name.contains('(') => Err(AttributeError::Function { found }),
         None => Err(AttributeError::Character { found }),
     }
 }
@@ -170,6 +171,12 @@ pub enum AttributeError {
         found: String,
         /// The built-in attribute that it resembles.
         suggestion: &'static str,
+    },
+    /// A function where only an attribute is allowed.
+    #[error("invalid attribute {found:?}: functions such as lower(email) are only for keys")]
+    Function {
+        /// The name.
+        found: String,
     },
     /// A custom name has a character that is not allowed.
     #[error(

@@ -12,12 +12,18 @@
 
 mod attribute;
 pub mod config;
+mod key_attribute;
 mod limit;
 mod select;
+pub mod text;
+mod token;
 
 pub use attribute::{ATTRIBUTE_NAME_MAX, Attribute, AttributeError, AttributeKind};
 pub use config::{Config, ConfigError, Diagnostic};
-pub use limit::{Condition, Cost, LimitConfig, Pattern, Recipe, Tiers};
+pub use key_attribute::{KeyAttribute, KeyAttributeError, Normaliser};
+pub use limit::{AmbiguousPathPolicy, Condition, Cost, LimitConfig, Pattern, Recipe, Tiers};
 pub use select::{
-    Attributes, DisplayPart, Explanation, MissingKeyPolicy, SelectError, Selection, Selector, Value,
+    Attributes, DisplayPart, Explanation, LimitDemands, MissingKeyPolicy, SelectError, Selection,
+    Selector, Value,
 };
+pub use token::{Permission, PermissionSet, TOKEN_MIN, TokenError, TokenHash};

@@ -6,6 +6,7 @@ use tollgate::{Quota, Rule};
 use tollgate_subject::Glob;
 
 use crate::attribute::Attribute;
+use crate::key_attribute::KeyAttribute;
 
 /// A limit, and the rules that decide whether and how it applies to a request.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub struct LimitConfig {
     /// The conditions under which the limit applies, in file order. All of them must hold; a limit
     /// without conditions always applies.
     pub conditions: Vec<Condition>,
+    /// What happens to a request whose path has several readings, of which some match.
+    pub on_ambiguous_path: AmbiguousPathPolicy,
     /// The attributes that make up the key.
     pub key: Recipe,
     /// Whether a request without the key's attributes skips this limit. If false, it is an error.
@@ -23,6 +26,17 @@ pub struct LimitConfig {
     pub tiers: Option<Tiers>,
     /// The cost of a request. `None` means 1, unless the request states its cost.
     pub cost: Option<Cost>,
+}
+
+/// What a limit does with a path that servers read differently, so that its condition holds for some
+/// readings and not for others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AmbiguousPathPolicy {
+    /// The limit applies.
+    #[default]
+    MatchAny,
+    /// The request is refused.
+    Refuse,
 }
 
 /// A condition on the value of one attribute. It does not hold if the request lacks the attribute.
@@ -39,8 +53,8 @@ pub struct Condition {
 pub enum Pattern {
     /// Matches exactly this text. Methods are upper case and hosts lower case on both sides.
     Exact(Box<str>),
-    /// Matches a glob: `*` is any text without `/`, `**` is any text. Paths are normalised on both
-    /// sides.
+    /// Matches a glob: `*` is any text without `/`, `**` is any text. For paths, it is compared
+    /// with every reading of the path.
     Glob(Glob),
 }
 
@@ -49,7 +63,7 @@ pub enum Pattern {
 pub struct Recipe {
     /// The parts of the key. Each part lists alternative attributes; the first one that the request
     /// has is used.
-    pub parts: Vec<Vec<Attribute>>,
+    pub parts: Vec<Vec<KeyAttribute>>,
 }
 
 /// Quotas selected by the value of an attribute.
@@ -76,7 +90,7 @@ pub struct Cost {
 impl LimitConfig {
     /// All attributes that the limit uses: in its key, conditions, tiers and cost.
     pub fn attributes(&self) -> impl Iterator<Item = &Attribute> {
-        let key = self.key.parts.iter().flatten();
+        let key = self.key.parts.iter().flatten().map(KeyAttribute::attribute);
         let conditions = self.conditions.iter().map(|condition| &condition.attribute);
         let tier = self.tiers.iter().map(|tiers| &tiers.by);
         let cost = self.cost.iter().filter_map(|cost| cost.attribute.as_ref());
@@ -85,10 +99,11 @@ impl LimitConfig {
 }
 
 impl Recipe {
-    /// The parts of the key as in the configuration file, such as `header:x-api-key | client_ip`.
+    /// The parts of the key as in the configuration file, such as `header:x-api-key | client_ip`
+    /// or `lower(email)`.
     pub fn part_names(&self) -> Vec<String> {
-        let name = |part: &Vec<Attribute>| {
-            let names: Vec<&str> = part.iter().map(Attribute::name).collect();
+        let name = |part: &Vec<KeyAttribute>| {
+            let names: Vec<&str> = part.iter().map(KeyAttribute::name).collect();
             names.join(" | ")
         };
         self.parts.iter().map(name).collect()

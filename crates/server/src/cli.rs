@@ -1,7 +1,8 @@
 //! The command line. Doc comments of arguments and commands are the help texts.
 
 use crate::commands::{
-    CheckArgs, CompletionsArgs, ExplainArgs, KeysArgs, LoadArgs, SimulateArgs, ValidateArgs,
+    AuditPathsArgs, CheckArgs, CompletionsArgs, ExplainArgs, KeysArgs, LoadArgs, SimulateArgs,
+    ValidateArgs,
 };
 use crate::help;
 use crate::serve::ServeArgs;
@@ -40,6 +41,9 @@ pub enum Command {
     /// Replay an access log, and report which requests a configuration would have denied
     #[command(after_long_help = help::SIMULATE)]
     Simulate(SimulateArgs),
+    /// Send variants of a request to your own stack, and report those that a limit does not count
+    #[command(after_long_help = help::AUDIT_PATHS)]
+    AuditPaths(AuditPathsArgs),
     /// Print a shell completion script
     #[command(after_long_help = help::COMPLETIONS)]
     Completions(CompletionsArgs),

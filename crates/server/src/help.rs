@@ -11,7 +11,7 @@ Examples:
 
 Exit codes:
   0  success; check: allowed
-  1  check: denied; load: a limit was exceeded
+  1  check: denied; load: a limit was exceeded; audit-paths: requests got past a limit
   2  invalid arguments, configuration or request
   3  no response from the service
 
@@ -69,6 +69,10 @@ Examples:
   tollgate check -a client_ip=203.0.113.7
   tollgate check --url 10.0.0.5:8080 --limit login-account -a email=ann@example.com
   tollgate check --peek --json -a client_ip=203.0.113.7 | jq .limits
+  tollgate check --url https://limits.internal:8080 --ca ca.crt -a client_ip=203.0.113.7
+
+Environment variables:
+  TOLLGATE_TOKEN  token of the service, if it requires one
 
 Exit codes:
   0  allowed
@@ -79,6 +83,7 @@ Exit codes:
 pub(crate) const KEYS: &str = "\
 Environment variables:
   TOLLGATE_ADMIN_TOKEN  token of the admin listener, if it requires one
+  TOLLGATE_TOKEN        otherwise: a token that allows `reset`, for `keys reset`
 
 Examples:
   tollgate keys get --limit login-account -a email=ann@example.com
@@ -134,6 +139,9 @@ Examples:
   tollgate load --shape credential-stuffing --limit login-account -a client_ip={ip} -a email={key}
   tollgate load --get /search?q=x -a header:x-api-key={key} --keys uniform:50 --allow 120/1m
 
+Environment variables:
+  TOLLGATE_TOKEN  token of the service, if it requires one; not sent with --get
+
 Exit codes:
   0  every limit that could be judged held
   1  a limit was exceeded
@@ -157,6 +165,24 @@ Examples:
 Exit codes:
   0  success, whether or not requests would have been denied
   2  invalid arguments or configuration, or no line of the log is readable";
+
+pub(crate) const AUDIT_PATHS: &str = "\
+Sends the plain request until the limit denies it, then every variant: of the path, and of the query
+parameters, the cookie and the headers that are given. A variant that still gets the handler's
+response reaches the handler without being counted. Requests are sent one after another, and only to
+the URL. They use the limit up for this client, so audit a test stack, or reset the key afterwards.
+
+Examples:
+  tollgate audit-paths --url http://127.0.0.1/auth/login
+  tollgate audit-paths --url http://127.0.0.1/api/me --method GET --cookie session=abc
+  tollgate audit-paths --url http://127.0.0.1/v1/items?user=ann -H 'X-Api-Key: k1' --json
+  tollgate audit-paths --url http://127.0.0.1/auth/login --thorough --class dot-segment
+
+Exit codes:
+  0  every variant that reached the handler was counted
+  1  at least one variant reached the handler uncounted
+  2  invalid arguments
+  3  no response, or the limit could not be used up";
 
 pub(crate) const COMPLETIONS: &str = "\
 Examples:

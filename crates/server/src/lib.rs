@@ -14,6 +14,7 @@ mod cli;
 mod commands;
 mod gate;
 mod grpc;
+mod guard;
 mod help;
 mod http;
 mod listen;
@@ -26,9 +27,11 @@ mod traces;
 
 pub use cli::{Cli, Command};
 pub use commands::{
-    AttributeArgs, CheckArgs, ClientArgs, CompletionsArgs, ExplainArgs, KeyArgs, KeysArgs,
-    KeysCommand, LoadArgs, LogLayout, SimulateArgs, ValidateArgs,
+    AttributeArgs, AuditPathsArgs, CheckArgs, ClientArgs, CompletionsArgs, ConnectionArgs,
+    ExplainArgs, KeyArgs, KeysArgs, KeysCommand, LoadArgs, LogLayout, SimulateArgs, ValidateArgs,
 };
+#[cfg(feature = "fuzzing")]
+pub use grpc::rate_limit_service;
 pub use logs::LogFormat;
 pub use serve::ServeArgs;
 
@@ -42,6 +45,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Keys(args) => commands::keys(args),
         Command::Load(args) => commands::load(args),
         Command::Simulate(args) => commands::simulate(args),
+        Command::AuditPaths(args) => commands::audit_paths(args),
         Command::Completions(args) => commands::completions(args, Cli::command()),
         Command::Schema => commands::schema(),
     }

@@ -6,6 +6,7 @@
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::{Arc, OnceLock};
 
+use tollgate_rules::text::{visible_except, visible_json};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
@@ -36,7 +37,7 @@ pub(crate) fn start(format: Option<LogFormat>, traces: Option<&TraceExporter>) -
         LogFormat::Json
     });
 
-    let (writer, guard) = write_to(io::stderr());
+    let (writer, guard) = write_to(io::stderr(), format);
     let layer = tracing_subscriber::fmt::layer().with_writer(writer);
     let logs = match format {
         LogFormat::Text => layer.with_ansi(is_terminal).with_target(false).boxed(),
@@ -65,10 +66,11 @@ fn filter() -> EnvFilter {
 }
 
 /// Starts the thread that writes to `output`.
-fn write_to(output: impl Write + Send + 'static) -> (NonBlocking, WorkerGuard) {
+fn write_to(output: impl Write + Send + 'static, format: LogFormat) -> (NonBlocking, WorkerGuard) {
     let dropped: Arc<OnceLock<ErrorCounter>> = Arc::default();
     let output = LogOutput {
         output,
+        format,
         dropped: dropped.clone(),
         reported: 0,
     };
@@ -80,9 +82,10 @@ fn write_to(output: impl Write + Send + 'static) -> (NonBlocking, WorkerGuard) {
     (writer, guard)
 }
 
-/// Writes lines, and after a gap how many are missing.
+/// Writes lines with their hidden characters escaped, and after a gap how many are missing.
 struct LogOutput<W> {
     output: W,
+    format: LogFormat,
     /// Counts dropped lines; set before the first line is queued.
     dropped: Arc<OnceLock<ErrorCounter>>,
     /// The dropped lines that were reported.
@@ -91,7 +94,13 @@ struct LogOutput<W> {
 
 impl<W: Write> Write for LogOutput<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.output.write_all(line)?;
+        let text = String::from_utf8_lossy(line);
+        let shown = match self.format {
+            // The escape character begins a colour; the subscriber escapes those of values.
+            LogFormat::Text => visible_except(&text, &['\n', '\x1b']),
+            LogFormat::Json => visible_json(&text),
+        };
+        self.output.write_all(shown.as_bytes())?;
 
         let dropped = self.dropped.get().map_or(0, ErrorCounter::dropped_lines);
         if dropped > self.reported {
@@ -135,7 +144,7 @@ mod tests {
     fn logging_does_not_block_when_the_output_does_and_gaps_are_reported() {
         let (permissions, permission) = channel();
         let (line, lines) = channel();
-        let (mut writer, _guard) = write_to(SlowOutput(permission, line));
+        let (mut writer, _guard) = write_to(SlowOutput(permission, line), LogFormat::Text);
         for _ in 0..2 * QUEUE_MAX {
             drop(writer.write(b"line\n"));
         }
@@ -148,5 +157,24 @@ mod tests {
         permissions.send(()).expect("the thread waits");
         let report = lines.recv().expect("a report");
         assert!(report.starts_with("dropped "), "{report}");
+    }
+
+    #[test]
+    fn hidden_characters_are_escaped() {
+        let line = "\x1b[33mWARN\x1b[0m a\u{202e}b\n";
+        for (format, expected) in [
+            (LogFormat::Text, "\x1b[33mWARN\x1b[0m a\\u{202e}b\n"),
+            (LogFormat::Json, "\\u001b[33mWARN\\u001b[0m a\\u202eb\n"),
+        ] {
+            let (mut output, dropped) = (Vec::new(), Arc::default());
+            let mut writer = LogOutput {
+                output: &mut output,
+                format,
+                dropped,
+                reported: 0,
+            };
+            assert_eq!(writer.write(line.as_bytes()).ok(), Some(line.len()));
+            assert_eq!(String::from_utf8_lossy(&output), expected);
+        }
     }
 }

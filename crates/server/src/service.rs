@@ -1,24 +1,30 @@
 //! What the parts of the running service share.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tollgate::Micros;
 use tollgate_rules::Config;
+use tollgate_rules::config::ServerConfig;
 
 use crate::alerts::Alerts;
 use crate::gate::{Gate, StoreOpenError};
 use crate::http::Readiness;
-use crate::listen::{ListenLimits, ServerLoad};
+use crate::listen::{ListenLimits, PortLoad};
 use crate::metrics::Metrics;
-use crate::reload::Reloader;
+use crate::reload::{ConfigFile, DataPortTls, Reloader, TlsSettings};
+
+/// The most connections to the admin port.
+const ADMIN_CONNECTIONS_MAX: usize = 256;
+/// The most requests in flight on the admin port.
+const ADMIN_IN_FLIGHT_MAX: usize = 64;
 
 /// Everything the fronts share.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) gate: Arc<Gate>,
     pub(crate) reloader: Arc<Reloader>,
-    pub(crate) load: Arc<ServerLoad>,
+    pub(crate) load: ServiceLoad,
+    pub(crate) tls: Arc<DataPortTls>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) alerts: Arc<Alerts>,
     /// When the service started, by the gate's clock.
@@ -27,22 +33,74 @@ pub(crate) struct Service {
 
 impl Service {
     /// Opens the store. Must be called inside a Tokio runtime.
-    pub(crate) fn open(config: Config, file: Option<PathBuf>) -> Result<Self, StoreOpenError> {
-        let load = ServerLoad::new(ListenLimits {
-            connections_max: config.server.connections_max,
-            in_flight_max: config.server.in_flight_max,
-            header_timeout: config.server.header_timeout,
-            idle_timeout: config.server.idle_timeout,
-        });
+    pub(crate) fn open(
+        config: Config,
+        file: Option<ConfigFile>,
+        tls_settings: Option<&TlsSettings>,
+    ) -> Result<Self, StoreOpenError> {
+        let load = ServiceLoad::new(&config.server);
+        let tls = Arc::new(DataPortTls::default());
+        tls.replace(tls_settings);
         let gate = Arc::new(Gate::open(config, Arc::new(Metrics::new()))?);
 
         Ok(Self {
-            reloader: Arc::new(Reloader::new(gate.clone(), file)),
+            reloader: Arc::new(Reloader::new(gate.clone(), file, tls.clone())),
             load,
+            tls,
             readiness: Arc::default(),
             alerts: Arc::default(),
             started_at: gate.now(),
             gate,
         })
+    }
+}
+
+/// The load of each port. The bounds apply to each port on its own.
+#[derive(Debug)]
+pub(crate) struct ServiceLoad {
+    pub(crate) http: Arc<PortLoad>,
+    pub(crate) grpc: Arc<PortLoad>,
+    pub(crate) admin: Arc<PortLoad>,
+}
+
+impl ServiceLoad {
+    fn new(server: &ServerConfig) -> Self {
+        let limits = ListenLimits {
+            connections_max: server.connections_max,
+            in_flight_max: server.in_flight_max,
+            header_timeout: server.header_timeout,
+            idle_timeout: server.idle_timeout,
+        };
+        let admin = ListenLimits {
+            connections_max: ADMIN_CONNECTIONS_MAX,
+            in_flight_max: ADMIN_IN_FLIGHT_MAX,
+            ..limits
+        };
+
+        Self {
+            http: PortLoad::new("http", limits),
+            grpc: PortLoad::new("grpc", limits),
+            admin: PortLoad::new("admin", admin),
+        }
+    }
+
+    /// The number of open client connections.
+    pub(crate) fn connections(&self) -> usize {
+        self.http.connections() + self.grpc.connections()
+    }
+
+    /// The number of client requests in flight.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.http.in_flight() + self.grpc.in_flight()
+    }
+
+    /// The number of client requests and connections rejected so far.
+    pub(crate) fn shed(&self) -> u64 {
+        self.http.shed() + self.grpc.shed()
+    }
+
+    /// The number of idle client connections that were closed to make room for new ones.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.http.evicted() + self.grpc.evicted()
     }
 }

@@ -129,9 +129,10 @@ fn count_error(
     error: &ReplayError,
     line: u64,
 ) {
-    use SelectError::{Address, Cost, Key, MissingAttribute};
+    use SelectError::{Address, AmbiguousPath, Cost, Key, MissingAttribute};
     let (limit, kind) = match error {
         ReplayError::Select(MissingAttribute { limit, .. }) => (limit.as_str(), "missing"),
+        ReplayError::Select(AmbiguousPath { limit, .. }) => (limit.as_str(), "path"),
         ReplayError::Select(Address { limit, .. }) => (limit.as_str(), "address"),
         ReplayError::Select(Key { limit, .. }) => (limit.as_str(), "key"),
         ReplayError::Select(Cost { limit, .. }) => (limit.as_str(), "cost"),

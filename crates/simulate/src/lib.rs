@@ -21,7 +21,7 @@ mod suggest;
 pub mod text;
 
 pub use batch::{ReplayRequest, SimulationProgress};
-pub use input::{LINE_MAX, LineChunk, LineReader, LogInput, LogLine};
+pub use input::{LINE_MAX, LineChunk, LineReader, LogInput, LogLine, TrailingBytes};
 pub use log::{AccessLogFormat, FieldError, LineError, LogFields, LogParser, LogRecord};
 pub use replay::{ConfigReplay, ReplayDecision, ReplayError};
 pub use report::*;

@@ -205,10 +205,10 @@ impl<'r> BatchSelection<'r> {
         let (first_limit, first_unkeyed) = (limits.len(), unkeyed.len());
 
         selector.for_each_selected(request, None, MissingKeyPolicy::Skip, |index, selected| {
-            match selected {
-                Some(selected) => limits.push(selected),
-                None => unkeyed.push(index),
+            if selected.is_empty() {
+                unkeyed.push(index);
             }
+            limits.extend(selected);
         })?;
         if limits.len() - first_limit > DEMANDS_MAX {
             return Err(ReplayError::TooMany(tollgate::Error::TooManyLimits));

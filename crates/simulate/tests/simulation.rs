@@ -308,6 +308,33 @@ fn missing_and_invalid_attributes_are_reported() {
     assert_eq!(report.notes.len(), 2, "{:?}", report.notes);
 }
 
+/// The simulator reads paths as the service does.
+#[test]
+fn every_spelling_of_a_path_is_counted_or_refused() {
+    let line = |path: &str| {
+        format!("203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] \"POST {path} HTTP/1.1\" 200 1\n")
+    };
+    let paths = [
+        "/auth/login",
+        "/auth%2Flogin",
+        "//x/auth/login",
+        "http:///h/auth/login",
+        "/free",
+    ];
+    let log: String = paths.map(line).concat();
+    let limit = |policy| {
+        config(&format!(
+            "limits: [{{ name: login, match: {{ path: /auth/login }}, key: [client_ip], \
+             algorithm: sliding_window, limit: 9, window: 1m, on_ambiguous_path: {policy} }}]"
+        ))
+    };
+
+    let report = simulated(log.as_bytes(), &limit("match_any"), None, false).configuration;
+    assert_eq!((report.limits[0].requests, report.errors.len()), (4, 0));
+    let report = simulated(log.as_bytes(), &limit("refuse"), None, false).configuration;
+    assert_eq!((report.limits[0].requests, report.errors[0].count), (1, 3));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

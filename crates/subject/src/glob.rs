@@ -1,17 +1,24 @@
 //! Glob patterns for paths: `*` matches within a segment, `**` across segments.
 
-mod match_states;
+mod automaton;
+mod positions;
+mod segments;
+mod set;
 mod token;
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::path::normalise;
-use match_states::MatchStates;
+use automaton::Automaton;
 use token::{PATTERN_MAX, Token};
+
+pub use set::GlobSet;
 
 /// The maximum number of `*` and `**` in a pattern.
 const STARS_MAX: usize = 16;
+/// The most words of the automaton of one pattern: a bit for each token, and one for the end.
+const WORDS_MAX: usize = (PATTERN_MAX + 1).div_ceil(64);
 
 /// A glob pattern: `*` matches any text without `/`, `**` matches any text, and every other
 /// character matches itself.
@@ -19,8 +26,8 @@ const STARS_MAX: usize = 16;
 /// `/**` at the end of a segment may also match nothing: `/v1/**` matches `/v1` and everything
 /// below it, and `/a/**/b` matches `/a/b`. Three or more stars in a row mean `**`.
 ///
-/// Matching takes at most time proportional to the length of the text times the length of the
-/// pattern. It never backtracks.
+/// Matching takes time proportional to the length of the text. It never backtracks. To match many
+/// patterns, see [`GlobSet`].
 ///
 /// ```
 /// use tollgate_subject::{Case, Glob};
@@ -36,10 +43,14 @@ const STARS_MAX: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob {
     text: Box<str>,
+    /// The text as it is matched: in lower case, if case does not matter.
+    folded: Box<str>,
     case: Case,
     tokens: Box<[Token]>,
-    /// The number of leading tokens that are bytes. They are compared directly, without states.
+    /// The number of leading tokens that are bytes. They are compared directly.
     literal: usize,
+    /// The tokens after those.
+    rest: Box<Automaton>,
 }
 
 /// Whether matching is case-sensitive. This concerns ASCII letters only; others are percent-encoded
@@ -96,16 +107,21 @@ pub enum GlobError {
 impl Glob {
     /// Creates a pattern for any text.
     pub fn new(text: &str, case: Case) -> Result<Self, GlobError> {
-        check_length(text)?;
-        let tokens = match case {
-            Case::Sensitive => token::parse(text),
-            Case::Insensitive => token::parse(&text.to_ascii_lowercase()),
+        let folded = match case {
+            Case::Sensitive => text.to_owned(),
+            Case::Insensitive => text.to_ascii_lowercase(),
         };
+        Self::from_folded(text, folded, case)
+    }
 
-        let found = tokens
-            .iter()
-            .filter(|token| matches!(token, Token::Star | Token::DoubleStar))
-            .count();
+    /// Compiles a pattern whose text is `folded`, but shown as `text`.
+    fn from_folded(text: &str, folded: String, case: Case) -> Result<Self, GlobError> {
+        check_length(text)?;
+        check_length(&folded)?;
+        let tokens = token::parse(&folded);
+
+        let is_star = |token: &&Token| matches!(token, Token::Star | Token::DoubleStar);
+        let found = tokens.iter().filter(is_star).count();
         if found > STARS_MAX {
             return Err(GlobError::TooManyStars { found });
         }
@@ -114,7 +130,9 @@ impl Glob {
         let literal = tokens.iter().take_while(is_byte).count();
         Ok(Self {
             text: text.into(),
+            folded: folded.into(),
             case,
+            rest: Box::new(Automaton::new([(&tokens[literal..], case)])),
             tokens: tokens.into(),
             literal,
         })
@@ -131,37 +149,40 @@ impl Glob {
             });
         }
 
-        match text.chars().find(|sign| matches!(sign, '?' | '#')) {
-            Some(sign) => Err(GlobError::Query {
+        if let Some(sign) = text.chars().find(|sign| matches!(sign, '?' | '#')) {
+            return Err(GlobError::Query {
                 found: text.to_owned(),
                 sign,
-            }),
-            None => Self::new(&normalise(text), case),
+            });
         }
+
+        let folded = match case {
+            Case::Sensitive => normalise(text).into_owned(),
+            // Letters beyond ASCII are folded before they are encoded.
+            Case::Insensitive => normalise(&text.to_lowercase()).to_ascii_lowercase(),
+        };
+        Self::from_folded(&normalise(text), folded, case)
     }
 
     /// Whether the pattern matches the whole text.
     pub fn matches(&self, text: &str) -> bool {
-        let (literal, tokens) = self.tokens.split_at(self.literal);
-        let mut bytes = text.bytes().map(|byte| match self.case {
-            Case::Sensitive => byte,
-            Case::Insensitive => byte.to_ascii_lowercase(),
-        });
-        if !literal
-            .iter()
-            .all(|token| bytes.next().map(Token::Byte) == Some(*token))
-        {
+        // Tokens are bytes here, so the pattern's text and its tokens have the same positions.
+        let literal = &self.folded.as_bytes()[..self.literal];
+        let Some((start, rest)) = text.as_bytes().split_at_checked(literal.len()) else {
             return false;
+        };
+        let is_equal = match self.case {
+            Case::Sensitive => start == literal,
+            Case::Insensitive => start.eq_ignore_ascii_case(literal),
+        };
+        if !is_equal || self.is_literal() {
+            return is_equal && rest.is_empty();
         }
 
-        let mut states = MatchStates::start(tokens);
-        for byte in bytes {
-            if states.is_decided(tokens) {
-                break;
-            }
-            states = states.step(tokens, byte);
-        }
-        states.contains_end(tokens)
+        let mut states = [0; WORDS_MAX];
+        let states = &mut states[..self.rest.words()];
+        self.rest.run(rest, states);
+        self.rest.matched(states).next().is_some()
     }
 
     /// Whether the pattern has no stars, so that it matches only one text, apart from its case.
@@ -172,6 +193,12 @@ impl Glob {
     /// Whether matching is case-sensitive.
     pub const fn case(&self) -> Case {
         self.case
+    }
+
+    /// The text that the pattern matches if it has [no stars](Self::is_literal), in lower case if
+    /// case does not matter.
+    pub fn folded(&self) -> &str {
+        &self.folded
     }
 
     /// The text of the pattern.

@@ -1,4 +1,4 @@
-//! Identifies the client of an HTTP request behind trusted proxies, and normalises paths.
+//! Identifies the client of an HTTP request behind trusted proxies, and reads its path.
 //!
 //! A rate limit is only as good as the key it counts by. A client that can change its key evades
 //! the limit, and a client that can forge another client's key can exhaust that client's limit.
@@ -6,11 +6,14 @@
 //!
 //! * [`ClientResolver`] determines the client's address behind proxies. It believes only what
 //!   trusted proxies wrote. It also groups IPv6 addresses by the network that one customer gets.
-//! * [`normalise`] reduces all spellings of a path to one, and [`Glob`] matches paths.
+//! * [`header_values`], [`cookie_values`] and [`query_values`] read a value as any of the usual
+//!   servers reads it, so that no spelling of it is a new key.
+//! * [`PathReadings`] has every path that a server may take a request target for, and [`Glob`]
+//!   matches them.
 //!
 //! ```
 //! use http::HeaderMap;
-//! use tollgate_subject::{Case, ClientResolver, ForwardedBy, Glob, normalise};
+//! use tollgate_subject::{Case, ClientResolver, ForwardedBy, Glob, PathReadings};
 //!
 //! let clients = ClientResolver::new(vec!["10.0.0.0/8".parse()?], 64, ForwardedBy::XForwardedFor)?;
 //! let mut headers = HeaderMap::new();
@@ -22,8 +25,8 @@
 //! let untrusted = clients.address("192.0.2.9".parse()?, &headers);
 //! assert_eq!(untrusted.to_string(), "192.0.2.9");
 //!
-//! let login = Glob::for_path("/auth/login", Case::Sensitive)?;
-//! assert!(login.matches(&normalise("/x/..//auth/%6Cogin/?next=%2F")));
+//! let login = Glob::for_path("/auth/login", Case::Insensitive)?;
+//! assert!(PathReadings::new("/x/..%2Fauth//Login?next=%2F").any_matches(&login));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -32,6 +35,7 @@
 
 mod address;
 mod clients;
+mod fields;
 mod forwarded;
 mod glob;
 mod network;
@@ -39,7 +43,10 @@ mod path;
 
 pub use address::{AddressError, parse_address};
 pub use clients::{ClientResolver, ClientResolverError};
+pub use fields::{
+    FieldValues, VALUES_MAX, cookie_values, header_lines, header_values, joined_lines, query_values,
+};
 pub use forwarded::ForwardedBy;
-pub use glob::{Case, Glob, GlobError};
+pub use glob::{Case, Glob, GlobError, GlobSet};
 pub use network::{Network, NetworkError};
-pub use path::normalise;
+pub use path::{PathReadings, normalise};

@@ -1,14 +1,19 @@
-//! Normalises paths.
+//! Normalises paths, and finds out what else they may mean.
+
+mod readings;
+mod steps;
+mod unicode;
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_encode_byte;
 
-/// Normalises a path, so that all its spellings match the same patterns.
+pub use readings::PathReadings;
+
+/// Normalises a path, so that all spellings that mean the same become equal.
 ///
-/// Servers treat many spellings as the same path. A client could evade a limit with any spelling
-/// that the limit's pattern does not match. Where servers disagree, the interpretation that matches
-/// more patterns wins: counting a request that leads nowhere does no harm.
+/// This is the one reading of a path that most servers agree on, and the spelling of patterns. Where
+/// servers disagree, [`PathReadings`] has the other readings too; limits are matched against those.
 ///
 /// * The query (`?`), the fragment (`#`), and the scheme and host of `https://host/path` are
 ///   removed.
@@ -57,7 +62,7 @@ pub fn normalise(path: &str) -> Cow<'_, str> {
 }
 
 /// Removes the scheme and host of an absolute request target. A path starts with a slash, so it is
-/// never mistaken for one.
+/// never mistaken for one. An empty host is left alone: servers disagree about `http:///x`.
 fn without_origin(target: &str) -> &str {
     let after_scheme = ["http://", "https://"].into_iter().find_map(|scheme| {
         let (start, rest) = target.split_at_checked(scheme.len())?;
@@ -67,18 +72,22 @@ fn without_origin(target: &str) -> &str {
     let Some(rest) = after_scheme else {
         return target;
     };
-    rest.find(['/', '\\', '?', '#'])
-        .and_then(|end| rest.get(end..))
-        .unwrap_or_default()
+    match rest.find(['/', '\\', '?', '#']) {
+        Some(0) => target,
+        Some(end) => &rest[end..],
+        None => "",
+    }
 }
 
-/// A fast check that recognises most normal paths: plain segments, none of which starts with a dot.
+/// A fast check that recognises most normal paths: plain segments, none of which starts or ends with
+/// a dot. Such a path has only one reading.
 fn is_plainly_normal(path: &str) -> bool {
     let mut previous = 0;
     for byte in path.bytes() {
         let is_valid = match previous {
             0 => byte == b'/',
             b'/' => byte != b'.' && is_plain(byte),
+            b'.' => is_plain(byte),
             _ => byte == b'/' || is_plain(byte),
         };
 
@@ -87,7 +96,7 @@ fn is_plainly_normal(path: &str) -> bool {
         }
         previous = byte;
     }
-    path == "/" || (previous != b'/' && previous != 0)
+    path == "/" || !matches!(previous, b'/' | b'.' | 0)
 }
 
 /// Normalises a path, segment by segment.
@@ -96,7 +105,8 @@ fn rewrite(path: &str) -> String {
     for segment in path.split(['/', '\\']) {
         let parent = normal.len();
         normal.push('/');
-        push_segment(&mut normal, segment.as_bytes());
+        let name = segment.split(';').next().unwrap_or_default();
+        push_segment(&mut normal, name);
 
         match normal.get(parent..) {
             Some("/" | "/.") => normal.truncate(parent),
@@ -114,25 +124,28 @@ fn rewrite(path: &str) -> String {
     normal
 }
 
-/// Appends a normalised segment.
-fn push_segment(normal: &mut String, segment: &[u8]) {
-    let mut rest = segment;
-    while let [first, after @ ..] = rest {
-        if *first == b';' {
-            return;
-        }
+/// Appends a normalised segment: runs of plain bytes as they are, other bytes one by one.
+fn push_segment(normal: &mut String, segment: &str) {
+    let bytes = segment.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let plain = bytes[at..]
+            .iter()
+            .take_while(|byte| is_plain(**byte))
+            .count();
+        normal.push_str(segment.get(at..at + plain).unwrap_or_default());
+        at += plain;
 
-        let (byte, is_escape) = escape(rest).map_or((*first, false), |byte| (byte, true));
-        rest = if is_escape {
-            after.get(2..).unwrap_or_default()
-        } else {
-            after
-        };
-
-        if is_unreserved(byte) || (!is_escape && is_plain(byte)) {
-            normal.push(char::from(byte));
-        } else {
-            normal.push_str(percent_encode_byte(byte));
+        if let Some(byte) = escape(&bytes[at..]) {
+            if is_unreserved(byte) {
+                normal.push(char::from(byte));
+            } else {
+                normal.push_str(percent_encode_byte(byte));
+            }
+            at += 3;
+        } else if let Some(byte) = bytes.get(at) {
+            normal.push_str(percent_encode_byte(*byte));
+            at += 1;
         }
     }
 }
@@ -151,8 +164,8 @@ const fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// Whether a byte needs no percent-encoding in a segment. A semicolon does, because parameters are
-/// removed. This is a table, because it is looked up for every byte of every path.
+/// Whether a byte needs no percent-encoding in a segment. A semicolon does, because it starts
+/// parameters. This is a table, because it is looked up for every byte of every path.
 fn is_plain(byte: u8) -> bool {
     const SIGNS: &[u8] = b"!$&'()*+,=:@";
     const PLAIN: [bool; 256] = {

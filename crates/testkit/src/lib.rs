@@ -13,6 +13,8 @@
 //! - [`fault_proxy`]: a TCP proxy that injects network faults.
 //! - [`reverse_proxy`]: nginx, Caddy, Envoy and `HAProxy`, with an upstream server and an HTTP
 //!   client.
+//! - [`backends`]: web applications in JavaScript and Python, to put behind a proxy.
+//! - [`certificates`]: authorities and the certificates they sign.
 //! - [`browser`]: a real Chromium, for tests of web pages.
 //! - [`processes`]: starts and ends the processes of servers, proxies and browsers.
 //! - [`dice`]: seeded random numbers.
@@ -20,7 +22,9 @@
 //!
 //! This crate is not published, and the other crates use it only in tests.
 
+pub mod backends;
 pub mod browser;
+pub mod certificates;
 pub mod conformance;
 pub mod dice;
 pub mod differential;

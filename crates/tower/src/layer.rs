@@ -148,7 +148,8 @@ impl RateLimitLayer {
     }
 
     /// An allow list: requests for which the function returns true are admitted without being
-    /// counted.
+    /// counted. To list paths by a pattern, require that
+    /// [all readings](RequestHead::path_readings) of the path match it.
     #[must_use]
     pub fn skip(
         self,

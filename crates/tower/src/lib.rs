@@ -86,8 +86,8 @@ pub use response_body::ResponseBody;
 pub use service::RateLimit;
 pub use tollgate_http::EnabledFields;
 pub use tollgate_subject::{
-    AddressError, ClientResolver, ClientResolverError, ForwardedBy, GlobError, Network,
-    NetworkError,
+    AddressError, Case, ClientResolver, ClientResolverError, ForwardedBy, Glob, GlobError, Network,
+    NetworkError, PathReadings,
 };
 
 // Its code blocks are those of tests/examples/page, because some of them would serve forever.

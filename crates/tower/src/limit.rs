@@ -101,6 +101,9 @@ impl LayerLimit {
                     status,
                     description,
                 })),
+                MissingKey::Ambiguous { description } => {
+                    Err(Box::new(RejectionCause::AmbiguousKey { description }))
+                }
                 MissingKey::Misconfigured { reason } => {
                     Err(Box::new(RejectionCause::Misconfigured { reason }))
                 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use http::header::AsHeaderName;
 use http::{Extensions, HeaderMap, Method, Request, Uri};
-use tollgate_subject::ClientResolver;
+use tollgate_subject::{ClientResolver, PathReadings};
 
 /// A borrowed request without its body. Every function that you give to a layer gets one.
 ///
@@ -68,10 +68,32 @@ impl<'r> RequestHead<'r> {
         self.uri
     }
 
-    /// The path as the client sent it. It is not normalised; for that, see
-    /// [`by::path_class`](crate::by::path_class).
+    /// The path as the client sent it. Servers may read it differently: to decide by a path that is
+    /// not compared as a whole, use [`path_readings`](Self::path_readings).
     pub fn path(&self) -> &'r str {
         self.uri.path()
+    }
+
+    /// Every plausible reading of the path.
+    ///
+    /// Deny, or charge more, if [any](PathReadings::any_matches) reading matches. Exempt, or charge
+    /// less, only if [all](PathReadings::all_match) of them do. Otherwise `/assets/..%2flogin` would
+    /// be exempt as an asset, and a proxy behind this layer would take it for the login.
+    ///
+    /// ```
+    /// use http::Request;
+    /// use tollgate_tower::{Case, Glob, RequestHead};
+    ///
+    /// let assets = Glob::for_path("/assets/**", Case::Insensitive)?;
+    /// let is_asset = |path: &str| {
+    ///     let request = Request::get(path).body(()).expect("a valid path");
+    ///     RequestHead::new(&request).path_readings().all_match(&assets)
+    /// };
+    /// assert!(is_asset("/assets/logo.svg") && !is_asset("/assets/..%2flogin"));
+    /// # Ok::<(), tollgate_tower::GlobError>(())
+    /// ```
+    pub fn path_readings(&self) -> PathReadings<'r> {
+        PathReadings::new(self.uri.path())
     }
 
     /// All header fields.

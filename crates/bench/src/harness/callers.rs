@@ -1,12 +1,17 @@
 //! Callers in this process: tasks that make one decision after the other, on a separate runtime.
 
+use std::iter::repeat_with;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use fastrand::Rng;
+use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
+use tollgate::{Limiter, Source};
+use tollgate_load::latency_histogram;
 
-use super::latency::Latencies;
+use super::latency::{percentiles, record};
 use super::rounds::Entrant;
 use super::row::{Figures, float};
 use super::text::counted;
@@ -18,9 +23,10 @@ pub(crate) const RATE: &str = "decisions_per_s";
 pub(crate) const NS: &str = "ns_per_decision";
 /// Script calls per decision.
 pub(crate) const CALLS: &str = "calls_per_decision";
+const SEED: u64 = 1;
 
 /// The runtime of a subject's tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Runtime {
     /// Tokio's multi-thread runtime with two workers.
     TwoWorkers,
@@ -30,8 +36,33 @@ pub(crate) enum Runtime {
 
 /// A caller that makes decisions.
 pub(crate) trait Caller: Send + 'static {
-    /// Checks the key with this number and waits for the decision, which must allow it.
+    /// Checks the key with this number and waits for the decision, which must be the expected one.
     fn ask(&mut self, key: u32) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// Tollgate with a shared store, called through the limiter, as an application does. Decisions from
+/// other sources than the store are errors.
+#[derive(Clone)]
+pub(crate) struct LimiterCaller {
+    pub(crate) limiter: Limiter,
+    /// The name of the limit.
+    pub(crate) limit: &'static str,
+    pub(crate) keys: Arc<[String]>,
+    /// The decision that is expected.
+    pub(crate) is_allowed: bool,
+}
+
+impl Caller for LimiterCaller {
+    async fn ask(&mut self, key: u32) -> Result<()> {
+        let key = self.keys[key as usize].as_str();
+        let decision = self.limiter.check(self.limit, key).await?;
+        let is_expected = decision.is_allowed() == self.is_allowed;
+        ensure!(
+            is_expected && decision.source() == Source::Store,
+            "unexpected decision: {decision:?}"
+        );
+        Ok(())
+    }
 }
 
 /// Callers with open connections.
@@ -43,7 +74,7 @@ pub(crate) struct ConnectedCallers<C> {
 
 struct InProcessCallers<C> {
     keys: u32,
-    rounds: u64,
+    random: Rng,
     // Dropped before the runtime, which runs their tasks.
     connected: ConnectedCallers<C>,
     runtime: tokio::runtime::Runtime,
@@ -80,7 +111,7 @@ pub(crate) fn in_process<C: Caller>(
     let load = counted(connected.callers.len(), "caller");
     let mut callers = InProcessCallers {
         keys,
-        rounds: 0,
+        random: Rng::with_seed(SEED),
         connected,
         runtime,
     };
@@ -96,28 +127,33 @@ impl<C: Caller> InProcessCallers<C> {
 
     fn round(&mut self, length: Duration) -> Result<Figures> {
         let calls_before = self.calls();
-        self.rounds += 1;
-        let seed = self.rounds << 32;
         // Allocated before the clock starts.
-        let callers = std::mem::take(&mut self.connected.callers)
+        let callers = std::mem::take(&mut self.connected.callers);
+        let callers: Vec<_> = callers
             .into_iter()
-            .map(|caller| (caller, Latencies::new()))
+            .zip(repeat_with(|| latency_histogram(3)))
             .collect();
-        let start = now();
-        let asked = ask_all(callers, self.keys, seed, start + length);
-        let results = self.runtime.block_on(asked)?;
+        let (start, keys) = (now(), self.keys);
+        let tasks = callers.into_iter().map(|(caller, latencies)| {
+            let random = self.random.fork();
+            ask(caller, latencies, keys, random, start + length)
+        });
+        let results = self
+            .runtime
+            .block_on(async { tasks.collect::<JoinSet<_>>().join_all().await });
         let took = now() - start;
 
-        let mut latencies = Latencies::new();
-        for (caller, of_caller) in results {
-            latencies.add(&of_caller);
+        let mut latencies = latency_histogram(3);
+        for result in results {
+            let (caller, of_caller) = result?;
+            latencies.add(&of_caller)?;
             self.connected.callers.push(caller);
         }
-        let decisions = latencies.count();
+        let decisions = latencies.len();
         let calls = self.calls().zip(calls_before);
         let calls = calls.map_or(decisions, |(after, before)| after - before);
 
-        let mut figures = latencies.percentiles();
+        let mut figures = percentiles(&latencies);
         let rate = float(decisions) / took.as_secs_f64();
         figures.extend([(RATE, rate), (NS, 1e9 / rate)]);
         figures.insert(CALLS, float(calls) / float(decisions));
@@ -125,33 +161,20 @@ impl<C: Caller> InProcessCallers<C> {
     }
 }
 
-async fn ask_all<C: Caller>(
-    callers: Vec<(C, Latencies)>,
-    keys: u32,
-    seed: u64,
-    until: Instant,
-) -> Result<Vec<(C, Latencies)>> {
-    let mut tasks = JoinSet::new();
-    for (number, (caller, latencies)) in (seed..).zip(callers) {
-        tasks.spawn(ask(caller, latencies, keys, Rng::with_seed(number), until));
-    }
-    tasks.join_all().await.into_iter().collect()
-}
-
 /// Makes one decision after the other, and at least one. The end time of one is the start time of
 /// the next, so the clock is read once per decision.
 async fn ask<C: Caller>(
     mut caller: C,
-    mut latencies: Latencies,
+    mut latencies: Histogram<u64>,
     keys: u32,
     mut random: Rng,
     until: Instant,
-) -> Result<(C, Latencies)> {
+) -> Result<(C, Histogram<u64>)> {
     let mut begun = now();
     loop {
         caller.ask(random.u32(..keys)).await?;
         let ended = now();
-        latencies.record(ended - begun);
+        record(&mut latencies, ended - begun);
         if ended >= until {
             return Ok((caller, latencies));
         }
@@ -181,7 +204,7 @@ mod tests {
             let callers = (0..3).map(|_| CountingCaller(0)).collect();
             let mut callers = InProcessCallers {
                 keys: 10,
-                rounds: 0,
+                random: Rng::with_seed(SEED),
                 connected: ConnectedCallers {
                     callers,
                     calls: None,

@@ -7,31 +7,32 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
-use testkit::processes::find_program;
+use hdrhistogram::Histogram;
+use testkit::processes::{Directory, find_program};
 use testkit::servers::Server;
+use tollgate_load::latency_histogram;
 
-use super::latency::Latencies;
+use super::latency::{percentiles, record};
 use super::others;
-use super::process::{self, Directory, Process};
-use super::rounds::Entrant;
-use super::row::{Figures, float};
+use super::process::{self, Process};
+use super::rounds::{Bench, Entrant};
+use super::row::{Figures, Row, float};
 
 /// Requests per second.
 pub(crate) const RATE: &str = "requests_per_s";
 /// CPU time of the server's process for each request, in user and system mode.
 pub(crate) const CPU: &str = "cpu_us";
 
-/// Connections over HTTP/1.1, each with one request in flight.
-const HTTP_CONNECTIONS: usize = 32;
-/// Connections over gRPC. A proxy opens one for each of its threads.
-const GRPC_CONNECTIONS: usize = 4;
-/// Requests in flight on each gRPC connection.
-const GRPC_STREAMS: usize = 32;
+/// Over HTTP/1.1: the number of connections, each with one request in flight.
+const HTTP: [&str; 3] = ["--h1", "-c", "32"];
+/// Over gRPC: the number of connections, of which a proxy opens one for each of its threads, and of
+/// requests in flight on each.
+const GRPC: [&str; 4] = ["-c", "4", "-m", "32"];
 /// Clock ticks per second in the CPU times of `/proc`; the value is the same on every Linux.
 const TICKS_PER_S: f64 = 100.0;
 
 /// The h2load program.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct H2load {
     program: PathBuf,
 }
@@ -42,8 +43,8 @@ pub(crate) struct Target {
     pub(crate) server: SocketAddr,
     pub(crate) path: &'static str,
     pub(crate) sent: LoadRequest,
-    /// The class of status that every response must have.
-    pub(crate) status: &'static str,
+    /// The status of every response; only its first digit counts.
+    pub(crate) status: u16,
 }
 
 /// The request that is sent, and its protocol.
@@ -57,12 +58,10 @@ pub(crate) enum LoadRequest {
     Grpc(PathBuf),
 }
 
-/// Classes of response status, as h2load names them.
-pub(crate) const SUCCESS: &str = "2xx";
-pub(crate) const CLIENT_ERROR: &str = "4xx";
-
 /// A server that is ready to be measured.
 pub(crate) struct ServerUnderLoad {
+    /// The name of the subject.
+    pub(crate) name: String,
     pub(crate) target: Target,
     // Dropped before the store server that it uses.
     pub(crate) process: Process,
@@ -71,20 +70,8 @@ pub(crate) struct ServerUnderLoad {
 
 impl ServerUnderLoad {
     /// The processes that work for its requests.
-    pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
+    fn pids(&self) -> impl Iterator<Item = u32> {
         std::iter::once(self.process.pid()).chain(self.redis.as_ref().map(Server::pid))
-    }
-
-    pub(crate) fn entrant<'a>(
-        &'a self,
-        subject: &str,
-        load: &str,
-        h2load: &'a H2load,
-    ) -> Entrant<'a> {
-        let server = self.process.pid();
-        Entrant::new(subject, load, move |length| {
-            h2load.round(&self.target, server, length)
-        })
     }
 }
 
@@ -102,12 +89,28 @@ impl H2load {
         process::version(&self.program)
     }
 
-    /// Sends requests for `length` to the server with the process id `server`.
-    fn round(&self, target: &Target, server: u32, length: Duration) -> Result<Figures> {
-        let before = others::ticks_of(server);
+    /// Measures servers in turn, and returns their rows.
+    pub(crate) fn measure<'b>(
+        &self,
+        bench: &'b mut Bench,
+        case: &str,
+        load: &str,
+        servers: &[ServerUnderLoad],
+    ) -> Result<&'b mut [Row]> {
+        let pids: Vec<u32> = servers.iter().flat_map(ServerUnderLoad::pids).collect();
+        let entrants = servers
+            .iter()
+            .map(|server| Entrant::new(&server.name, load, |length| self.round(server, length)));
+        bench.measure(case, &pids, entrants.collect())
+    }
+
+    /// Sends requests for `length`.
+    fn round(&self, server: &ServerUnderLoad, length: Duration) -> Result<Figures> {
+        let (target, pid) = (&server.target, server.process.pid());
+        let before = others::ticks_of(pid);
         let mut command = self.command(target, length);
         let (requests, rate) = process::run(&mut command, |text| parse(text, target.status))?;
-        let ticks = others::ticks_of(server)
+        let ticks = others::ticks_of(pid)
             .zip(before)
             .map(|(after, before)| after.saturating_sub(before));
 
@@ -120,31 +123,30 @@ impl H2load {
     /// Sends requests for `length` and records the latency of each. Recording slows the generator
     /// down, so the throughput of this round is not used.
     pub(crate) fn latencies(&self, target: &Target, length: Duration) -> Result<Figures> {
-        let directory = Directory::create()?;
-        let log = directory.write("log", "")?;
+        let directory = Directory::create();
+        let log = directory.write("log", "");
         let mut command = self.command(target, length);
         command.arg("--log-file").arg(&log);
         process::run(&mut command, |text| parse(text, target.status))?;
-        Ok(latencies(&fs::read_to_string(&log)?).percentiles())
+        Ok(percentiles(&latencies(&fs::read_to_string(&log)?)))
     }
 
     fn command(&self, target: &Target, length: Duration) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["-t", "1", "-D", &format!("{}ms", length.as_millis())]);
-        let http = ["--h1", "-c", &HTTP_CONNECTIONS.to_string()];
         match &target.sent {
-            LoadRequest::Get => command.args(http),
+            LoadRequest::Get => command.args(HTTP),
             LoadRequest::Json(body) => command
                 .arg("-d")
                 .arg(body)
-                .args(http)
+                .args(HTTP)
                 .args(["-H", "content-type: application/json"]),
-            LoadRequest::Grpc(body) => command
-                .arg("-d")
-                .arg(body)
-                .args(["-c", &GRPC_CONNECTIONS.to_string()])
-                .args(["-m", &GRPC_STREAMS.to_string()])
-                .args(["-H", "content-type: application/grpc", "-H", "te: trailers"]),
+            LoadRequest::Grpc(body) => command.arg("-d").arg(body).args(GRPC).args([
+                "-H",
+                "content-type: application/grpc",
+                "-H",
+                "te: trailers",
+            ]),
         };
         command.arg(format!("http://{}{}", target.server, target.path));
         command
@@ -153,7 +155,8 @@ impl H2load {
 
 /// Parses the number of requests and the rate. Returns `None` if a request failed or a response has
 /// the wrong class of status.
-fn parse(text: &str, status: &str) -> Option<(u64, f64)> {
+fn parse(text: &str, status: u16) -> Option<(u64, f64)> {
+    let class = format!("{}xx", status / 100);
     let line = |start: &str| text.lines().find_map(|line| line.strip_prefix(start));
     let rate = line("finished in ")?
         .split(", ")
@@ -162,10 +165,10 @@ fn parse(text: &str, status: &str) -> Option<(u64, f64)> {
     let done = number(requests, "done")?;
     // At the end of a round, a status may have arrived before the rest of its response.
     let is_sound = done > 0
-        && number(codes, status)? >= done
+        && number(codes, &class)? >= done
         && ["2xx", "3xx", "4xx", "5xx"]
             .iter()
-            .all(|class| *class == status || number(codes, class) == Some(0))
+            .all(|other| *other == class || number(codes, other) == Some(0))
         && number(requests, "errored")? == 0
         && number(requests, "timeout")? == 0;
     is_sound.then_some((done, rate.parse().ok()?))
@@ -181,11 +184,11 @@ fn number(list: &str, word: &str) -> Option<u64> {
 
 /// Parses the log's third column: each line has the start time, the status and the duration in
 /// microseconds.
-fn latencies(log: &str) -> Latencies {
-    let mut latencies = Latencies::new();
+fn latencies(log: &str) -> Histogram<u64> {
+    let mut latencies = latency_histogram(3);
     log.lines()
         .filter_map(|line| line.split('\t').nth(2)?.trim().parse().ok())
-        .for_each(|us| latencies.record(Duration::from_micros(us)));
+        .for_each(|us| record(&mut latencies, Duration::from_micros(us)));
     latencies
 }
 
@@ -203,39 +206,30 @@ traffic: 25.49MB (26726982) total, 13.56MB (14223891) headers (space savings 0.0
 
     #[test]
     fn output_with_errors_is_rejected() {
-        let good = parse(GOOD, SUCCESS).unwrap();
+        let good = parse(GOOD, 200).unwrap();
         assert_eq!(good, (53_241, 26_620.5));
-        assert_eq!(parse(GOOD, CLIENT_ERROR), None);
+        assert_eq!(parse(GOOD, 429), None);
         assert_eq!(
-            parse(
-                &GOOD.replace("53241 2xx, 0 3xx", "53241 2xx, 1 3xx"),
-                SUCCESS
-            ),
+            parse(&GOOD.replace("53241 2xx, 0 3xx", "53241 2xx, 1 3xx"), 200),
             None
         );
-        assert_eq!(
-            parse(&GOOD.replace("53241 2xx", "53240 2xx"), SUCCESS),
-            None
-        );
-        assert_eq!(
-            parse(&GOOD.replace("0 errored", "3 errored"), SUCCESS),
-            None
-        );
-        assert_eq!(parse(&GOOD.replace("53241 done", "0 done"), SUCCESS), None);
-        assert_eq!(parse("", SUCCESS), None);
+        assert_eq!(parse(&GOOD.replace("53241 2xx", "53240 2xx"), 200), None);
+        assert_eq!(parse(&GOOD.replace("0 errored", "3 errored"), 200), None);
+        assert_eq!(parse(&GOOD.replace("53241 done", "0 done"), 200), None);
+        assert_eq!(parse("", 200), None);
     }
 
     #[test]
     fn denials_can_be_the_expected_status() {
         let refused = GOOD.replace("53241 2xx, 0 3xx, 0 4xx", "0 2xx, 0 3xx, 53241 4xx");
-        assert!(parse(&refused, CLIENT_ERROR).is_some());
+        assert!(parse(&refused, 429).is_some());
     }
 
     #[test]
     fn latencies_are_read_from_the_log() {
         let log =
             "1794795042571880\t200\t500\n1794795042571750\t200\t700\n1794795042571736\t200\t800\n";
-        let found = latencies(log).percentiles();
+        let found = percentiles(&latencies(log));
         assert!((found["p50_us"] - 700.0).abs() < 1.0, "{found:?}");
         assert!((found["p99_us"] - 800.0).abs() < 1.0, "{found:?}");
     }
@@ -248,7 +242,7 @@ traffic: 25.49MB (26726982) total, 13.56MB (14223891) headers (space savings 0.0
                 server,
                 path: "/",
                 sent,
-                status: SUCCESS,
+                status: 200,
             };
             let h2load = H2load {
                 program: PathBuf::from("h2load"),

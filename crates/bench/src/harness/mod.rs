@@ -15,25 +15,32 @@
 
 pub(crate) mod callers;
 pub(crate) mod h2load;
-pub(crate) mod latency;
+mod latency;
 pub(crate) mod others;
 pub(crate) mod output;
-pub(crate) mod panels;
+mod panels;
 pub(crate) mod process;
 mod ratio;
 mod report;
 mod rounds;
 mod row;
 pub(crate) mod server;
-pub(crate) mod text;
+mod text;
 pub(crate) mod timing;
 
-pub(crate) use self::output::{OutputArguments, chosen, is_chosen};
+pub(crate) use self::callers::{Caller, ConnectedCallers, LimiterCaller, Runtime, in_process};
+pub(crate) use self::h2load::{H2load, LoadRequest, ServerUnderLoad};
+pub(crate) use self::latency::{P50, P99};
+pub(crate) use self::output::{OutputArguments, chosen, chosen_values, is_chosen};
+pub(crate) use self::panels::{Bar, Panel, Picture};
+pub(crate) use self::process::{Process, serve_command, tollgate_program};
 pub(crate) use self::ratio::{Goal, Ratio};
 pub(crate) use self::report::{Report, distinct};
 pub(crate) use self::rounds::{Bench, Entrant};
 pub(crate) use self::row::{Figures, Row, float, per};
-pub(crate) use self::text::{Table, counted, or_dash, word};
+pub(crate) use self::server::{connect, post_json, scripts_run};
+pub(crate) use self::text::{Table, counted, grouped, number, or_dash, whole, word};
+pub(crate) use self::timing::{Span, calibrate, time, together};
 
 #[cfg(test)]
 pub(crate) use self::report::tests::report as test_report;

@@ -9,7 +9,7 @@ use std::fs;
 use super::row::float;
 
 /// Clock ticks since boot, summed over all cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
     /// All ticks, including idle ones.
     all: u64,
@@ -66,18 +66,9 @@ pub(crate) fn ticks_of(pid: u32) -> Option<u64> {
 /// softirq, steal and some fields that are counted twice.
 fn machine(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let ticks: Option<Vec<u64>> = line
-        .split_ascii_whitespace()
-        .take(8)
-        .map(|tick| tick.parse().ok())
-        .collect();
-    match ticks?[..] {
-        [user, nice, system, idle, iowait, irq, softirq, steal] => {
-            let spent = user + nice + system + steal;
-            Some((spent + idle + iowait + irq + softirq, spent))
-        }
-        _ => None,
-    }
+    let [user, nice, system, idle, iowait, irq, softirq, steal] = numbers(line, 0)?;
+    let spent = user + nice + system + steal;
+    Some((spent + idle + iowait + irq + softirq, spent))
 }
 
 /// The ticks of the children of this process that have exited and were waited for.
@@ -95,13 +86,14 @@ fn process(stat: &str) -> Option<u64> {
 /// it has waited for. The second field is its name in parentheses, which may contain anything.
 fn fields(stat: &str) -> Option<[u64; 4]> {
     let (_, fields) = stat.rsplit_once(')')?;
-    let ticks: Option<Vec<u64>> = fields
-        .split_ascii_whitespace()
-        .skip(11)
-        .take(4)
-        .map(|tick| tick.parse().ok())
-        .collect();
-    ticks?.try_into().ok()
+    numbers(fields, 11)
+}
+
+/// The numbers after this many words.
+fn numbers<const COUNT: usize>(text: &str, skip: usize) -> Option<[u64; COUNT]> {
+    let words = text.split_ascii_whitespace().skip(skip).take(COUNT);
+    let numbers: Option<Vec<u64>> = words.map(|word| word.parse().ok()).collect();
+    numbers?.try_into().ok()
 }
 
 #[cfg(test)]

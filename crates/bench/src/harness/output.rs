@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use clap::ValueEnum;
 use serde::Serialize;
 
 /// The options that every benchmark has.
@@ -47,6 +48,11 @@ pub(crate) fn chosen<N: PartialEq<I>, I>(
 ) -> Vec<I> {
     let items = items.into_iter();
     items.filter(|item| is_chosen(named, item)).collect()
+}
+
+/// The values of an option that are to be measured, in order.
+pub(crate) fn chosen_values<V: ValueEnum + PartialEq>(named: &[V]) -> Vec<V> {
+    chosen(named, V::value_variants().iter().cloned())
 }
 
 /// Writes the numbers to `path` and the chart to the same directory.

@@ -8,16 +8,13 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use testkit::{processes, wait};
+use testkit::processes::{self, Directory};
+use testkit::wait;
 
 const OUTPUT: &str = "stdout";
 const ERRORS: &str = "stderr";
 /// How long a server may take to print its address.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A new directory for temporary files, removed on drop with everything in it.
-#[derive(Debug)]
-pub(crate) struct Directory(processes::Directory);
 
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -26,27 +23,10 @@ pub(crate) struct Process {
     directory: Directory,
 }
 
-impl Directory {
-    pub(crate) fn create() -> Result<Self> {
-        Ok(Self(processes::Directory::try_create()?))
-    }
-
-    /// Writes a file into the directory and returns its path.
-    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> Result<PathBuf> {
-        let path = self.0.path().join(name);
-        fs::write(&path, content)?;
-        Ok(path)
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.0.path().join(name)).unwrap_or_default()
-    }
-}
-
 impl Process {
     /// Starts a program. Its output goes to files in the directory.
     pub(crate) fn spawn(mut command: Command, directory: Directory) -> Result<Self> {
-        let path = directory.0.path();
+        let path = directory.path();
         command.stdout(File::create(path.join(OUTPUT))?);
         command.stderr(File::create(path.join(ERRORS))?);
         let process = processes::Process::try_spawn(&mut command, path)
@@ -70,7 +50,11 @@ impl Process {
 
     /// The standard output so far.
     pub(crate) fn output(&self) -> String {
-        self.directory.read(OUTPUT)
+        self.read(OUTPUT)
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.directory.path().join(name)).unwrap_or_default()
     }
 
     /// Waits for a line of the server's output that has an address after this word, and returns the
@@ -86,30 +70,26 @@ impl Process {
             ready(self).map(Some).or(is_over.then_some(None))
         });
         found.flatten().with_context(|| {
-            let said = self.directory.read(ERRORS);
+            let errors = self.read(ERRORS);
             format!(
                 "the server did not become ready; its output: {}",
-                said.trim()
+                errors.trim()
             )
         })
     }
 }
 
 /// A command that starts `tollgate serve` on free ports, with its configuration in this directory.
-pub(crate) fn serve_command(
-    tollgate: &Path,
-    directory: &Directory,
-    config: &str,
-) -> Result<Command> {
+pub(crate) fn serve_command(tollgate: &Path, directory: &Directory, config: &str) -> Command {
     let mut command = Command::new(tollgate);
     command.arg("serve").arg("--config");
-    command.arg(directory.write("tollgate.yaml", config)?);
+    command.arg(directory.write("tollgate.yaml", config));
     for port in ["--http", "--grpc", "--admin"] {
         command.args([port, "127.0.0.1:0"]);
     }
     // Logging is not part of the measurement, and the environment may have enabled it.
     command.env_remove("RUST_LOG");
-    Ok(command)
+    command
 }
 
 /// Runs a program to its end and returns its standard output, which must be what `parse` expects.
@@ -181,8 +161,8 @@ mod tests {
 
     #[test]
     fn an_exited_server_is_an_error_with_its_output() {
-        let directory = Directory::create().unwrap();
-        let path = directory.0.path().to_owned();
+        let directory = Directory::create();
+        let path = directory.path().to_owned();
         let mut command = Command::new("sh");
         command.args(["-c", "echo the port is taken >&2; exit 1"]);
         let mut process = Process::spawn(command, directory).unwrap();

@@ -1,6 +1,6 @@
 //! One subject relative to another in the same rounds, perhaps with a goal.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::row::{Row, Spread};
 use super::text::{Table, or_dash};
@@ -23,7 +23,7 @@ pub(crate) struct Ratio {
 }
 
 /// What a ratio should be.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Goal {
     AtLeast(f64),

@@ -16,7 +16,7 @@ use super::text::{Table, counted};
 /// share of their time than this, the numbers are not reliable.
 const BUSY: f64 = 0.05;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     machine: Machine,
     /// The servers and programs that took part, with their versions.
@@ -41,7 +41,7 @@ pub(crate) struct Report {
 }
 
 /// The machine on which a benchmark ran, without which its numbers mean nothing.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Machine {
     cores: usize,
     cpu: String,
@@ -70,16 +70,9 @@ impl Report {
     pub(crate) fn new(rounds: usize, length: Duration) -> Self {
         Self {
             machine: Machine::this(),
-            programs: Vec::new(),
             rounds,
             round_ms: length.as_millis(),
-            others: 0.0,
-            waited: 0.0,
-            ratios: Vec::new(),
-            remarks: Vec::new(),
-            rows: Vec::new(),
-            tables: Vec::new(),
-            notes: "",
+            ..Self::default()
         }
     }
 
@@ -95,12 +88,11 @@ impl Report {
 
     /// A picture with a panel for each title and figure.
     pub(super) fn picture(&self, title: &str, panels: &[(&str, &str)]) -> Picture {
-        let subjects = distinct(self.rows.iter().map(|row| row.subject.as_str()));
-        let panel =
-            |(title, figure): &(&str, &str)| Panel::from_rows(title, figure, &subjects, &self.rows);
         let subtitle = format!("Median of {} rounds.", self.rounds);
-        let panels = panels.iter().map(panel).collect();
-        self.picture_of(title, &subtitle, &subjects, panels)
+        let panels = panels
+            .iter()
+            .map(|(title, figure)| Panel::from_rows(title, figure, &self.rows));
+        self.picture_of(title, &subtitle, panels)
     }
 
     /// A picture whose subtitle ends with the machine.
@@ -108,26 +100,20 @@ impl Report {
         &self,
         title: &str,
         subtitle: &str,
-        series: &[&str],
-        panels: Vec<Panel>,
+        panels: impl Iterator<Item = Panel>,
     ) -> Picture {
         Picture {
             title: title.to_owned(),
             subtitle: format!("{subtitle} {}.", self.place()),
-            series: series.iter().map(ToString::to_string).collect(),
-            panels,
+            panels: panels.collect(),
         }
     }
 
     /// The machine and the programs that took part.
     fn place(&self) -> String {
         let Machine { cpu, cores } = &self.machine;
-        let parts = [cpu.clone(), format!("{cores} cores")];
-        parts
-            .into_iter()
-            .chain(self.programs.iter().cloned())
-            .collect::<Vec<_>>()
-            .join(", ")
+        let machine = vec![cpu.clone(), format!("{cores} cores")];
+        [machine, self.programs.clone()].concat().join(", ")
     }
 }
 
@@ -175,46 +161,4 @@ pub(crate) fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    /// A report of three rounds on an example machine.
-    pub(crate) fn report(programs: &[&str], length_ms: u64, rows: Vec<Row>) -> Report {
-        Report {
-            machine: Machine {
-                cores: 2,
-                cpu: "Example 9000".to_owned(),
-            },
-            programs: programs.iter().map(ToString::to_string).collect(),
-            rows,
-            ..Report::new(3, Duration::from_millis(length_ms))
-        }
-    }
-
-    #[test]
-    fn a_busy_machine_is_reported() {
-        let mut report = report(&["Redis 7"], 250, Vec::new());
-        report.notes = "- A note\n  in two lines.\n- Another.\n";
-        report.remarks = vec!["x was not measured".to_owned()];
-        let expected = "Example 9000, 2 cores, Redis 7\n3 rounds of 250 ms, medians\n\n\
-                        - x was not measured.\n- A note in two lines.\n- Another.\n";
-        assert_eq!(report.to_string(), expected);
-
-        (report.others, report.waited) = (0.2, 0.1);
-        let shown = report.to_string();
-        for line in [
-            "BUSY MACHINE: other programs took 20 % of it. Do not quote these numbers.",
-            "BUSY MACHINE: threads waited 10 % of their time for a core. \
-             Do not quote these numbers.",
-        ] {
-            assert!(shown.lines().any(|shown| shown == line), "{shown}");
-        }
-    }
-
-    #[test]
-    fn the_model_is_read_from_cpuinfo() {
-        let cpuinfo = "processor\t: 0\nmodel\t\t: 1\nmodel name\t: Example 9000\nstepping\t: 1\n";
-        assert_eq!(model_name(cpuinfo), Some("Example 9000"));
-        assert_eq!(model_name(""), None);
-    }
-}
+pub(crate) mod tests;

@@ -89,13 +89,10 @@ fn parse_version(info: &str) -> Option<String> {
 /// Scripts are called by text or by hash.
 fn parse_scripts(info: &str) -> u64 {
     let called = |line: &str| {
-        let (command, numbers) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-        let (calls, _) = numbers.split_once(',')?;
-        if ["eval", "evalsha"].contains(&command) {
-            calls.parse::<u64>().ok()
-        } else {
-            None
-        }
+        let (command, numbers) = line.split_once(":calls=")?;
+        let is_script = ["cmdstat_eval", "cmdstat_evalsha"].contains(&command);
+        let (calls, _) = numbers.split_once(',').filter(|_| is_script)?;
+        calls.parse::<u64>().ok()
     };
     info.lines().filter_map(called).sum()
 }

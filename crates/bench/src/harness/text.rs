@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 /// A table with a title. Its columns are as wide as their widest cell, the first one left-aligned,
 /// all others right-aligned.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Table {
     title: String,
     lines: Vec<Vec<String>>,
@@ -90,14 +90,9 @@ pub(crate) fn word(value: &impl ValueEnum) -> String {
 /// A number with a comma between thousands.
 pub(crate) fn grouped(number: usize) -> String {
     let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (index, digit) in digits.char_indices() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    let groups = digits.as_bytes().rchunks(3).rev();
+    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
+    groups.join(",")
 }
 
 /// A count or a rate rounded to a whole number.

@@ -22,7 +22,7 @@ use super::text::whole;
 const OPERATIONS_MAX: u32 = 1_000_000_000;
 
 /// The duration of some work.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Span {
     /// Wall-clock time.
     pub(crate) wall: Duration,

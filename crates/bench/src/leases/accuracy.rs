@@ -10,8 +10,7 @@ use tollgate::store::lease::quantum;
 use super::case::used_up;
 use super::threads::Subject;
 use super::{BURST, EVENTUAL, LEASED, STRICT, connect};
-use crate::harness::timing::together;
-use crate::harness::{Figures, Row, float};
+use crate::harness::{Figures, Row, float, together};
 
 /// The admitted requests of a run.
 pub(super) const ADMITTED: &str = "admitted";

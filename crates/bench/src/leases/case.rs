@@ -32,12 +32,9 @@ impl Case {
     /// A token bucket that never denies and is never full again, or one that is used up for the
     /// rest of the run.
     pub(super) fn limit(self) -> Limit {
+        let rate = Rate::new(3, Duration::from_secs(7));
         match self {
-            Self::Hot => Limit::token_bucket(
-                LIMIT,
-                self.budget().into(),
-                Rate::new(3, Duration::from_secs(7)),
-            ),
+            Self::Hot => Limit::token_bucket(LIMIT, self.budget().into(), rate),
             Self::Denied => used_up(self.budget()),
         }
     }
@@ -54,11 +51,8 @@ impl Case {
 
 /// A bucket that refills nothing while it is measured.
 pub(super) fn used_up(capacity: u32) -> Limit {
-    Limit::token_bucket(
-        LIMIT,
-        capacity.into(),
-        Rate::new(1, Duration::from_hours(24)),
-    )
+    let rate = Rate::new(1, Duration::from_hours(24));
+    Limit::token_bucket(LIMIT, capacity.into(), rate)
 }
 
 impl fmt::Display for Case {

@@ -113,20 +113,13 @@ fn connect(
     replicas: u32,
 ) -> Result<Box<dyn Subject>> {
     let consistency = match name {
-        MEMORY => return Ok(Box::new(TollgateSubject::<false>::in_memory(limit)?)),
+        MEMORY => return Ok(Box::new(TollgateSubject::in_memory(limit)?)),
         TRYPEMA => return Ok(Box::new(Hybrid::connect(server, prefix, budget)?)),
         LEASED => Consistency::Leased,
         EVENTUAL => Consistency::Eventual,
         _ => Consistency::Strict,
     };
     let (url, limit) = (server.url(), limit.consistency(consistency));
-    Ok(if name == STRICT {
-        Box::new(TollgateSubject::<true>::connect(
-            &url, prefix, limit, replicas,
-        )?)
-    } else {
-        Box::new(TollgateSubject::<false>::connect(
-            &url, prefix, limit, replicas,
-        )?)
-    })
+    let subject = TollgateSubject::connect(&url, prefix, limit, replicas)?;
+    Ok(Box::new(subject))
 }

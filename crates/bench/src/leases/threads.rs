@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use super::case::{Case, KEY};
 use super::{LOCAL, WAITED};
 use crate::harness::callers::{CALLS, NS, RATE};
-use crate::harness::timing::{now, together};
-use crate::harness::{Entrant, Figures, counted, float};
+use crate::harness::timing::now;
+use crate::harness::{Entrant, Figures, counted, float, together};
 use anyhow::{Result, ensure};
 
 /// The number of decisions between two readings of the clock.
@@ -40,15 +40,31 @@ pub(super) trait Subject: Send + Sync {
 }
 
 /// A decision of a subject.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct SubjectDecision {
     pub(super) is_allowed: bool,
     /// Whether the decision was made without waiting for the store.
     pub(super) is_local: bool,
 }
 
+impl SubjectDecision {
+    pub(super) const fn local(is_allowed: bool) -> Self {
+        Self {
+            is_allowed,
+            is_local: true,
+        }
+    }
+
+    pub(super) const fn waited(is_allowed: bool) -> Self {
+        Self {
+            is_allowed,
+            is_local: false,
+        }
+    }
+}
+
 /// Totals of the decisions.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct DecisionTotals {
     asked: u64,
     allowed: u64,

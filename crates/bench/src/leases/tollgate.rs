@@ -1,29 +1,27 @@
 //! Tollgate called through the limiter, as an application does: with the embedded store, and with a
 //! server at each consistency.
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use tokio::runtime::Runtime;
-use tollgate::{Consistency, Error, Limit, Limiter, MemoryStore, Source};
+use tollgate::{Consistency, Error, Limit, Limiter, MemoryStore};
 use tollgate_redis::{RedisBuilder, RedisStore};
 
 use super::STRICT;
 use super::case::{Case, KEY, LIMIT};
 use super::threads::{Subject, SubjectDecision};
-use crate::harness::Entrant;
-use crate::harness::callers::{self, Caller, ConnectedCallers, in_process};
-use crate::harness::server::connect;
+use crate::harness::{
+    Caller as _, ConnectedCallers, Entrant, LimiterCaller, callers, connect, in_process,
+};
 
-/// A limiter with the runtime of its store. With `ALWAYS_WAITS` every decision waits for the store,
-/// as strict limits need: `try_now` would charge the store without getting a decision.
-/// Otherwise decisions are made without a store call if possible.
-pub(super) struct TollgateSubject<const ALWAYS_WAITS: bool> {
-    pub(super) limiter: Limiter,
+/// A limiter with the runtime of its store. Decisions are made without a store call if possible.
+pub(super) struct TollgateSubject {
+    limiter: Limiter,
     store: Option<RedisStore>,
     // Dropped after the store, whose tasks it runs.
-    pub(super) runtime: Runtime,
+    runtime: Runtime,
 }
 
-impl<const ALWAYS_WAITS: bool> TollgateSubject<ALWAYS_WAITS> {
+impl TollgateSubject {
     /// Has the embedded store. Its runtime is never used; it exists so that all subjects are called
     /// in the same way.
     pub(super) fn in_memory(limit: Limit) -> Result<Self> {
@@ -37,15 +35,7 @@ impl<const ALWAYS_WAITS: bool> TollgateSubject<ALWAYS_WAITS> {
     /// Connects with a unique prefix, so that counters are shared only where they should be.
     pub(super) fn connect(url: &str, prefix: &str, limit: Limit, replicas: u32) -> Result<Self> {
         let runtime = callers::Runtime::TwoWorkers.build()?;
-        let (limiter, store) = runtime.block_on(async {
-            let store = connect(RedisBuilder::standalone(url).prefix(prefix)).await?;
-            let limiter = Limiter::builder()
-                .store(store.clone())
-                .limit(limit)
-                .expected_replicas(replicas)
-                .build();
-            anyhow::Ok((limiter?, store))
-        })?;
+        let (limiter, store) = runtime.block_on(limiter(url, prefix, limit, replicas))?;
         Ok(Self {
             limiter,
             store: Some(store),
@@ -53,42 +43,43 @@ impl<const ALWAYS_WAITS: bool> TollgateSubject<ALWAYS_WAITS> {
         })
     }
 
-    pub(super) fn script_calls(&self) -> u64 {
-        self.store
-            .as_ref()
-            .map_or(0, |store| store.stats().script_calls)
-    }
-
     #[cold]
     fn wait(&self, key: &str) -> Result<SubjectDecision> {
-        let decision = self
-            .runtime
-            .block_on(async { self.limiter.check(LIMIT, key).await })?;
-        Ok(SubjectDecision {
-            is_allowed: decision.is_allowed(),
-            is_local: false,
-        })
+        let check = async { self.limiter.check(LIMIT, key).await };
+        let decision = self.runtime.block_on(check)?;
+        Ok(SubjectDecision::waited(decision.is_allowed()))
     }
 }
 
-impl<const ALWAYS_WAITS: bool> Subject for TollgateSubject<ALWAYS_WAITS> {
+/// A limiter on a connected store.
+async fn limiter(
+    url: &str,
+    prefix: &str,
+    limit: Limit,
+    replicas: u32,
+) -> Result<(Limiter, RedisStore)> {
+    let store = connect(RedisBuilder::standalone(url).prefix(prefix)).await?;
+    let limiter = Limiter::builder()
+        .store(store.clone())
+        .limit(limit)
+        .expected_replicas(replicas)
+        .build()?;
+    Ok((limiter, store))
+}
+
+impl Subject for TollgateSubject {
     #[inline]
     fn ask(&self, key: &str) -> Result<SubjectDecision> {
-        if ALWAYS_WAITS {
-            return self.wait(key);
-        }
         match self.limiter.check(LIMIT, key).try_now() {
-            Ok(decision) => Ok(SubjectDecision {
-                is_allowed: decision.is_allowed(),
-                is_local: true,
-            }),
+            Ok(decision) => Ok(SubjectDecision::local(decision.is_allowed())),
             Err(Error::WouldBlock) => self.wait(key),
             Err(error) => Err(error.into()),
         }
     }
 
     fn calls(&self) -> u64 {
-        self.script_calls()
+        let store = self.store.as_ref();
+        store.map_or(0, |store| store.stats().script_calls)
     }
 
     fn rest(&self) -> Result<()> {
@@ -99,13 +90,7 @@ impl<const ALWAYS_WAITS: bool> Subject for TollgateSubject<ALWAYS_WAITS> {
     }
 }
 
-/// A task that waits for the store, and shares its round trips with others.
-struct StrictCaller {
-    limiter: Limiter,
-    case: Case,
-}
-
-/// Callers that share one store.
+/// Tasks that share one store and its round trips.
 pub(super) fn strict_entrant(
     url: &str,
     prefix: &str,
@@ -113,36 +98,22 @@ pub(super) fn strict_entrant(
     callers: usize,
 ) -> Result<Entrant<'static>> {
     let connect = async {
-        let store = connect(RedisBuilder::standalone(url).prefix(prefix)).await?;
         let limit = case.limit().consistency(Consistency::Strict);
-        let limiter = Limiter::new(store.clone(), [limit])?;
-        while is_allowed(&limiter).await? && case == Case::Denied {}
-
-        let caller = |_| StrictCaller {
-            limiter: limiter.clone(),
-            case,
+        let (limiter, store) = limiter(url, prefix, limit, 1).await?;
+        let mut caller = LimiterCaller {
+            limiter,
+            limit: LIMIT,
+            keys: [KEY.to_owned()].into(),
+            is_allowed: true,
         };
+        if case == Case::Denied {
+            while caller.ask(0).await.is_ok() {}
+            caller.is_allowed = false;
+        }
         Ok(ConnectedCallers {
-            callers: (0..callers).map(caller).collect(),
+            callers: vec![caller; callers],
             calls: Some(Box::new(move || store.stats().script_calls)),
         })
     };
     in_process(STRICT, 1, callers::Runtime::TwoWorkers, connect)
-}
-
-impl Caller for StrictCaller {
-    async fn ask(&mut self, _: u32) -> Result<()> {
-        let is_allowed = is_allowed(&self.limiter).await?;
-        let is_correct = is_allowed == (self.case == Case::Hot);
-        ensure!(is_correct, "{}: wrong decision", self.case);
-        Ok(())
-    }
-}
-
-/// The decision of the store; a decision from any other source is an error.
-async fn is_allowed(limiter: &Limiter) -> Result<bool> {
-    let decision = limiter.check(LIMIT, KEY).await?;
-    let is_from_store = decision.source() == Source::Store;
-    ensure!(is_from_store, "unexpected decision: {decision:?}");
-    Ok(decision.is_allowed())
 }

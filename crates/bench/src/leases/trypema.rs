@@ -11,8 +11,7 @@ use trypema::redis::{RedisKey, RedisKeyRef};
 use trypema::{RateLimit, RateLimitDecision, RateLimiterBuilder as _, WindowSize};
 
 use super::threads::{Subject, SubjectDecision};
-use crate::harness::callers;
-use crate::harness::server::scripts_run;
+use crate::harness::{callers, scripts_run};
 
 /// Its limits are rates over a sliding window.
 const WINDOW_HOURS: u64 = 1;
@@ -54,10 +53,8 @@ impl Hybrid {
         let key = RedisKey::try_from(key.to_owned())?;
         let inc = self.provider.absolute().inc(&key, &self.rate, 1);
         let decision = self.runtime.block_on(inc)?;
-        Ok(SubjectDecision {
-            is_allowed: matches!(decision, RateLimitDecision::Allowed),
-            is_local: false,
-        })
+        let is_allowed = matches!(decision, RateLimitDecision::Allowed);
+        Ok(SubjectDecision::waited(is_allowed))
     }
 }
 
@@ -67,10 +64,10 @@ impl Subject for Hybrid {
         let known =
             RedisKeyRef::try_from(key).and_then(|key| self.provider.absolute().try_inc(key, 1));
         match known? {
-            Some(decision) => Ok(SubjectDecision {
-                is_allowed: matches!(decision, RateLimitDecision::Allowed),
-                is_local: true,
-            }),
+            Some(decision) => {
+                let is_allowed = matches!(decision, RateLimitDecision::Allowed);
+                Ok(SubjectDecision::local(is_allowed))
+            }
             None => self.wait(key),
         }
     }

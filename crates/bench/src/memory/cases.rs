@@ -29,51 +29,40 @@ pub(super) enum Case {
     Insert,
 }
 
-/// Cases that can run one after the other on the same filled subjects.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stage {
-    pub(super) cases: &'static [Case],
-    pub(super) population: Population,
-    pub(super) quota: SubjectQuota,
-}
-
-/// The keys that a subject is filled with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Population {
-    One,
-    Offenders,
-    Everyone,
-}
-
-/// All cases except `insert`, which needs empty subjects each time.
-pub(super) const STAGES: [Stage; 4] = [
-    Stage {
-        cases: &[Case::Hot],
-        population: Population::One,
-        quota: SubjectQuota::AMPLE,
-    },
-    Stage {
-        cases: &[Case::Uniform, Case::Zipf, Case::UniformRead, Case::ZipfRead],
-        population: Population::Everyone,
-        quota: SubjectQuota::AMPLE,
-    },
-    Stage {
-        cases: &[Case::Denied],
-        population: Population::Offenders,
-        quota: SubjectQuota::SCARCE,
-    },
-    Stage {
-        cases: &[Case::DeniedHot],
-        population: Population::One,
-        quota: SubjectQuota::SCARCE,
-    },
+/// Cases that can run one after the other on the same filled subjects. All except `insert`, which
+/// needs empty subjects each time.
+pub(super) const STAGES: [&[Case]; 4] = [
+    &[Case::Hot],
+    &[Case::Uniform, Case::Zipf, Case::UniformRead, Case::ZipfRead],
+    &[Case::Denied],
+    &[Case::DeniedHot],
 ];
+
+/// Keys that have used up their budget.
+const OFFENDERS: u32 = 10_000;
 
 impl Case {
     /// The decision that every subject must return. A subject with another decision is not
     /// measured.
     pub(super) const fn is_allowed(self) -> bool {
         !matches!(self, Self::Denied | Self::DeniedHot)
+    }
+
+    /// The number of keys that are used, out of this many.
+    pub(super) const fn keys(self, all: u32) -> u32 {
+        match self {
+            Self::Hot | Self::DeniedHot => 1,
+            Self::Denied => OFFENDERS,
+            _ => all,
+        }
+    }
+
+    pub(super) const fn quota(self) -> SubjectQuota {
+        if self.is_allowed() {
+            SubjectQuota::AMPLE
+        } else {
+            SubjectQuota::SCARCE
+        }
     }
 
     /// Whether the text of a key is in the cache at the time of the check, as if just read from a

@@ -5,11 +5,12 @@
 //! luck. Therefore the lowest and the highest value between half of the keys and all of them are
 //! given as well: one doubling covers every load factor.
 
+use std::any::type_name;
+
 use super::allocator::Count;
 use super::cases::{names, write_name};
 use super::subjects::{Setup, Subject};
-use crate::harness::timing::{Span, time};
-use crate::harness::{Figures, float};
+use crate::harness::{Figures, Span, float, time};
 
 /// Bytes per key with all keys, and the lowest and highest from half of them on.
 pub(super) const BYTES: &str = "bytes_per_key";
@@ -71,7 +72,12 @@ pub(super) fn flood<S: Subject>(setup: &Setup, keys: u32) -> Figures {
             write_name(number, key);
         }
         let (span, allowed) = time(|| batch.iter().filter(|key| subject.allow_alone(key)).count());
-        assert_eq!(allowed, batch.len(), "{} denied a new key", S::NAME);
+        assert_eq!(
+            allowed,
+            batch.len(),
+            "{} denied a new key",
+            type_name::<S>()
+        );
         took += span;
     }
 
@@ -84,8 +90,5 @@ pub(super) fn flood<S: Subject>(setup: &Setup, keys: u32) -> Figures {
         (STILL_DENIED, float(still_denied as u64)),
     ]);
     figures.extend(subject.keys().map(|kept| (KEYS_KEPT, float(kept as u64))));
-    if S::NAME.starts_with("tollgate") {
-        figures.insert(KEYS_MAX, f64::from(setup.keys_max));
-    }
     figures
 }

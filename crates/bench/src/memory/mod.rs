@@ -11,19 +11,17 @@ mod timed;
 use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 
-use self::cases::{Case, Population, STAGES, Stage};
+use self::cases::{Case, STAGES};
+use self::footprint::KEYS_MAX;
 use self::subjects::{ATOMIC_COUNTER, FLOODED, KEYED, Kind, SINGLE, Setup, SubjectQuota};
 use self::timed::{Filled, Load};
-use crate::harness::timing::calibrate;
-use crate::harness::{Bench, Entrant, OutputArguments, Row, counted, is_chosen, word};
+use crate::harness::{Bench, Entrant, OutputArguments, Row, calibrate, counted, is_chosen, word};
 
 /// The numbers of threads that are measured.
 const THREADS: [usize; 2] = [1, 2];
 /// The cases of rows about memory.
 const FOOTPRINT: &str = "bytes per key";
 const FLOOD: &str = "flood";
-/// Keys that have used up their budget.
-const OFFENDERS: u32 = 10_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -64,7 +62,7 @@ impl Arguments {
     }
 
     fn steps(&self) -> usize {
-        let cases = STAGES.iter().flat_map(|stage| stage.cases);
+        let cases = STAGES.into_iter().flatten();
         let timed = cases.filter(|case| self.has(**case)).count();
         let memory = if self.case.is_empty() { 2 } else { 0 };
         timed * THREADS.len() + usize::from(self.has(Case::Insert)) + memory
@@ -76,8 +74,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut bench = Bench::new(&arguments.output, arguments.steps(), [(5, 20), (7, 250)]);
     bench.warm_up = None;
 
-    for stage in &STAGES {
-        if stage.cases.iter().any(|case| arguments.has(*case)) {
+    for stage in STAGES {
+        if stage.iter().any(|case| arguments.has(*case)) {
             measure_stage(arguments, stage, &mut bench)?;
         }
     }
@@ -94,16 +92,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Measures the cases of a stage with every number of threads.
-fn measure_stage(arguments: &Arguments, stage: &Stage, bench: &mut Bench) -> Result<()> {
-    let (count, kinds) = match stage.population {
-        Population::One => (1, &SINGLE),
-        Population::Offenders => (OFFENDERS, &KEYED),
-        Population::Everyone => (arguments.keys(), &KEYED),
+fn measure_stage(arguments: &Arguments, stage: &[Case], bench: &mut Bench) -> Result<()> {
+    let Some(case) = stage.first() else {
+        return Ok(());
     };
+    let count = case.keys(arguments.keys());
     let names = cases::names(count);
-    let setup = arguments.setup(stage.quota);
-    let use_up = stage.cases.iter().any(|case| !case.is_allowed());
-    let mut kinds = arguments.chosen(kinds);
+    let setup = arguments.setup(case.quota());
+    let use_up = !case.is_allowed();
+    let mut kinds = arguments.chosen(if count == 1 { &SINGLE } else { &KEYED });
     if !use_up {
         kinds.extend(arguments.chosen(&[ATOMIC_COUNTER]));
     }
@@ -114,7 +111,7 @@ fn measure_stage(arguments: &Arguments, stage: &Stage, bench: &mut Bench) -> Res
     ));
     let fill = |kind: &Kind| (kind.name, (kind.fill)(&setup, &names, use_up));
     let mut filled: Vec<_> = kinds.iter().map(fill).collect();
-    for case in stage.cases.iter().filter(|case| arguments.has(**case)) {
+    for case in stage.iter().filter(|case| arguments.has(**case)) {
         let order = cases::order(&case.distribution(count));
         for threads in THREADS {
             let load = Load {
@@ -123,22 +120,20 @@ fn measure_stage(arguments: &Arguments, stage: &Stage, bench: &mut Bench) -> Res
                 start: 0,
                 operations: 0,
                 threads,
-                is_read: case.is_read(),
-                is_allowed: case.is_allowed(),
+                case: *case,
             };
-            measure_load(&word(case), load, &mut filled, bench)?;
+            measure_load(load, &mut filled, bench)?;
         }
     }
     Ok(())
 }
 
 fn measure_load(
-    case: &str,
     mut load: Load<'_>,
     filled: &mut [(&'static str, Filled)],
     bench: &mut Bench,
 ) -> Result<()> {
-    let crowd = counted(load.threads, "thread");
+    let (case, crowd) = (word(&load.case), counted(load.threads, "thread"));
     bench.progress.step(&format!("{case}, {crowd}"));
     // Measured with the first subject, then the same for all.
     if let Some((_, first)) = filled.first_mut() {
@@ -155,7 +150,7 @@ fn measure_load(
             Ok(figures)
         })
     });
-    bench.measure(case, &[], entrants.collect())?;
+    bench.measure(&case, &[], entrants.collect())?;
     Ok(())
 }
 
@@ -196,7 +191,11 @@ fn measure_memory(arguments: &Arguments, bench: &mut Bench) {
     let load = counted(sent as usize, "key");
     for kind in arguments.chosen(&FLOODED) {
         bench.progress.note(kind.name);
-        let row = Row::new(FLOOD, &load, kind.name, vec![(kind.flood)(&setup, sent)]);
+        let mut figures = (kind.flood)(&setup, sent);
+        if kind.name.starts_with("tollgate") {
+            figures.insert(KEYS_MAX, f64::from(setup.keys_max));
+        }
+        let row = Row::new(FLOOD, &load, kind.name, vec![figures]);
         bench.report.rows.push(row);
     }
 }

@@ -1,12 +1,12 @@
 //! The time per decision of a subject. The calls through pointers are made once per round; the
 //! loops inside are compiled for each subject.
 
+use std::any::type_name;
 use std::hint::black_box;
 
-use super::cases::{ORDER_LEN, write_name};
+use super::cases::{Case, ORDER_LEN, write_name};
 use super::subjects::{Setup, Subject};
-use crate::harness::Figures;
-use crate::harness::timing::{Span, time, together};
+use crate::harness::{Figures, Span, time, together};
 
 /// Nanoseconds that a thread spends on a decision.
 pub(super) const NS: &str = "ns_per_op";
@@ -27,10 +27,7 @@ pub(super) struct Load<'a> {
     /// Operations of each thread.
     pub(super) operations: u32,
     pub(super) threads: usize,
-    /// Whether the text of a key was just written.
-    pub(super) is_read: bool,
-    /// The decision that is expected.
-    pub(super) is_allowed: bool,
+    pub(super) case: Case,
 }
 
 impl Load<'_> {
@@ -43,7 +40,7 @@ impl Load<'_> {
         let numbers =
             (0..self.operations as usize).map(|step| order[(start + step) & (ORDER_LEN - 1)]);
 
-        if self.is_read {
+        if self.case.is_read() {
             let mut key = String::new();
             let mut read = |number| {
                 write_name(number, &mut key);
@@ -71,7 +68,7 @@ pub(super) fn fill<S: Subject>(setup: &Setup, keys: &[String], use_up: bool) -> 
 pub(super) fn insert<S: Subject>(setup: &Setup, keys: &[String]) -> Figures {
     let mut subject = S::new(setup);
     let (took, allowed) = time(|| keys.iter().filter(|key| subject.allow_alone(key)).count());
-    assert_eq!(allowed, keys.len(), "{} denied a new key", S::NAME);
+    assert_eq!(allowed, keys.len(), "{} denied a new key", type_name::<S>());
     // Freeing is not part of inserting.
     drop(black_box(subject));
     let keys = u32::try_from(keys.len()).expect("keys are numbered by u32");
@@ -89,12 +86,12 @@ fn round<S: Subject>(subject: &mut S, load: &Load<'_>) -> Figures {
         (took, allowed.iter().sum())
     };
     let asked = load.operations * u32::try_from(load.threads).expect("a few threads");
-    let expected = if load.is_allowed { asked } else { 0 };
+    let expected = if load.case.is_allowed() { asked } else { 0 };
     assert_eq!(
         allowed,
         expected,
         "{} made a wrong decision, so its time is meaningless",
-        S::NAME
+        type_name::<S>()
     );
     figures(took, asked)
 }

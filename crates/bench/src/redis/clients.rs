@@ -10,49 +10,30 @@ use redis_rs::Script;
 use redis_rs::aio::MultiplexedConnection;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tollgate::{Limiter, Source};
+use tollgate::Limiter;
 use tollgate_redis::RedisBuilder;
 
 use super::check_script::{self, ALLOWED_REPLY_LEN, LIMIT};
 use super::target::Target;
-use crate::harness::callers::{Caller, ConnectedCallers};
-use crate::harness::server::connect;
-
-/// Tollgate with its Redis store, called through the limiter, as an application does.
-pub(super) struct TollgateCaller {
-    limiter: Limiter,
-    names: Arc<[String]>,
-}
+use crate::harness::{Caller, ConnectedCallers, LimiterCaller, connect};
 
 /// Callers that share one store.
 pub(super) async fn tollgate(
     target: &Target,
     keys: u32,
     callers: usize,
-) -> Result<ConnectedCallers<TollgateCaller>> {
+) -> Result<ConnectedCallers<LimiterCaller>> {
     let store = connect(RedisBuilder::standalone(target.server.url())).await?;
-    let limiter = Limiter::new(store.clone(), [check_script::limit()])?;
-    let names: Arc<[String]> = (0..keys).map(check_script::name).collect();
-    let callers = (0..callers)
-        .map(|_| TollgateCaller {
-            limiter: limiter.clone(),
-            names: names.clone(),
-        })
-        .collect();
+    let caller = LimiterCaller {
+        limiter: Limiter::new(store.clone(), [check_script::limit()])?,
+        limit: LIMIT,
+        keys: (0..keys).map(check_script::name).collect(),
+        is_allowed: true,
+    };
     Ok(ConnectedCallers {
-        callers,
+        callers: vec![caller; callers],
         calls: Some(Box::new(move || store.stats().script_calls)),
     })
-}
-
-impl Caller for TollgateCaller {
-    async fn ask(&mut self, key: u32) -> Result<()> {
-        let key = self.names[key as usize].as_str();
-        let decision = self.limiter.check(LIMIT, key).await?;
-        let is_allowed = decision.is_allowed() && decision.source() == Source::Store;
-        ensure!(is_allowed, "unexpected decision: {decision:?}");
-        Ok(())
-    }
 }
 
 /// The header of the script's reply.
@@ -71,20 +52,20 @@ pub(super) struct BareCaller {
 /// Opens one connection for each caller.
 pub(super) async fn bare(target: &Target, callers: usize) -> Result<ConnectedCallers<BareCaller>> {
     let (command, digits) = command(&target.script);
-    let mut connected = ConnectedCallers {
-        callers: Vec::with_capacity(callers),
-        calls: None,
-    };
+    let mut connected = Vec::with_capacity(callers);
     for _ in 0..callers {
         let stream = TcpStream::connect(target.server.addr()).await?;
         stream.set_nodelay(true)?;
-        connected.callers.push(BareCaller {
+        connected.push(BareCaller {
             stream,
             command: command.clone(),
             digits: digits.clone(),
         });
     }
-    Ok(connected)
+    Ok(ConnectedCallers {
+        callers: connected,
+        calls: None,
+    })
 }
 
 impl Caller for BareCaller {
@@ -117,14 +98,11 @@ fn command(script: &str) -> (Vec<u8>, Range<usize>) {
 
 /// redis-rs with default settings: one multiplexed connection shared by all callers, one call for
 /// each decision.
+#[derive(Clone)]
 pub(super) struct RedisRsCaller {
     connection: MultiplexedConnection,
-    shared: Arc<SharedConnection>,
-}
-
-struct SharedConnection {
-    script: Script,
-    keys: Vec<Vec<u8>>,
+    script: Arc<Script>,
+    keys: Arc<[Vec<u8>]>,
     arguments: [Vec<u8>; 2],
 }
 
@@ -135,31 +113,24 @@ pub(super) async fn redis_rs(
     callers: usize,
 ) -> Result<ConnectedCallers<RedisRsCaller>> {
     let client = redis_rs::Client::open(target.server.url())?;
-    let connection = client.get_multiplexed_async_connection().await?;
-    let shared = Arc::new(SharedConnection {
-        script: Script::new(check_script::script()),
+    let caller = RedisRsCaller {
+        connection: client.get_multiplexed_async_connection().await?,
+        script: Arc::new(Script::new(check_script::script())),
         keys: (0..keys).map(check_script::key).collect(),
         arguments: check_script::arguments(),
-    });
-    let caller = |_| RedisRsCaller {
-        connection: connection.clone(),
-        shared: shared.clone(),
     };
     Ok(ConnectedCallers {
-        callers: (0..callers).map(caller).collect(),
+        callers: vec![caller; callers],
         calls: None,
     })
 }
 
 impl Caller for RedisRsCaller {
     async fn ask(&mut self, key: u32) -> Result<()> {
-        let SharedConnection {
-            script,
-            keys,
-            arguments: [which, asked],
-        } = &*self.shared;
-        let mut call = script.key(keys[key as usize].as_slice());
-        call.arg(which.as_slice()).arg(asked.as_slice());
+        let mut call = self.script.key(self.keys[key as usize].as_slice());
+        for argument in &self.arguments {
+            call.arg(argument.as_slice());
+        }
         let answer: Vec<u8> = call.invoke_async(&mut self.connection).await?;
         let is_allowed = check_script::is_allowed_reply(&answer);
         ensure!(is_allowed, "the script denied the check");

@@ -8,16 +8,16 @@ mod report;
 mod target;
 
 use self::target::Target;
-use crate::harness::callers::{RATE, Runtime, in_process};
-use crate::harness::process;
+use crate::harness::callers::RATE;
 use crate::harness::server::{Kind, version};
 use crate::harness::{Bench, Entrant, OutputArguments, chosen, counted, is_chosen};
+use crate::harness::{Caller, ConnectedCallers, Runtime, in_process, process};
 use anyhow::Result;
 
 /// One hot key, and as many keys as a busy service has clients.
 const KEYS: [u32; 2] = [1, 100_000];
 /// One caller for the latency, and many for the throughput.
-const CALLERS: [usize; 3] = [1, 64, CROWD];
+const CALLERS: [&str; 3] = ["1", "64", "256"];
 /// The number of callers for the throughput target.
 const CROWD: usize = 256;
 
@@ -35,27 +35,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value = "redis")]
     flavor: Kind,
     /// Measure only this number of callers; can be repeated
-    #[arg(long, value_parser = one_of_callers)]
-    callers: Vec<usize>,
+    #[arg(long, value_parser = CALLERS)]
+    callers: Vec<String>,
     /// Measure only this subject; can be repeated
     #[arg(long, value_parser = [TOLLGATE, BARE, REDIS_RS, UNPIPELINED])]
     subject: Vec<String>,
-}
-
-impl Arguments {
-    /// The runtimes on which a subject is measured.
-    fn runtimes(&self, subject: &str) -> impl Iterator<Item = Runtime> {
-        let is_chosen = is_chosen(&self.subject, &subject);
-        Runtime::ALL.into_iter().filter(move |_| is_chosen)
-    }
-}
-
-fn one_of_callers(text: &str) -> Result<usize, String> {
-    let callers = text
-        .parse()
-        .ok()
-        .filter(|callers| CALLERS.contains(callers));
-    callers.ok_or_else(|| format!("must be one of {CALLERS:?}"))
 }
 
 /// Measures, prints the tables and writes the numbers and the picture.
@@ -72,7 +56,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for keys in KEYS {
         target.fill(keys)?;
         let case = counted(keys as usize, "key");
-        for callers in callers.iter().copied() {
+        for callers in &callers {
+            let callers = callers.parse()?;
             bench
                 .progress
                 .step(&format!("{}, {case}", counted(callers, "caller")));
@@ -100,27 +85,12 @@ fn entrants(
     callers: usize,
 ) -> Result<Vec<Entrant<'static>>> {
     let mut entrants = Vec::new();
-    for runtime in arguments.runtimes(TOLLGATE) {
-        let connect = clients::tollgate(target, keys, callers);
-        entrants.push(in_process(
-            &name(TOLLGATE, runtime),
-            keys,
-            runtime,
-            connect,
-        )?);
-    }
-    for runtime in arguments.runtimes(BARE) {
-        let connect = clients::bare(target, callers);
-        entrants.push(in_process(&name(BARE, runtime), keys, runtime, connect)?);
-    }
-    for runtime in arguments.runtimes(REDIS_RS) {
-        let connect = clients::redis_rs(target, keys, callers);
-        entrants.push(in_process(
-            &name(REDIS_RS, runtime),
-            keys,
-            runtime,
-            connect,
-        )?);
+    for subject in chosen(&arguments.subject, [TOLLGATE, BARE, REDIS_RS]) {
+        entrants.extend(match subject {
+            TOLLGATE => on_runtimes(subject, keys, || clients::tollgate(target, keys, callers)),
+            BARE => on_runtimes(subject, keys, || clients::bare(target, callers)),
+            _ => on_runtimes(subject, keys, || clients::redis_rs(target, keys, callers)),
+        }?);
     }
     if is_chosen(&arguments.subject, &UNPIPELINED) && callers == CROWD {
         entrants.push(redis_benchmark::entrant(PIPELINED, 16, target, keys));
@@ -129,13 +99,12 @@ fn entrants(
     Ok(entrants)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_measured_numbers_of_callers_can_be_chosen() {
-        assert_eq!(one_of_callers("64"), Ok(64));
-        assert!(one_of_callers("65").is_err() && one_of_callers("x").is_err());
-    }
+/// A subject on each runtime.
+fn on_runtimes<C: Caller, F: Future<Output = Result<ConnectedCallers<C>>>>(
+    subject: &str,
+    keys: u32,
+    connect: impl Fn() -> F,
+) -> Result<Vec<Entrant<'static>>> {
+    let entrant = |runtime| in_process(&name(subject, runtime), keys, runtime, connect());
+    Runtime::ALL.into_iter().map(entrant).collect()
 }

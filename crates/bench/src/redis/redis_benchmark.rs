@@ -7,10 +7,8 @@ use std::time::Duration;
 use super::check_script;
 use super::target::Target;
 use crate::harness::callers::{CALLS, RATE};
-use crate::harness::latency::{P50, P99};
-use crate::harness::process;
-use crate::harness::text::whole;
 use crate::harness::{Entrant, Figures};
+use crate::harness::{P50, P99, process, whole};
 use anyhow::Result;
 
 /// It is part of Redis.
@@ -53,16 +51,10 @@ impl RedisBenchmark {
             check_script::key_to_draw()
         };
         let key = String::from_utf8(key)?;
+        let (ip, port, pipeline) = (self.addr.ip(), self.addr.port(), self.pipeline);
+        let options = format!("-h {ip} -p {port} --csv -c {CLIENTS} -P {pipeline} -n {decisions}");
         let mut command = Command::new(PROGRAM);
-        command.args([
-            "-h",
-            &self.addr.ip().to_string(),
-            "-p",
-            &self.addr.port().to_string(),
-            "--csv",
-        ]);
-        command.args(["-c", &CLIENTS.to_string(), "-P", &self.pipeline.to_string()]);
-        command.args(["-n", &decisions.to_string()]);
+        command.args(options.split(' '));
         if self.keys > 1 {
             command.args(["-r", &self.keys.to_string()]);
         }

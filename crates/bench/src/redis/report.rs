@@ -1,21 +1,17 @@
 //! The ratios and tables of the benchmark.
 
 use super::{BARE, CROWD, KEYS, PIPELINED, TOLLGATE, name};
-use crate::harness::callers::{CALLS, RATE, Runtime};
-use crate::harness::latency::{P50, P99};
-use crate::harness::{Goal, Ratio, Report, Table, counted};
+use crate::harness::callers::{CALLS, RATE};
+use crate::harness::{Goal, P50, P99, Ratio, Report, Runtime, Table, counted};
 
-/// The figures with goals: decisions per second with the most callers, relative to redis-benchmark
-/// with pipelines, and the median latency of one caller, relative to a bare EVALSHA on the same
-/// runtime.
-const GOALS: [(&str, Goal); 2] = [(RATE, Goal::AtLeast(1.5)), (P50, Goal::AtMost(1.3))];
+/// Decisions per second with the most callers, relative to redis-benchmark with pipelines.
+const RATE_GOAL: Goal = Goal::AtLeast(1.5);
+/// The median latency of one caller, relative to a bare EVALSHA on the same runtime.
+const LATENCY_GOAL: Goal = Goal::AtMost(1.3);
 
 /// Adds the ratios and the tables.
 pub(super) fn complete(mut report: Report) -> Report {
     report.ratios = ratios(&report);
-    report
-        .programs
-        .extend(faster(&report).map(|runtime| format!("published: {}", runtime.name())));
     report.tables = KEYS.map(|keys| numbers(&report, keys)).into();
     report.notes = include_str!("notes.txt");
     report
@@ -23,43 +19,28 @@ pub(super) fn complete(mut report: Report) -> Report {
 
 /// All ratios whose subjects were measured.
 fn ratios(report: &Report) -> Vec<Ratio> {
-    let mut ratios = Vec::new();
-    for (figure, goal) in GOALS {
-        for keys in KEYS {
-            for runtime in Runtime::ALL {
-                let (case, ours) = (counted(keys as usize, "key"), name(TOLLGATE, runtime));
-                let rows = if figure == RATE {
-                    let load = counted(CROWD, "caller");
-                    let theirs = report.case(&case).find(|row| row.subject == PIPELINED);
-                    report.row(&case, &load, &ours).zip(theirs)
-                } else {
-                    let (load, theirs) = (counted(1, "caller"), name(BARE, runtime));
-                    report
-                        .row(&case, &load, &ours)
-                        .zip(report.row(&case, &load, &theirs))
-                };
-                ratios.extend(
-                    rows.map(|(ours, theirs)| Ratio::of_medians(figure, ours, theirs, Some(goal))),
-                );
-            }
-        }
-    }
-    ratios
-}
-
-/// The runtime that makes more decisions with the most callers, over all keys.
-fn faster(report: &Report) -> Option<Runtime> {
-    let load = counted(CROWD, "caller");
-    let sum = |runtime: Runtime| {
-        let rows = report.rows.iter();
-        rows.filter(|row| row.subject == name(TOLLGATE, runtime) && row.load == load)
-            .map(|row| row.median(RATE))
-            .sum::<f64>()
+    let [crowd, alone] = [CROWD, 1].map(|callers| counted(callers, "caller"));
+    let cases = KEYS.map(|keys| counted(keys as usize, "key"));
+    let both = || {
+        cases
+            .iter()
+            .flat_map(|case| Runtime::ALL.map(|runtime| (case, runtime)))
     };
-    let faster = Runtime::ALL
-        .into_iter()
-        .max_by(|one, other| sum(*one).total_cmp(&sum(*other)));
-    faster.filter(|runtime| sum(*runtime) > 0.0)
+    let rates = both().filter_map(|(case, runtime)| {
+        let ours = report.row(case, &crowd, &name(TOLLGATE, runtime))?;
+        let theirs = report.case(case).find(|row| row.subject == PIPELINED)?;
+        Some(Ratio::of_medians(RATE, ours, theirs, Some(RATE_GOAL)))
+    });
+    let latencies = both().filter_map(|(case, runtime)| {
+        let row = |subject| report.row(case, &alone, &name(subject, runtime));
+        Some(Ratio::of_medians(
+            P50,
+            row(TOLLGATE)?,
+            row(BARE)?,
+            Some(LATENCY_GOAL),
+        ))
+    });
+    rates.chain(latencies).collect()
 }
 
 fn numbers(report: &Report, keys: u32) -> Table {
@@ -114,7 +95,7 @@ mod tests {
     #[test]
     fn the_table_shows_medians_and_what_was_missed() {
         let expected = "\
-Example 9000, 2 cores, Redis 7, redis-benchmark 7, published: 2 workers
+Example 9000, 2 cores, Redis 7, redis-benchmark 7
 3 rounds of 700 ms, medians
 
 1 key
@@ -158,23 +139,6 @@ tollgate, 2 workers        bare, 2 workers  1 key     1 caller           p50_us 
                 (P50, workers, false)
             ]
         );
-    }
-
-    #[test]
-    fn one_good_round_does_not_choose_the_runtime() {
-        let mut rows = rows();
-        let rounds = [900_000.0, 80_000.0, 80_000.0].map(|rate| Figures::from([(RATE, rate)]));
-        rows.push(Row::new(
-            "1 key",
-            "256 callers",
-            "tollgate, 1 thread",
-            rounds.to_vec(),
-        ));
-        assert_eq!(
-            faster(&test_report(&[], 1, rows)),
-            Some(Runtime::TwoWorkers)
-        );
-        assert_eq!(faster(&test_report(&[], 1, Vec::new())), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! what the same libraries can do. Each is a separate process.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -33,7 +33,7 @@ pub(crate) struct BareArguments {
 
 /// Serves until it is killed.
 pub(crate) fn run_bare(arguments: &BareArguments) -> Result<()> {
-    let response = RecordedResponse::read(&arguments.response)?;
+    let response = serde_json::from_slice(&std::fs::read(&arguments.response)?)?;
     server::serve(|listener| serve(listener, response))
 }
 
@@ -80,7 +80,6 @@ impl RateLimitService for ConstantRateLimit {
 
 /// Headers that HTTP servers add themselves.
 const ADDED: [&str; 3] = ["connection", "content-length", "date"];
-const CONTENT_TYPE: &str = "content-type";
 
 /// A response in the form that is passed to a bare server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -127,29 +126,15 @@ impl RecordedResponse {
     /// The same response without rate limit details: over HTTP no header except the content type;
     /// over gRPC only the codes.
     pub(super) fn without_details(&self) -> Result<Self> {
-        match self {
-            Self::Http {
-                status,
-                headers,
-                body,
-            } => {
-                let mut headers = headers.clone();
-                headers.retain(|name, _| name == CONTENT_TYPE);
-                Ok(Self::Http {
-                    status: *status,
-                    headers,
-                    body: body.clone(),
-                })
-            }
+        let mut shortest = self.clone();
+        match &mut shortest {
+            Self::Http { headers, .. } => headers.retain(|name, _| name == "content-type"),
             Self::Grpc(message) => {
                 let message = RateLimitResponse::decode(message.as_slice())?;
-                Ok(Self::shortest_grpc(message.overall_code()))
+                shortest = Self::shortest_grpc(message.overall_code());
             }
         }
-    }
-
-    fn read(path: &Path) -> Result<Self> {
-        Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+        Ok(shortest)
     }
 
     pub(super) fn to_json(&self) -> String {

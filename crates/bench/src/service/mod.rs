@@ -13,11 +13,11 @@ use std::path::PathBuf;
 
 pub(crate) use self::bare::{BareArguments, run_bare};
 use self::request::{Case, Exchange, Protocol};
-use self::servers::{Servers, Subject};
-use crate::harness::h2load::{H2load, RATE};
-use crate::harness::process::tollgate_program;
-use crate::harness::{Bench, OutputArguments, is_chosen};
-use anyhow::Result;
+use self::servers::Servers;
+use self::viewer::Viewer;
+use crate::harness::h2load::RATE;
+use crate::harness::{Bench, H2load, OutputArguments, chosen_values, tollgate_program};
+use anyhow::{Result, ensure};
 
 /// `tollgate serve` with the embedded store.
 const MEMORY: &str = "tollgate, memory";
@@ -58,65 +58,38 @@ pub(crate) struct Arguments {
     case: Vec<Case>,
 }
 
-impl Arguments {
-    /// All exchanges to measure, in order.
-    fn exchanges(&self) -> Vec<Exchange> {
-        let protocols = Protocol::ALL.into_iter();
-        let all = protocols.flat_map(|protocol| Case::ALL.map(|case| Exchange { protocol, case }));
-        all.filter(|Exchange { protocol, case }| {
-            is_chosen(&self.protocol, protocol) && is_chosen(&self.case, case)
-        })
-        .collect()
-    }
-}
-
 /// Measures, prints the tables and writes the numbers and the picture.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let tollgate = tollgate_program(arguments.tollgate.as_ref())?;
-    let exchanges = arguments.exchanges();
-    let mut bench = Bench::new(&arguments.output, exchanges.len(), [(3, 300), (7, 2_000)]);
+    let protocols = chosen_values(&arguments.protocol);
+    let cases = chosen_values(&arguments.case);
+    let steps = protocols.len() * cases.len();
+    let mut bench = Bench::new(&arguments.output, steps, [(3, 300), (7, 2_000)]);
     let h2load = H2load::find();
     bench.uses(vec![h2load.version()?]);
 
-    for exchange in exchanges {
-        bench.progress.step(&format!(
-            "{}: {}",
-            exchange.protocol.name(),
-            exchange.case.name()
-        ));
-        let servers = Servers::start(arguments, &tollgate, exchange)?;
-        for reason in servers.absent {
-            bench.remark(reason);
+    for protocol in protocols {
+        for case in cases.iter().copied() {
+            let step = format!("{}: {}", protocol.name(), case.name());
+            bench.progress.step(&step);
+            let exchange = Exchange { protocol, case };
+            let mut servers = Servers::start(arguments, &tollgate, exchange)?;
+            for reason in servers.absent.drain(..) {
+                bench.remark(reason);
+            }
+
+            let length = bench.length;
+            let rows =
+                h2load.measure(&mut bench, protocol.name(), case.name(), &servers.present)?;
+            let is_open = servers.viewers.iter().all(Viewer::is_open);
+            ensure!(is_open, "the dashboard's event stream was closed");
+            for (row, server) in rows.iter_mut().zip(&servers.present) {
+                row.add(h2load.latencies(&server.target, length)?);
+            }
         }
-        measure(&mut bench, &h2load, &servers.present, exchange)?;
     }
 
     let panels = [("Requests per second: taller is better", RATE)];
     let title = "Requests per second, to one server";
     bench.publish("service", title, &panels, report::complete)
-}
-
-fn measure(
-    bench: &mut Bench,
-    h2load: &H2load,
-    subjects: &[Subject],
-    exchange: Exchange,
-) -> Result<()> {
-    let pids: Vec<u32> = subjects
-        .iter()
-        .flat_map(|subject| subject.server.pids())
-        .collect();
-    let entrants = subjects.iter().map(|subject| {
-        subject
-            .server
-            .entrant(&subject.name, exchange.case.name(), h2load)
-    });
-    let length = bench.length;
-    let rows = bench.measure(exchange.protocol.name(), &pids, entrants.collect())?;
-
-    for (row, subject) in rows.iter_mut().zip(subjects) {
-        subject.check_viewer()?;
-        row.add(h2load.latencies(&subject.server.target, length)?);
-    }
-    Ok(())
 }

@@ -3,8 +3,7 @@
 use super::request::{Case, Protocol};
 use super::{BARE, BARE_WITH_HEADERS, DASHBOARD, LEASED, MANY_LIMITS, MEMORY, REDIS, THROTTLECRAB};
 use crate::harness::h2load::{CPU, RATE};
-use crate::harness::latency::{P50, P99};
-use crate::harness::{Goal, Ratio, Report, Row, Table, distinct};
+use crate::harness::{Goal, P50, P99, Ratio, Report, Row, Table, distinct};
 
 /// Adds the ratios and the tables.
 pub(super) fn complete(mut report: Report) -> Report {

@@ -1,12 +1,14 @@
 //! The requests that every server gets, by protocol and case.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use clap::ValueEnum;
 use prost::Message as _;
 use serde_json::json;
+use testkit::processes::Directory;
 use tollgate_envoy::{Code, Entry, RateLimitDescriptor, RateLimitRequest};
+
+use crate::harness::LoadRequest;
 
 /// The protocol of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -50,8 +52,6 @@ const MANY_LIMITS: usize = 1_000;
 const SPENT: u32 = 10_000_000;
 
 impl Protocol {
-    pub(super) const ALL: [Self; 2] = [Self::Http, Self::Grpc];
-
     pub(super) const fn path(self) -> &'static str {
         match self {
             Self::Http => "/v1/check",
@@ -69,8 +69,6 @@ impl Protocol {
 }
 
 impl Case {
-    pub(super) const ALL: [Self; 3] = [Self::Allowed, Self::Denied, Self::ThreeLimits];
-
     /// The name in tables.
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -107,52 +105,46 @@ impl Case {
     /// A configuration of Tollgate: one limit for each attribute, on memory or on this server at
     /// this consistency.
     pub(super) fn config(self, redis: Option<(&str, &str)>) -> String {
-        let mut yaml = "version: 1\n".to_owned();
-        if let Some((url, consistency)) = redis {
+        let store = redis.map_or_else(String::new, |(url, consistency)| {
             // The timeout is one second instead of 10 ms, so that a busy machine makes the store
             // slow but not unavailable. Fallback decisions are denials, so that they show up.
-            let store = format!("store: {{ type: redis, endpoints: [\"{url}\"], timeout: 1s }}\n");
-            yaml.push_str(&store);
-            let defaults =
-                format!("defaults: {{ consistency: {consistency}, on_store_failure: deny }}\n");
-            yaml.push_str(&defaults);
-        }
-        yaml.push_str("limits:\n");
+            format!(
+                "store: {{ type: redis, endpoints: [\"{url}\"], timeout: 1s }}\n\
+                 defaults: {{ consistency: {consistency}, on_store_failure: deny }}\n"
+            )
+        });
         let (capacity, rate) = if self.is_allowed() {
             ("1000000000", "1/s")
         } else {
             ("1", "1/day")
         };
-        for (attribute, _) in &ATTRIBUTES[..self.limits()] {
+        let limit = |(attribute, _): &(&str, &str)| {
             let name = attribute.replace('_', "-");
-            writeln!(
-                yaml,
+            format!(
                 "  - {{ name: by-{name}, key: [{attribute}], algorithm: token_bucket, \
-                 capacity: {capacity}, refill_rate: {rate} }}"
+                 capacity: {capacity}, refill_rate: {rate} }}\n"
             )
-            .expect("writing to a string cannot fail");
-        }
-        yaml
+        };
+        let limits: String = ATTRIBUTES[..self.limits()].iter().map(limit).collect();
+        format!("version: 1\n{store}limits:\n{limits}")
     }
 
     /// The same on memory with further limits that do not apply to the request, 1,000 in all. Their
     /// conditions compare the path with a text and with a glob.
     pub(super) fn config_with_many_limits(self) -> String {
-        let mut yaml = self.config(None);
-        for number in self.limits()..MANY_LIMITS {
+        let limit = |number| {
             let path = if number % 2 == 0 {
                 format!("/v1/reports/{number}")
             } else {
                 format!("/v1/area-{number}/**")
             };
-            writeln!(
-                yaml,
+            format!(
                 "  - {{ name: other-{number}, match: {{ path: {path} }}, key: [client_ip], \
-                 algorithm: token_bucket, capacity: 10, refill_rate: 1/s }}"
+                 algorithm: token_bucket, capacity: 10, refill_rate: 1/s }}\n"
             )
-            .expect("writing to a string cannot fail");
-        }
-        yaml
+        };
+        let others = (self.limits()..MANY_LIMITS).map(limit);
+        self.config(None) + &others.collect::<String>()
     }
 
     /// The request over HTTP, with this cost; one by default.
@@ -204,11 +196,15 @@ impl Case {
 }
 
 impl Exchange {
-    /// The body that the load generator sends.
-    pub(super) fn body(self) -> Vec<u8> {
+    /// The request that the load generator sends, with its body in this directory.
+    pub(super) fn sent(self, directory: &Directory) -> LoadRequest {
+        let write = |body: Vec<u8>| directory.write("body", body);
         match self.protocol {
-            Protocol::Http => self.case.json(None).into_bytes(),
-            Protocol::Grpc => frame(&self.case.message(None).encode_to_vec()),
+            Protocol::Http => LoadRequest::Json(write(self.case.json(None).into_bytes())),
+            Protocol::Grpc => {
+                let message = self.case.message(None).encode_to_vec();
+                LoadRequest::Grpc(write(frame(&message)))
+            }
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::env;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
+use testkit::processes::{Directory, try_find_program};
 use testkit::servers::{Flavor, Server};
 use tollgate_envoy::{RateLimitRequest, RateLimitResponse};
 use tonic::client::Grpc;
@@ -20,10 +21,10 @@ use super::viewer::Viewer;
 use super::{
     Arguments, BARE, BARE_WITH_HEADERS, DASHBOARD, LEASED, MANY_LIMITS, MEMORY, REDIS, THROTTLECRAB,
 };
-use crate::harness::callers::Runtime;
-use crate::harness::h2load::{CLIENT_ERROR, LoadRequest, SUCCESS, ServerUnderLoad, Target};
-use crate::harness::process::{Directory, Process, serve_command};
-use crate::harness::server::{self, post_json};
+use crate::harness::h2load::Target;
+use crate::harness::{
+    LoadRequest, Process, Runtime, ServerUnderLoad, post_json, serve_command, server,
+};
 
 /// An environment variable with the path of throttlecrab-server, if it is not on the `PATH`.
 const THROTTLECRAB_VARIABLE: &str = "TOLLGATE_THROTTLECRAB_SERVER";
@@ -32,37 +33,10 @@ const THROTTLECRAB_PATH: &str = "/throttle";
 /// The subjects that were started, and notes about those that were not.
 #[derive(Default)]
 pub(super) struct Servers {
-    pub(super) present: Vec<Subject>,
+    pub(super) present: Vec<ServerUnderLoad>,
+    /// The clients that have a dashboard open.
+    pub(super) viewers: Vec<Viewer>,
     pub(super) absent: Vec<String>,
-}
-
-/// A running subject.
-pub(super) struct Subject {
-    pub(super) name: String,
-    /// The client that has the dashboard open.
-    viewer: Option<Viewer>,
-    pub(super) server: ServerUnderLoad,
-}
-
-impl Subject {
-    fn new(name: &str, target: Target, process: Process) -> Self {
-        Self {
-            name: name.to_owned(),
-            viewer: None,
-            server: ServerUnderLoad {
-                target,
-                process,
-                redis: None,
-            },
-        }
-    }
-
-    /// Returns an error if the subject should have its dashboard open and does not.
-    pub(super) fn check_viewer(&self) -> Result<()> {
-        let is_there = self.viewer.as_ref().is_none_or(Viewer::is_there);
-        ensure!(is_there, "the dashboard's event stream was closed");
-        Ok(())
-    }
 }
 
 impl Servers {
@@ -94,25 +68,11 @@ impl Servers {
             Some(response) => response.without_details()?,
             None => RecordedResponse::shortest_grpc(exchange.case.code()),
         };
-        let bare = start_bare(BARE, &shortest, exchange)?;
-        servers.present.push(bare);
+        servers.bare(BARE, &shortest, exchange)?;
         if let Some(response) = &response {
-            let bare = start_bare(BARE_WITH_HEADERS, response, exchange)?;
-            servers.present.push(bare);
+            servers.bare(BARE_WITH_HEADERS, response, exchange)?;
         }
-        let body = exchange.case.throttlecrab_json();
-        if let (Protocol::Http, Some(body)) = (exchange.protocol, body) {
-            match throttlecrab_program() {
-                Some(program) => {
-                    let throttlecrab = start_throttlecrab(&program, &body, exchange.case)?;
-                    servers.present.push(throttlecrab);
-                }
-                None => servers.absent.push(format!(
-                    "throttlecrab-server not found; to measure it, put it on the PATH \
-                     or set {THROTTLECRAB_VARIABLE} to its path"
-                )),
-            }
-        }
+        servers.throttlecrab(exchange)?;
         Ok(servers)
     }
 
@@ -123,10 +83,10 @@ impl Servers {
         program: &Path,
         exchange: Exchange,
     ) -> Result<Option<RecordedResponse>> {
-        let subject = start_tollgate(name, program, exchange)?;
-        match ask(subject.server.target.server, exchange) {
+        let server = self.start_tollgate(name, program, exchange)?;
+        match ask(server.target.server, exchange) {
             Ok(response) => {
-                self.present.push(subject);
+                self.present.push(server);
                 Ok(Some(response))
             }
             Err(error) if exchange.protocol == Protocol::Grpc => {
@@ -139,99 +99,127 @@ impl Servers {
             Err(error) => Err(error.context(name.to_owned())),
         }
     }
-}
 
-fn start_tollgate(name: &str, program: &Path, exchange: Exchange) -> Result<Subject> {
-    let consistency = match name {
-        REDIS => Some("strict"),
-        LEASED => Some("leased"),
-        _ => None,
-    };
-    let redis = consistency.map(|_| Server::start(Flavor::Redis));
-    let url = redis.as_ref().map(Server::url);
-    let config = match name {
-        MANY_LIMITS => exchange.case.config_with_many_limits(),
-        _ => exchange.case.config(url.as_deref().zip(consistency)),
-    };
-    let directory = Directory::create()?;
-    let command = serve_command(program, &directory, &config)?;
-    let sent = sent(&directory, exchange)?;
-    let mut process = Process::spawn(command, directory)?;
+    fn start_tollgate(
+        &mut self,
+        name: &str,
+        program: &Path,
+        exchange: Exchange,
+    ) -> Result<ServerUnderLoad> {
+        let consistency = match name {
+            REDIS => Some("strict"),
+            LEASED => Some("leased"),
+            _ => None,
+        };
+        let redis = consistency.map(|_| Server::start(Flavor::Redis));
+        let url = redis.as_ref().map(Server::url);
+        let config = match name {
+            MANY_LIMITS => exchange.case.config_with_many_limits(),
+            _ => exchange.case.config(url.as_deref().zip(consistency)),
+        };
+        let directory = Directory::create();
+        let command = serve_command(program, &directory, &config);
+        let sent = exchange.sent(&directory);
+        let mut process = Process::spawn(command, directory)?;
 
-    let (http, grpc) = (process.announced("http ")?, process.announced("grpc ")?);
-    // Until the store is available, decisions come from the failure policy.
-    let request = exchange.case.json(None);
-    process.wait_for(|_| {
-        let response = post_json(http, "/v1/peek", &request);
-        (response.status == 200).then_some(())
-    })?;
-    let admin = process.announced("admin ")?;
-    let server = match exchange.protocol {
-        Protocol::Http => http,
-        Protocol::Grpc => grpc,
-    };
-    let mut subject = Subject::new(name, target(server, exchange, sent), process);
-    subject.server.redis = redis;
-    if name == DASHBOARD {
-        subject.viewer = Some(Viewer::open(admin)?);
+        // Until the store is available, decisions come from the failure policy.
+        let http = process.announced("http ")?;
+        let request = exchange.case.json(None);
+        process.wait_for(|_| {
+            let response = post_json(http, "/v1/peek", &request);
+            (response.status == 200).then_some(())
+        })?;
+
+        let server = match exchange.protocol {
+            Protocol::Http => http,
+            Protocol::Grpc => process.announced("grpc ")?,
+        };
+        if name == DASHBOARD {
+            let admin = process.announced("admin ")?;
+            self.viewers.push(Viewer::open(admin)?);
+        }
+        Ok(ServerUnderLoad {
+            name: name.to_owned(),
+            target: target(server, exchange, sent),
+            process,
+            redis,
+        })
     }
-    Ok(subject)
-}
 
-/// Starts a bare server: this program in a separate process.
-fn start_bare(name: &str, response: &RecordedResponse, exchange: Exchange) -> Result<Subject> {
-    let directory = Directory::create()?;
-    let mut command = Command::new(env::current_exe()?);
-    command
-        .arg("bare")
-        .arg("--response")
-        .arg(directory.write("response.json", response.to_json())?);
-    let sent = sent(&directory, exchange)?;
-    let mut process = Process::spawn(command, directory)?;
-    let server = process.announced(server::ANNOUNCED)?;
-    ask(server, exchange)?;
-    let target = target(server, exchange, sent);
-    Ok(Subject::new(name, target, process))
-}
+    /// Starts a bare server: this program in a separate process.
+    fn bare(&mut self, name: &str, response: &RecordedResponse, exchange: Exchange) -> Result<()> {
+        let directory = Directory::create();
+        let mut command = Command::new(env::current_exe()?);
+        let response = directory.write("response.json", response.to_json());
+        command.args(["bare", "--response"]).arg(response);
+        let sent = exchange.sent(&directory);
+        let mut process = Process::spawn(command, directory)?;
+        let server = process.announced(server::ANNOUNCED)?;
 
-fn start_throttlecrab(program: &Path, body: &str, case: Case) -> Result<Subject> {
-    let directory = Directory::create()?;
-    // It cannot choose a free port itself.
-    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-    let mut command = Command::new(program);
-    command.args(["--http", "--http-host", "127.0.0.1"]);
-    command.args(["--http-port", &server.port().to_string()]);
-    command.args(["--log-level", "error"]);
-    let sent = LoadRequest::Json(directory.write("body", body)?);
-    let mut process = Process::spawn(command, directory)?;
-    process.wait_for(|_| TcpStream::connect(server).ok())?;
+        ask(server, exchange)?;
+        self.push(name, target(server, exchange, sent), process);
+        Ok(())
+    }
 
-    let ask = || post_json(server, THROTTLECRAB_PATH, body);
-    // A limit that is to be used up is used up after two requests.
-    ask();
-    ask();
-    let response = ask();
-    let expected = format!(r#""allowed":{}"#, case.is_allowed());
-    ensure!(
-        response.text().contains(&expected),
-        "unexpected response of throttlecrab-server: {}: {}",
-        response.status,
-        response.text()
-    );
-    let target = Target {
-        server,
-        path: THROTTLECRAB_PATH,
-        sent,
-        // It denies with status 200.
-        status: SUCCESS,
-    };
-    Ok(Subject::new(THROTTLECRAB, target, process))
+    /// Starts throttlecrab-server, if it is installed and supports the exchange.
+    fn throttlecrab(&mut self, exchange: Exchange) -> Result<()> {
+        let body = exchange.case.throttlecrab_json();
+        let (Protocol::Http, Some(body)) = (exchange.protocol, body) else {
+            return Ok(());
+        };
+        let Some(program) = try_find_program(THROTTLECRAB_VARIABLE, THROTTLECRAB) else {
+            self.absent.push(format!(
+                "throttlecrab-server not found; to measure it, put it on the PATH \
+                 or set {THROTTLECRAB_VARIABLE} to its path"
+            ));
+            return Ok(());
+        };
+
+        // It cannot choose a free port itself.
+        let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let mut command = Command::new(program);
+        command.args(["--http", "--http-host", "127.0.0.1"]);
+        command.args(["--http-port", &server.port().to_string()]);
+        command.args(["--log-level", "error"]);
+        let directory = Directory::create();
+        let sent = LoadRequest::Json(directory.write("body", &body));
+        let mut process = Process::spawn(command, directory)?;
+        process.wait_for(|_| TcpStream::connect(server).ok())?;
+
+        // A limit that is to be used up is used up after two requests.
+        let [.., response] = [(); 3].map(|()| post_json(server, THROTTLECRAB_PATH, &body));
+        let expected = format!(r#""allowed":{}"#, exchange.case.is_allowed());
+        ensure!(
+            response.text().contains(&expected),
+            "unexpected response of throttlecrab-server: {}: {}",
+            response.status,
+            response.text()
+        );
+        let target = Target {
+            server,
+            path: THROTTLECRAB_PATH,
+            sent,
+            // It denies with status 200.
+            status: 200,
+        };
+        self.push(THROTTLECRAB, target, process);
+        Ok(())
+    }
+
+    fn push(&mut self, name: &str, target: Target, process: Process) {
+        self.present.push(ServerUnderLoad {
+            name: name.to_owned(),
+            target,
+            process,
+            redis: None,
+        });
+    }
 }
 
 fn target(server: SocketAddr, exchange: Exchange, sent: LoadRequest) -> Target {
     let status = match exchange.protocol {
-        Protocol::Http if !exchange.case.is_allowed() => CLIENT_ERROR,
-        _ => SUCCESS,
+        Protocol::Http if !exchange.case.is_allowed() => 429,
+        _ => 200,
     };
     Target {
         server,
@@ -239,25 +227,6 @@ fn target(server: SocketAddr, exchange: Exchange, sent: LoadRequest) -> Target {
         sent,
         status,
     }
-}
-
-/// The request that the load generator sends, with its body in this directory.
-fn sent(directory: &Directory, exchange: Exchange) -> Result<LoadRequest> {
-    let body = directory.write("body", exchange.body())?;
-    Ok(match exchange.protocol {
-        Protocol::Http => LoadRequest::Json(body),
-        Protocol::Grpc => LoadRequest::Grpc(body),
-    })
-}
-
-/// The path from the environment variable, or from the `PATH`.
-fn throttlecrab_program() -> Option<PathBuf> {
-    let given = env::var_os(THROTTLECRAB_VARIABLE)
-        .filter(|path| !path.is_empty())
-        .map(PathBuf::from);
-    let path = env::var_os("PATH").unwrap_or_default();
-    let mut found = env::split_paths(&path).map(|directory| directory.join(THROTTLECRAB));
-    given.or_else(|| found.find(|file| file.is_file()))
 }
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -289,22 +258,17 @@ fn http(server: SocketAddr, body: &str) -> Result<(bool, RecordedResponse)> {
 }
 
 fn grpc(server: SocketAddr, message: RateLimitRequest) -> Result<(bool, RecordedResponse)> {
-    let response = Runtime::CurrentThread
-        .build()?
-        .block_on(unary(server, message))?;
+    let call = async {
+        let endpoint = Endpoint::from_shared(format!("http://{server}"))?;
+        let endpoint = endpoint.connect_timeout(PATIENCE).timeout(PATIENCE);
+        let mut client = Grpc::new(endpoint.connect().await?);
+        client.ready().await?;
+        let path = PathAndQuery::from_static(Protocol::Grpc.path());
+        let codec = ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
+        let response = client.unary(tonic::Request::new(message), path, codec);
+        anyhow::Ok(response.await?.into_inner())
+    };
+    let response = Runtime::CurrentThread.build()?.block_on(call)?;
     let is_allowed = response.overall_code() == tollgate_envoy::Code::Ok;
     Ok((is_allowed, RecordedResponse::from_grpc(&response)))
-}
-
-async fn unary(server: SocketAddr, message: RateLimitRequest) -> Result<RateLimitResponse> {
-    let endpoint = Endpoint::from_shared(format!("http://{server}"))?;
-    let endpoint = endpoint.connect_timeout(PATIENCE).timeout(PATIENCE);
-    let mut client = Grpc::new(endpoint.connect().await?);
-    client.ready().await?;
-    let path = PathAndQuery::from_static(Protocol::Grpc.path());
-    let codec = ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
-    let response = client
-        .unary(tonic::Request::new(message), path, codec)
-        .await;
-    Ok(response?.into_inner())
 }

@@ -1,19 +1,16 @@
-//! A client that has the dashboard open: it reads the event stream as a browser does, until it is
-//! dropped.
+//! A client that has the dashboard open: it reads the event stream as a browser does, until the
+//! server closes it.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::thread::JoinHandle;
+use std::net::{SocketAddr, TcpStream};
+use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-/// A dashboard client on a separate thread.
+/// A dashboard client on a separate thread, which ends with the server.
 #[derive(Debug)]
-pub(super) struct Viewer {
-    stream: TcpStream,
-    reading: Option<JoinHandle<()>>,
-}
+pub(super) struct Viewer(JoinHandle<()>);
 
 impl Viewer {
     /// Opens the event stream and waits for its first bytes.
@@ -31,30 +28,15 @@ impl Viewer {
             "unexpected response of the dashboard: {}",
             String::from_utf8_lossy(&first)
         );
-        let mut rest = stream.try_clone()?;
-        let reading = std::thread::spawn(move || {
-            let mut room = [0; 16 * 1024];
-            while rest.read(&mut room).is_ok_and(|read| read > 0) {}
-        });
-        Ok(Self {
-            stream,
-            reading: Some(reading),
-        })
+
+        let mut room = [0; 16 * 1024];
+        Ok(Self(spawn(move || {
+            while stream.read(&mut room).is_ok_and(|read| read > 0) {}
+        })))
     }
 
     /// Whether the event stream is still open.
-    pub(super) fn is_there(&self) -> bool {
-        self.reading
-            .as_ref()
-            .is_some_and(|reading| !reading.is_finished())
-    }
-}
-
-impl Drop for Viewer {
-    fn drop(&mut self) {
-        let _ended = self.stream.shutdown(Shutdown::Both);
-        if let Some(reading) = self.reading.take() {
-            let _ended = reading.join();
-        }
+    pub(super) fn is_open(&self) -> bool {
+        !self.0.is_finished()
     }
 }

@@ -22,16 +22,27 @@ const AGENTS: [&str; 4] = [
     "curl/8.5.0",
 ];
 
+const REQUESTS: [&str; 10] = [
+    "POST /auth/login",
+    "GET /v1/users",
+    "GET /v1/users/{id}/orders?page={page}",
+    "GET /v1/items/{id}",
+    "GET /v1/search?q=word{id}&sort=asc",
+    "GET /static/app.{id}.js",
+    "GET /index.html",
+    "GET /images/logo.png",
+    "GET /healthz",
+    "GET /",
+];
+
 /// Writes a log of about `bytes` bytes and returns its number of lines. The log is the same on
 /// every machine.
 pub(super) fn write(path: &Path, bytes: u64) -> io::Result<u64> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let (mut random, mut lines, mut written) = (Rng::with_seed(SEED), 0, 0);
-    let mut line = Vec::new();
     while written < bytes {
-        line.clear();
-        one(&mut line, &mut random, lines)?;
-        file.write_all(&line)?;
+        let line = line(&mut random, lines);
+        file.write_all(line.as_bytes())?;
         written += line.len() as u64;
         lines += 1;
     }
@@ -39,8 +50,9 @@ pub(super) fn write(path: &Path, bytes: u64) -> io::Result<u64> {
     Ok(lines)
 }
 
-fn one(line: &mut Vec<u8>, random: &mut Rng, number: u64) -> io::Result<()> {
-    let client = client(random);
+/// The line with this number, with the line break.
+fn line(random: &mut Rng, number: u64) -> String {
+    let (client, request) = (client(random), request(random));
     let time = number / PER_SECOND;
     let (day, hour, minute, second) = (
         1 + time / 86_400,
@@ -48,18 +60,13 @@ fn one(line: &mut Vec<u8>, random: &mut Rng, number: u64) -> io::Result<()> {
         time / 60 % 60,
         time % 60,
     );
-    write!(
-        line,
-        "{client} - - [{day:02}/Oct/2026:{hour:02}:{minute:02}:{second:02} +0000] \""
-    )?;
-    path(line, random)?;
     let (bytes, agent) = (
         random.u32(100..100_000),
         AGENTS[random.usize(..AGENTS.len())],
     );
-    writeln!(
-        line,
-        " HTTP/1.1\" 200 {bytes} \"https://example.com/\" \"{agent}\""
+    format!(
+        "{client} - - [{day:02}/Oct/2026:{hour:02}:{minute:02}:{second:02} +0000] \
+         \"{request} HTTP/1.1\" 200 {bytes} \"https://example.com/\" \"{agent}\"\n"
     )
 }
 
@@ -74,20 +81,12 @@ fn client(random: &mut Rng) -> Ipv4Addr {
     Ipv4Addr::from((scattered & 0x7fff_ffff) | 0x0100_0000)
 }
 
-fn path(line: &mut Vec<u8>, random: &mut Rng) -> io::Result<()> {
+/// Draws a method and a path.
+fn request(random: &mut Rng) -> String {
     let id = random.u32(..100_000);
-    match random.u32(..10) {
-        0 => write!(line, "POST /auth/login"),
-        1 => write!(line, "GET /v1/users"),
-        2 => write!(line, "GET /v1/users/{id}/orders?page={}", id % 40),
-        3 => write!(line, "GET /v1/items/{id}"),
-        4 => write!(line, "GET /v1/search?q=word{id}&sort=asc"),
-        5 => write!(line, "GET /static/app.{id}.js"),
-        6 => write!(line, "GET /index.html"),
-        7 => write!(line, "GET /images/logo.png"),
-        8 => write!(line, "GET /healthz"),
-        _ => write!(line, "GET /"),
-    }
+    let request = REQUESTS[random.u32(..10) as usize];
+    let request = request.replace("{id}", &id.to_string());
+    request.replace("{page}", &(id % 40).to_string())
 }
 
 #[cfg(test)]
@@ -96,9 +95,7 @@ mod tests {
 
     #[test]
     fn lines_are_those_of_the_combined_format() {
-        let (mut line, mut random) = (Vec::new(), Rng::with_seed(SEED));
-        one(&mut line, &mut random, 3_601 * PER_SECOND).unwrap();
-        let line = String::from_utf8(line).unwrap();
+        let line = line(&mut Rng::with_seed(SEED), 3_601 * PER_SECOND);
         assert!(
             line.contains(" - - [01/Oct/2026:01:00:01 +0000] \""),
             "{line}"

@@ -13,12 +13,14 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
+use testkit::processes::Directory;
 use testkit::wait;
 
 use crate::harness::others::{Usage, children_ticks};
-use crate::harness::process::{Directory, Process, tollgate_program};
-use crate::harness::text::grouped;
-use crate::harness::{Bench, Entrant, Figures, OutputArguments, Row, Table, float, timing};
+use crate::harness::{
+    Bench, Entrant, Figures, OutputArguments, Process, Row, Table, float, grouped, timing,
+    tollgate_program,
+};
 
 /// Three limits of a typical API: one for every address, one for the API, one for logins.
 const CONFIG: &str = include_str!("limits.yaml");
@@ -47,17 +49,11 @@ pub(crate) struct Arguments {
     tollgate: Option<PathBuf>,
 }
 
-impl Arguments {
-    fn megabytes(&self) -> u64 {
-        let default = if self.output.quick { 100 } else { 1_000 };
-        self.megabytes.unwrap_or(default)
-    }
-}
-
 /// Measures, prints the table and writes the numbers and the picture. The log is written to the
 /// directory of the numbers.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let megabytes = arguments.megabytes();
+    let default = if arguments.output.quick { 100 } else { 1_000 };
+    let megabytes = arguments.megabytes.unwrap_or(default);
     let tollgate = tollgate_program(arguments.tollgate.as_ref())?;
     let out = arguments.output.file("simulate");
     let (config, log) = (
@@ -138,7 +134,7 @@ fn run_to_end(command: Command, lines: u64) -> Result<Figures> {
     let program = command.get_program().display().to_string();
     let (usage, ticks) = (Usage::read(&[]), children_ticks());
     let began = timing::now();
-    let mut process = Process::spawn(command, Directory::create()?)?;
+    let mut process = Process::spawn(command, Directory::create())?;
     let mut peak_kb = 0.0_f64;
     let status = wait::within(PATIENCE, || {
         peak_kb = peak_kb.max(peak_of(process.pid()).unwrap_or_default());

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use clap::ValueEnum;
+use serde::Deserialize;
 
 use super::{Arguments, limits};
 use crate::harness::{Goal, counted, is_chosen, word};
@@ -14,7 +15,8 @@ pub(super) const CALLS_PER_DENIED: &str = "calls_per_denied";
 pub(super) const UTILISATION_LOWEST: &str = "utilisation_lowest";
 
 /// How the replicas count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Mode {
     Strict,
     Leased,
@@ -23,7 +25,8 @@ pub(super) enum Mode {
     Local,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Case {
     /// Every number of replicas under every load, on one hot key of 1,000/s.
     Grid,
@@ -50,7 +53,8 @@ pub(super) enum Case {
 }
 
 /// The store that the replicas share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Topology {
     /// One Redis.
     Single,
@@ -71,11 +75,11 @@ pub(super) struct Cell {
     pub(super) length_ms: u64,
     /// A figure with a goal other than strictness, for leased limits. On a slow or busy machine it
     /// may be missed.
-    pub(super) target: Option<Target>,
+    pub(super) target: Option<Target<'static>>,
 }
 
 /// A figure and what it should be.
-type Target = (&'static str, Goal);
+type Target<'a> = (&'a str, Goal);
 
 impl Mode {
     /// The name in tables and in the picture.
@@ -143,114 +147,36 @@ impl fmt::Display for Cell {
     }
 }
 
-/// The cells of one case, by default.
-struct CaseSeries {
+/// The cells of one case: every mode with every number of replicas and load.
+#[derive(Deserialize)]
+struct CaseSeries<'a> {
     case: Case,
-    limit: &'static str,
+    limit: &'a str,
     topology: Topology,
-    modes: &'static [Mode],
-    replicas: &'static [usize],
-    loads: &'static [f64],
-    /// Replicas and loads of a quick run, if they are not the usual ones.
-    quick: Option<(&'static [usize], &'static [f64])>,
-    target: Option<Target>,
+    modes: Vec<Mode>,
+    #[serde(flatten)]
+    full: SeriesSize,
+    /// The size of a quick run, if it is not the usual one. A quick cell lasts one second, so it needs
+    /// a higher load to use up the limit.
+    quick: Option<SeriesSize>,
+    #[serde(borrow)]
+    target: Option<Target<'a>>,
 }
 
-const SHARED: [Mode; 3] = [Mode::Strict, Mode::Leased, Mode::Eventual];
-const EVERY_MODE: [Mode; 4] = [Mode::Strict, Mode::Leased, Mode::Eventual, Mode::Local];
-
-/// A series on four replicas that share a Redis.
-const fn series(case: Case, limit: &'static str, loads: &'static [f64]) -> CaseSeries {
-    CaseSeries {
-        case,
-        limit,
-        topology: Topology::Single,
-        modes: &SHARED,
-        replicas: &[4],
-        loads,
-        quick: None,
-        target: None,
-    }
+/// Numbers of replicas, and loads in multiples of the limit.
+#[derive(Deserialize)]
+struct SeriesSize {
+    replicas: Vec<usize>,
+    loads: Vec<f64>,
 }
 
-/// A series in a cluster.
-const fn in_cluster(case: Case, limit: &'static str, loads: &'static [f64]) -> CaseSeries {
-    CaseSeries {
-        topology: Topology::Cluster,
-        ..series(case, limit, loads)
-    }
-}
-
-/// A series with a target.
-const fn target(
-    limit: &'static str,
-    replicas: &'static [usize],
-    loads: &'static [f64],
-    target: Target,
-) -> CaseSeries {
-    CaseSeries {
-        replicas,
-        target: Some(target),
-        ..series(Case::Targets, limit, loads)
-    }
-}
-
-/// A limit of which eight replicas should use at least this share.
-const fn used(limit: &'static str, least: f64) -> CaseSeries {
-    let goal = Goal::AtLeast(least);
-    target(limit, &[8], &[2.0], (UTILISATION_LOWEST, goal))
-}
-
-const SERIES: [CaseSeries; 21] = [
-    CaseSeries {
-        modes: &EVERY_MODE,
-        replicas: &[1, 2, 4, 8, 16],
-        quick: Some((&[2, 8], &[2.0, 10.0])),
-        ..series(Case::Grid, "1000-per-s", &[0.5, 1.0, 2.0, 10.0])
-    },
-    used("1000-per-s", 0.97),
-    used("100-per-s", 0.97),
-    used("10-per-s", 0.9),
-    target(
-        "20000-per-s",
-        &[4],
-        &[0.5],
-        (CALLS_PER_ADMITTED, Goal::AtMost(0.05)),
-    ),
-    target(
-        "1000-per-s",
-        &[4],
-        &[10.0],
-        (CALLS_PER_DENIED, Goal::AtMost(0.02)),
-    ),
-    CaseSeries {
-        modes: &EVERY_MODE,
-        replicas: &[2, 4, 8, 16],
-        quick: Some((&[2, 8], &[3.0])),
-        ..series(Case::Cold, "1000-once", &[10.0])
-    },
-    series(Case::Rotating, "1000-per-s", &[2.0]),
-    series(Case::Edge, "fixed-500", &[1.2]),
-    series(Case::Edge, "sliding-500", &[1.2]),
-    series(Case::Skew, "1000-per-s", &[2.0]),
-    series(Case::Skew, "fixed-500", &[2.0]),
-    series(Case::Killed, "1000-per-s", &[2.0]),
-    series(Case::Flush, "1000-per-s", &[2.0]),
-    series(Case::Restart, "1000-per-s", &[2.0]),
-    series(Case::Zipf, "20-per-s", &[200.0]),
-    series(Case::Costs, "weighed", &[0.5]),
-    in_cluster(Case::Grid, "1000-per-s", &[2.0]),
-    in_cluster(Case::Cold, "1000-once", &[3.0]),
-    in_cluster(Case::Flush, "1000-per-s", &[2.0]),
-    in_cluster(Case::Zipf, "20-per-s", &[200.0]),
-];
-
-/// A quick cell lasts one second, so it needs a higher load to use up the limit.
-const QUICK_LOADS: &[f64] = &[4.0];
+/// All series. Where replicas and loads differ in a quick run, the file has both.
+const SERIES: &str = include_str!("series.json");
 
 /// All selected cells. Cells with the same replicas are adjacent.
 pub(super) fn cells(chosen: &Arguments) -> Vec<Cell> {
-    let mut cells: Vec<Cell> = SERIES
+    let series: Vec<CaseSeries<'_>> = serde_json::from_str(SERIES).expect("the file is valid");
+    let mut cells: Vec<Cell> = series
         .iter()
         .flat_map(|series| series.cells(chosen))
         .filter(|cell| is_chosen(&chosen.case, &cell.case) && is_chosen(&chosen.mode, &cell.mode))
@@ -272,23 +198,19 @@ const fn length_ms(case: Case, is_quick: bool) -> u64 {
     }
 }
 
-impl CaseSeries {
+impl CaseSeries<'static> {
     fn cells(&self, chosen: &Arguments) -> Vec<Cell> {
-        let (is_quick, is_rate) = (chosen.output.quick, self.case.is_rate());
-        let (mut replicas, mut loads) = (self.replicas, self.loads);
-        if is_quick {
-            let usual = (replicas, if is_rate { QUICK_LOADS } else { loads });
-            (replicas, loads) = self.quick.unwrap_or(usual);
-        }
-        if !chosen.replicas.is_empty() {
-            replicas = &chosen.replicas;
-        }
-        if !chosen.load.is_empty() && is_rate {
-            loads = &chosen.load;
-        }
+        let quick = self.quick.as_ref().filter(|_| chosen.output.quick);
+        let SeriesSize { replicas, loads } = quick.unwrap_or(&self.full);
+        let replicas = instead(&chosen.replicas, replicas);
+        let loads = if self.case.is_rate() {
+            instead(&chosen.load, loads)
+        } else {
+            loads
+        };
 
         let mut cells = Vec::new();
-        for mode in self.modes {
+        for mode in &self.modes {
             for replicas in replicas {
                 cells.extend(loads.iter().map(|load| Cell {
                     case: self.case,
@@ -297,7 +219,7 @@ impl CaseSeries {
                     topology: self.topology,
                     limit: self.limit,
                     load: *load,
-                    length_ms: length_ms(self.case, is_quick),
+                    length_ms: length_ms(self.case, chosen.output.quick),
                     target: self.target,
                 }));
             }
@@ -306,103 +228,10 @@ impl CaseSeries {
     }
 }
 
-#[cfg(test)]
-pub(super) mod tests {
-    use clap::Parser as _;
-
-    use super::*;
-
-    #[derive(clap::Parser)]
-    struct CommandLine {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
-
-    fn parsed(options: &str) -> Result<Vec<Cell>, clap::Error> {
-        let words = ["strictness"].into_iter().chain(options.split_whitespace());
-        Ok(cells(&CommandLine::try_parse_from(words)?.arguments))
-    }
-
-    fn chosen(options: &str) -> Vec<Cell> {
-        parsed(options).unwrap()
-    }
-
-    /// A cell with a load that uses up its limit.
-    pub(in super::super) fn cell(
-        case: Case,
-        mode: Mode,
-        replicas: usize,
-        limit: &'static str,
-    ) -> Cell {
-        Cell {
-            case,
-            mode,
-            replicas,
-            topology: Topology::Single,
-            limit,
-            load: 3.0,
-            length_ms: 1_000,
-            target: None,
-        }
-    }
-
-    #[test]
-    fn what_is_named_is_chosen() {
-        let grid = chosen("")
-            .into_iter()
-            .filter(|cell| cell.case == Case::Grid && cell.topology == Topology::Single);
-        assert_eq!(grid.count(), 4 * 5 * 4);
-        let chosen = chosen("--case grid --case cold --mode leased --replicas 3 --load 7");
-        let is_asked = |cell: &Cell| cell.mode == Mode::Leased && cell.replicas == 3;
-        assert!(chosen.iter().all(is_asked), "{chosen:?}");
-        // On one server and in a cluster.
-        let loads: Vec<f64> = chosen.iter().map(|cell| cell.load).collect();
-        assert_eq!(loads, [7.0, 10.0, 7.0, 3.0]);
-    }
-
-    #[test]
-    fn numbers_are_checked() {
-        for valid in ["--replicas 16", "--replicas 1,64", "--load 0.5,100"] {
-            assert!(!chosen(valid).is_empty(), "{valid}");
-        }
-        for replicas in ["0", "65", "x"] {
-            assert!(
-                parsed(&format!("--replicas {replicas}")).is_err(),
-                "{replicas}"
-            );
-        }
-        for load in ["0", "NaN", "=-1", "101"] {
-            assert!(parsed(&format!("--load {load}")).is_err(), "{load}");
-        }
-    }
-
-    #[test]
-    fn a_quick_run_has_every_case_of_every_mode() {
-        let names = |options| {
-            let cells = chosen(options).into_iter();
-            let mut names: Vec<_> = cells.map(|cell| (cell.name(), cell.mode)).collect();
-            names.sort_unstable();
-            names.dedup();
-            names
-        };
-        assert_eq!(names("--quick"), names(""));
-        let quick = chosen("--quick");
-        assert!(quick.iter().all(|cell| cell.length_ms <= 1_500));
-    }
-
-    #[test]
-    fn bounds_follow_the_formulas() {
-        let bound = |mode, case, replicas, limit| cell(case, mode, replicas, limit).bound();
-        let thousand = "1000-per-s";
-        assert_eq!(bound(Mode::Strict, Case::Grid, 4, thousand), Some(0));
-        assert_eq!(bound(Mode::Leased, Case::Restart, 4, thousand), Some(1_000));
-        assert_eq!(bound(Mode::Eventual, Case::Grid, 4, thousand), Some(100));
-        assert_eq!(bound(Mode::Eventual, Case::Grid, 16, thousand), Some(96));
-        assert_eq!(bound(Mode::Eventual, Case::Targets, 8, "10-per-s"), Some(8));
-        assert_eq!(
-            bound(Mode::Eventual, Case::Restart, 4, thousand),
-            Some(1_100)
-        );
-        assert_eq!(bound(Mode::Local, Case::Grid, 4, thousand), None);
-    }
+/// What was chosen, or else the default.
+fn instead<'a, T>(chosen: &'a [T], default: &'a [T]) -> &'a [T] {
+    if chosen.is_empty() { default } else { chosen }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

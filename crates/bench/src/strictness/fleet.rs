@@ -1,23 +1,21 @@
 //! Replicas: processes of the real server over one store, each with its own ports and configuration
 //! file, some with wrong clocks.
 
+use std::env::consts::ARCH;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
 
 use anyhow::Result;
+use testkit::processes::{Directory, try_find_program};
 use testkit::reverse_proxy::{self, Response};
 
-use super::cells::{Cell, Mode};
+use super::cells::Cell;
 use super::limits;
 use super::store::Store;
-use crate::harness::process::{Directory, Process, serve_command};
-use crate::harness::server::post_json;
-use crate::harness::word;
+use crate::harness::{Process, post_json, serve_command, word};
 
 pub(super) struct Fleet {
-    mode: Mode,
     replicas: Vec<(Process, SocketAddr)>,
 }
 
@@ -32,8 +30,8 @@ impl Fleet {
     ) -> Result<Self> {
         let config = config(cell, store);
         let spawn = |index: usize| {
-            let directory = Directory::create()?;
-            let mut command = serve_command(tollgate, &directory, &config)?;
+            let directory = Directory::create();
+            let mut command = serve_command(tollgate, &directory, &config);
             if let Some(library) = faketime {
                 set_clock(&mut command, library, index);
             }
@@ -41,14 +39,13 @@ impl Fleet {
         };
         let processes: Vec<Process> = (0..cell.replicas).map(spawn).collect::<Result<_>>()?;
 
-        let mut fleet = Self {
-            mode: cell.mode,
-            replicas: Vec::new(),
-        };
-        for mut process in processes {
+        let replicas = processes.into_iter().map(|mut process| {
             let http = process.announced("http ")?;
-            fleet.replicas.push((process, http));
-        }
+            Ok((process, http))
+        });
+        let mut fleet = Self {
+            replicas: replicas.collect::<Result<_>>()?,
+        };
         fleet.wait_until_ready()?;
         Ok(fleet)
     }
@@ -64,22 +61,13 @@ impl Fleet {
         })
     }
 
-    /// Whether libfaketime has an effect.
+    /// Whether libfaketime has an effect, by the `Date` headers of responses.
     pub(super) fn has_wrong_clocks(&self) -> bool {
-        are_wrong(&self.dates())
-    }
-
-    /// The time of day of each replica, from the `Date` headers of its responses.
-    fn dates(&self) -> Vec<String> {
         let dates = self.addresses().map(|http| {
             let response = reverse_proxy::get(http, "/healthz", &[]);
             response.header("date").unwrap_or_default().to_owned()
         });
-        dates.collect()
-    }
-
-    pub(super) fn is_for(&self, cell: &Cell) -> bool {
-        self.mode == cell.mode && self.replicas.len() == cell.replicas
+        are_wrong(&dates.collect::<Vec<_>>())
     }
 
     pub(super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
@@ -126,37 +114,28 @@ fn config(cell: &Cell, store: &Store) -> String {
     )
 }
 
-/// An environment variable with the path of the program `faketime`; the library is searched for
-/// relative to its directory.
+/// An environment variable with the path of the program `faketime`, if it is not on the `PATH`; the
+/// library is searched for relative to its directory.
 const PROGRAM: &str = "TOLLGATE_FAKETIME";
-/// Debian's libfaketime, which intercepts the system's time functions.
-const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
-
 /// The clock errors of the replicas, in turn: an offset of the time of day, or a different speed.
 const CLOCKS: [&str; 4] = ["+3600", "-3600", "+0 x1.02", "+0 x0.98"];
 
-/// The path of the library, or why it was not found.
+/// The path of Debian's libfaketime, which intercepts the system's time functions, or why it was
+/// not found.
 pub(super) fn find_faketime() -> Result<PathBuf, String> {
-    let program = PathBuf::from(env::var_os(PROGRAM).unwrap_or_default());
+    let program = try_find_program(PROGRAM, "faketime").unwrap_or_default();
     let root = program.parent().and_then(Path::parent);
-    let roots = root.map(|root| [root.join("usr/lib"), root.join("lib")]);
-    let mut roots = roots
-        .into_iter()
-        .flatten()
-        .chain([PathBuf::from("/usr/lib")]);
-    roots.find_map(|root| below(&root)).ok_or_else(|| {
+    let library = format!("lib/{ARCH}-linux-gnu/faketime/libfaketimeMT.so.1");
+    let found = root.and_then(|root| {
+        let places = [root.join("usr"), root.to_owned()].map(|place| place.join(&library));
+        places.into_iter().find(|place| place.is_file())
+    });
+    found.ok_or_else(|| {
         format!(
             "libfaketime not found: install the package faketime, \
              or set {PROGRAM} to the path of the program"
         )
     })
-}
-
-/// Searches `lib/<architecture>/faketime/`.
-fn below(lib: &Path) -> Option<PathBuf> {
-    let architectures = fs::read_dir(lib).ok()?.filter_map(Result::ok);
-    let mut libraries = architectures.map(|architecture| architecture.path().join(LIBRARY));
-    libraries.find(|library| library.is_file())
 }
 
 /// Makes the command of the replica with this index use one of the clocks.
@@ -178,7 +157,7 @@ fn are_wrong(dates: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::cells::tests::cell;
-    use super::super::cells::{Case, Topology};
+    use super::super::cells::{Case, Mode, Topology};
     use super::*;
 
     #[test]
@@ -222,10 +201,5 @@ limits:
             variables.contains(&"+3600") && variables.contains(&"/x/libfaketimeMT.so.1"),
             "{variables:?}"
         );
-    }
-
-    #[test]
-    fn a_directory_without_the_library_has_none() {
-        assert_eq!(below(Path::new("/nowhere")), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The strictness experiment: what replicas admit together. Processes of the real server share a
 //! real store, under an open-loop load that does not wait for responses.
 //!
-//! - `cells`: the cells of the experiment, and the bound of each by formula.
+//! - `cells`: the cells of the experiment, from `series.json`, and the bound of each by formula.
 //! - `limits`, `schedule`: the limits that are configured, and when each request is due.
 //! - `store`, `fleet`: the processes that are started.
 //! - `figures`, `ideal`, `retry`: the figures of a cell.
@@ -29,8 +29,7 @@ use anyhow::{Result, anyhow};
 use clap::builder::RangedU64ValueParser;
 
 use self::cells::{Case, Mode, cells};
-use crate::harness::process::tollgate_program;
-use crate::harness::{Bench, OutputArguments, counted, output};
+use crate::harness::{Bench, OutputArguments, counted, output, tollgate_program};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -43,7 +42,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum)]
     mode: Vec<Mode>,
     /// Numbers of replicas, instead of those of each case: 2,4
-    #[arg(long, value_delimiter = ',', value_parser = replicas())]
+    #[arg(long, value_delimiter = ',', value_parser = RangedU64ValueParser::<usize>::new().range(1..=REPLICAS_MAX))]
     replicas: Vec<usize>,
     /// Loads in multiples of the limit, instead of those of each case: 0.5,10. Cases whose load is
     /// not a rate keep theirs
@@ -56,10 +55,6 @@ pub(crate) struct Arguments {
 
 const REPLICAS_MAX: u64 = 64;
 const LOAD_MAX: f64 = 100.0;
-
-fn replicas() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..=REPLICAS_MAX)
-}
 
 fn multiple(text: &str) -> Result<f64, String> {
     let load = text.parse().ok();

@@ -7,23 +7,12 @@ use super::figures::{
 };
 use super::ideal::UTILISATION;
 use super::retry::{KEPT, RETRIES};
-use crate::harness::latency::{P50, P99};
-use crate::harness::panels::{Group, Panel, Picture, Scale};
-use crate::harness::text::{number, whole};
-use crate::harness::{Report, Row, Table, counted, distinct, or_dash, word};
+use crate::harness::{
+    Bar, P50, P99, Panel, Picture, Report, Row, Table, counted, number, or_dash, whole, word,
+};
 
 /// A load that is sent later than this is lower than nominal.
 const LATE_US: f64 = 100_000.0;
-
-/// The bound of `eventual` is shown between the modes that keep a bound and the one that has none.
-const SERIES: [&str; 5] = [
-    "strict",
-    "leased",
-    "eventual",
-    BOUND_SERIES,
-    "local (wrong)",
-];
-const BOUND_SERIES: &str = "bound of eventual";
 
 /// Adds the table and the remarks about all cells.
 pub(super) fn complete(mut report: Report) -> Report {
@@ -161,85 +150,55 @@ fn ms(row: &Row, figure: &str) -> String {
 
 /// The figures that matter when choosing a mode, of the cells on one server.
 pub(super) fn picture(report: &Report) -> Picture {
-    let [cold, grid] =
-        ["cold 1000-once", "grid 1000-per-s"].map(|case| report.case(case).collect::<Vec<&Row>>());
-    let loads = |rows: &[&Row]| rows.iter().map(|row| row.median(LOAD)).collect::<Vec<_>>();
-    let lowest = loads(&cold).into_iter().fold(f64::INFINITY, f64::min);
-    let highest = loads(&grid).into_iter().fold(0.0, f64::max);
-    let has_double = loads(&grid).contains(&2.0);
-    let double = if has_double { 2.0 } else { highest };
+    let grid = || report.case("grid 1000-per-s");
+    let at = |load: f64| grid().filter(move |row| row.median(LOAD).total_cmp(&load).is_eq());
+    let highest = grid().map(|row| row.median(LOAD)).fold(0.0, f64::max);
+    let double = at(2.0).next().map_or(highest, |_| 2.0);
 
     let over = "Units over a limit of 1,000";
-    let (all, shared) = (&SERIES[..], &SERIES[..3]);
-    let mut panels = vec![
-        panel(
+    let panels = [
+        (
             format!("{over}, a cold key used by all replicas at once"),
-            Scale::Logarithmic(1.0),
-            0,
-            groups(&cold, lowest, OVER, all),
+            bars(report.case("cold 1000-once"), OVER),
         ),
-        panel(
+        (
             format!("{over}/s at {highest} times the load, worst of all intervals"),
-            Scale::Logarithmic(1.0),
-            0,
-            groups(&grid, highest, OVER, all),
+            bars(at(highest), OVER),
         ),
-        panel(
+        (
             format!("Utilisation relative to an ideal limiter, at {double} times the load"),
-            Scale::Linear(1.0),
-            3,
-            groups(&grid, double, UTILISATION, shared),
+            bars(at(double), UTILISATION),
         ),
-        panel(
+        (
             format!("Store calls per request, at {highest} times the load"),
-            Scale::Logarithmic(0.001),
-            4,
-            groups(&grid, highest, CALLS_PER_REQUEST, shared),
+            bars(at(highest), CALLS_PER_REQUEST),
         ),
     ];
-    panels.retain(|panel| !panel.groups.is_empty());
+    let panels = panels.map(|(title, bars)| Panel { title, bars });
     report.picture_of(
         "Replicas that share a limit: what they admit together",
         "Real processes over one Redis, grouped by number of replicas; they share the machine with \
          the load generator.",
-        &SERIES,
-        panels,
+        panels.into_iter().filter(|panel| !panel.bars.is_empty()),
     )
 }
 
-const fn panel(title: String, scale: Scale, digits: usize, groups: Vec<Group>) -> Panel {
-    Panel {
-        title,
-        scale,
-        digits,
-        groups,
-    }
-}
-
-/// One group of bars for each number of replicas, of the rows with this load.
-fn groups(rows: &[&Row], load: f64, figure: &str, series: &[&str]) -> Vec<Group> {
-    let rows = || {
-        let is_of_load = |row: &&&Row| row.median(LOAD).total_cmp(&load).is_eq();
-        rows.iter().filter(is_of_load)
-    };
-    let label = |row: &Row| counted(whole(row.median(REPLICAS)), "replica");
-
-    let group = |replicas: String| {
-        let value = |series: &&str| {
-            let (mode, figure) = match *series {
-                BOUND_SERIES => (SERIES[2], BOUND),
-                mode => (mode, figure),
-            };
-            let row = rows().find(|row| row.subject == mode && label(row) == replicas)?;
-            Some(row.median(figure)).filter(|value| !value.is_nan())
-        };
-        Group {
-            values: series.iter().map(value).collect(),
-            label: replicas,
-        }
-    };
-    let labels = distinct(rows().map(|row| label(row)));
-    labels.into_iter().map(group).collect()
+/// A bar for each mode and number of replicas. An excess is shown with the bound of `eventual`;
+/// other figures say nothing about replicas that count separately.
+fn bars<'a>(rows: impl Iterator<Item = &'a Row>, figure: &'static str) -> Vec<Bar> {
+    let (eventual, local) = (Mode::Eventual.name(), Mode::Local.name());
+    let bars = rows.flat_map(|row| {
+        let is_shown = figure == OVER || row.subject != local;
+        let is_bounded = figure == OVER && row.subject == eventual;
+        let own = is_shown.then(|| (row.subject.clone(), figure));
+        let bound = is_bounded.then(|| ("bound of eventual".to_owned(), BOUND));
+        own.into_iter().chain(bound).map(|(series, figure)| Bar {
+            label: counted(whole(row.median(REPLICAS)), "replica"),
+            series,
+            value: row.median(figure),
+        })
+    });
+    bars.filter(|bar| !bar.value.is_nan()).collect()
 }
 
 #[cfg(test)]
@@ -329,7 +288,7 @@ cold 1000-once  local (wrong)   2    3x    3,000     2,000   1,000         0    
     }
 
     #[test]
-    fn every_number_of_replicas_is_a_group_with_a_bound() {
+    fn bars_are_labelled_with_the_replicas_and_have_a_bound() {
         let rows = vec![
             row(Mode::Strict, 2, 1_000),
             row(Mode::Eventual, 2, 1_050),
@@ -339,17 +298,17 @@ cold 1000-once  local (wrong)   2    3x    3,000     2,000   1,000         0    
         let [cold] = &picture.panels[..] else {
             panic!("not one panel: {picture:?}")
         };
-        let labels: Vec<&str> = cold
-            .groups
+        let found: Vec<_> = cold
+            .bars
             .iter()
-            .map(|group| group.label.as_str())
+            .map(|bar| (&*bar.label, &*bar.series, bar.value.round()))
             .collect();
-        assert_eq!(labels, ["2 replicas", "4 replicas"]);
-        let rounded = cold.groups[0]
-            .values
-            .iter()
-            .map(|value| value.map(f64::round))
-            .collect::<Vec<_>>();
-        assert_eq!(rounded, [Some(0.0), None, Some(50.0), Some(100.0), None]);
+        let expected = [
+            ("2 replicas", "strict", 0.0),
+            ("2 replicas", "eventual", 50.0),
+            ("2 replicas", "bound of eventual", 100.0),
+            ("4 replicas", "local (wrong)", 2_000.0),
+        ];
+        assert_eq!(found, expected);
     }
 }

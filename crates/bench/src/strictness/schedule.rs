@@ -8,8 +8,7 @@ use tollgate_load::{KeyDistribution, RequestParams, ScheduledRequest};
 
 use super::cells::{Case, Cell};
 use super::limits::{self, SECOND_US};
-use crate::harness::float;
-use crate::harness::text::whole;
+use crate::harness::{float, whole};
 
 /// How long after the start the first request may be due, so that everything is ready for it.
 pub(super) const LEAD_US: u64 = 20_000;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use testkit::servers::{Cluster, Flavor, Server};
 
 use super::cells::Topology;
-use crate::harness::server::scripts_run;
+use crate::harness::scripts_run;
 
 pub(super) struct Store {
     servers: Servers,
@@ -29,10 +29,6 @@ impl Store {
             servers,
             forgotten: AtomicU64::new(0),
         }
-    }
-
-    pub(super) fn is(&self, topology: Topology) -> bool {
-        matches!(self.servers, Servers::Single(_)) == (topology == Topology::Single)
     }
 
     /// The store type in the configuration.
@@ -85,7 +81,6 @@ mod tests {
     #[test]
     fn a_store_counts_its_calls_over_a_restart() {
         let store = Store::start(Topology::Single);
-        assert!(store.is(Topology::Single) && !store.is(Topology::Cluster));
         let call = || store.nodes()[0].command(&["EVAL", "return 1", "0"]);
         let before = store.script_calls();
         call();

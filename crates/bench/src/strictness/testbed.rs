@@ -1,13 +1,13 @@
 //! Runs the cells one after the other, and reuses the store and the replicas where cells can share
 //! them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use tollgate_load::{LoadPlan, Replica, RequestKind, ValueTemplate};
 
 use super::cells::{Case, Cell};
@@ -17,8 +17,7 @@ use super::retry::{self, pause};
 use super::schedule::{self, HOT_KEY, KILLED, LEAD_US};
 use super::store::Store;
 use super::{ideal, report};
-use crate::harness::callers::Runtime;
-use crate::harness::{Bench, Entrant, Figures, counted, timing};
+use crate::harness::{Bench, Entrant, Figures, Runtime, counted, timing};
 
 /// The most connections to all replicas together, and to one replica.
 const CONNECTIONS_MAX: usize = 128;
@@ -28,32 +27,23 @@ const FLUSH_EVERY_US: u64 = 300_000;
 /// The wall clock and the monotonic clock are read one after the other.
 const CLOCK_ERROR_US: u64 = 1_000;
 
-/// Everything that outlives a cell.
-struct Testbed<'a> {
-    tollgate: &'a Path,
-    store: Option<Store>,
-    fleet: Option<Fleet>,
-    faketime: Result<PathBuf, String>,
+/// What a cell runs on. The next cell uses it as well if it can.
+struct Testbed {
+    cell: Cell,
+    // Stopped before their store.
+    fleet: Fleet,
+    store: Store,
 }
 
 /// Measures all cells, each in one round, and returns the number of those that failed.
 pub(super) fn measure(cells: &[Cell], tollgate: &Path, bench: &mut Bench) -> usize {
-    let mut testbed = Testbed {
-        tollgate,
-        store: None,
-        fleet: None,
-        faketime: fleet::find_faketime(),
-    };
     bench.warm_up = None;
-
-    let mut failed = 0;
+    let (mut testbed, mut failed) = (None, 0);
     for (number, cell) in cells.iter().enumerate() {
         bench.progress.step(&cell.to_string());
-        match testbed.measure(cell, number, bench) {
-            Ok(remarks) => remarks.into_iter().for_each(|remark| bench.remark(remark)),
+        match measure_cell(testbed.take(), cell, number, tollgate, bench) {
+            Ok(used) => testbed = used,
             Err(error) => {
-                // The next cell starts new replicas.
-                testbed.fleet = None;
                 failed += 1;
                 bench.remark(format!("{cell}: FAILED: {error:#}"));
             }
@@ -63,56 +53,64 @@ pub(super) fn measure(cells: &[Cell], tollgate: &Path, bench: &mut Bench) -> usi
     failed
 }
 
-impl Testbed<'_> {
-    /// Adds the row of a cell and returns what is wrong in it, or why it cannot run here.
-    fn measure(&mut self, cell: &Cell, number: usize, bench: &mut Bench) -> Result<Vec<String>> {
-        self.prepare(cell)?;
-        if let (Case::Skew, Err(reason)) = (cell.case, &self.faketime) {
-            return Ok(vec![format!("{cell}: skipped: {reason}")]);
-        }
-        let (Some(store), Some(fleet)) = (&self.store, &mut self.fleet) else {
-            bail!("the store and the replicas are not prepared");
-        };
-
-        let pids: Vec<u32> = fleet.pids().chain(store.pids()).collect();
-        let load = format!("{} at {}x", counted(cell.replicas, "replica"), cell.load);
-        let round = |_| run(cell, number, store, fleet);
-        let entrant = Entrant::new(cell.mode.name(), load, round);
-        let rows = bench.measure(&cell.name(), &pids, vec![entrant])?;
-
-        let remarks = rows.iter().flat_map(|row| report::remarks(cell, row));
-        let remarks = remarks.collect();
-        let summary = rows.first().map(report::summary);
-        bench.progress.note(&summary.unwrap_or_default());
-        if cell.case.is_destructive() {
-            self.fleet = None;
-        }
-        Ok(remarks)
+/// Adds the row of a cell and remarks on what is wrong in it, or on why it cannot run here. Returns
+/// what the next cell may use.
+fn measure_cell(
+    used: Option<Testbed>,
+    cell: &Cell,
+    number: usize,
+    tollgate: &Path,
+    bench: &mut Bench,
+) -> Result<Option<Testbed>> {
+    let skip = |bench: &mut Bench, reason: &str| {
+        bench.remark(format!("{cell}: skipped: {reason}"));
+        Ok(None)
+    };
+    let faketime = (cell.case == Case::Skew).then(fleet::find_faketime);
+    let faketime = match faketime.transpose() {
+        Ok(faketime) => faketime,
+        Err(reason) => return skip(bench, &reason),
+    };
+    let mut testbed = match used.filter(|testbed| testbed.is_for(cell)) {
+        Some(testbed) => testbed,
+        None => Testbed::start(tollgate, cell, faketime.as_deref())?,
+    };
+    if faketime.is_some() && !testbed.fleet.has_wrong_clocks() {
+        return skip(bench, "libfaketime has no effect on the server");
     }
 
-    /// Starts the store and the replicas that a cell needs, unless they are running.
-    fn prepare(&mut self, cell: &Cell) -> Result<()> {
-        let is_same = |store: &Store| store.is(cell.topology);
-        if !self.store.as_ref().is_some_and(is_same) {
-            // Replicas are stopped before their store.
-            (self.fleet, self.store) = (None, None);
-        }
-        let store = self
-            .store
-            .get_or_insert_with(|| Store::start(cell.topology));
+    let Testbed { fleet, store, .. } = &mut testbed;
+    let pids: Vec<u32> = fleet.pids().chain(store.pids()).collect();
+    let load = format!("{} at {}x", counted(cell.replicas, "replica"), cell.load);
+    let round = |_| run(cell, number, store, fleet);
+    let entrant = Entrant::new(cell.mode.name(), load, round);
+    let rows = bench.measure(&cell.name(), &pids, vec![entrant])?;
 
-        let is_for_cell = |fleet: &Fleet| fleet.is_for(cell);
-        if cell.case.is_destructive() || !self.fleet.as_ref().is_some_and(is_for_cell) {
-            self.fleet = None;
-            let faketime = self.faketime.as_deref().ok();
-            let faketime = faketime.filter(|_| cell.case == Case::Skew);
-            let fleet = Fleet::start(self.tollgate, cell, store, faketime)?;
-            if faketime.is_some() && !fleet.has_wrong_clocks() {
-                self.faketime = Err("libfaketime has no effect on the server".to_owned());
-            }
-            self.fleet = Some(fleet);
-        }
-        Ok(())
+    let texts = rows
+        .iter()
+        .map(|row| (report::summary(row), report::remarks(cell, row)));
+    for (summary, remarks) in texts.collect::<Vec<_>>() {
+        bench.progress.note(&summary);
+        remarks.into_iter().for_each(|remark| bench.remark(remark));
+    }
+    Ok(Some(testbed))
+}
+
+impl Testbed {
+    /// Starts the store and the replicas that a cell needs.
+    fn start(tollgate: &Path, cell: &Cell, faketime: Option<&Path>) -> Result<Self> {
+        let store = Store::start(cell.topology);
+        Ok(Self {
+            cell: *cell,
+            fleet: Fleet::start(tollgate, cell, &store, faketime)?,
+            store,
+        })
+    }
+
+    fn is_for(&self, cell: &Cell) -> bool {
+        let needs = |cell: &Cell| (cell.mode, cell.replicas, cell.topology);
+        let is_intact = !self.cell.case.is_destructive() && !cell.case.is_destructive();
+        is_intact && needs(&self.cell) == needs(cell)
     }
 }
 
@@ -205,6 +203,8 @@ fn micros(length: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::super::cells::{Mode, tests};
     use super::super::figures::{ADMITTED, IS_EXCEEDED, OFFERED, OVER};
     use super::*;

@@ -10,12 +10,11 @@ use anyhow::{Result, ensure};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::header::{ACCEPT, HOST, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Request, Response};
 use tower::{Layer as _, Service, ServiceExt as _, service_fn};
 
 use super::subject::{self, Case, Subject};
-use crate::harness::Figures;
-use crate::harness::timing::{Span, time};
+use crate::harness::{Figures, Span, time};
 
 /// Nanoseconds of a call.
 pub(super) const NS: &str = "ns";
@@ -33,16 +32,13 @@ pub(super) struct Caller {
 impl Caller {
     /// The subjects that can be called in this process, ready to give the same response each time.
     pub(super) fn all(case: Case) -> Result<Vec<Self>> {
-        let local = Subject::ALL
-            .into_iter()
-            .filter(|subject| subject.is_local());
         let caller = |subject| {
             let mut calling = calling(subject, case)?;
             // A limit that is to be used up is used up after the first call, which may be allowed.
             let _first = calling(1);
             Ok(Self { subject, calling })
         };
-        local.map(caller).collect()
+        Subject::local().map(caller).collect()
     }
 
     /// Makes calls, each of which must have the response of the case.
@@ -54,26 +50,18 @@ impl Caller {
 }
 
 fn calling(subject: Subject, case: Case) -> Result<Calling> {
-    let hello = service_fn(hello);
+    let (status, text) = subject.handler_response(case);
+    let hello = service_fn(move |_: Request<Body>| async move {
+        let mut response = Response::new(Body::from(text));
+        *response.status_mut() = status;
+        Ok::<_, Infallible>(response)
+    });
     Ok(match subject {
-        Subject::Bare if case.is_allowed() => timed(hello, case),
-        Subject::Bare => timed(service_fn(refused), case),
-        Subject::Governor => timed(subject::governor(case)?.layer(hello), case),
-        Subject::GovernorTelling => timed(subject::governor_telling(case)?.layer(hello), case),
-        Subject::Memory | Subject::MemorySilent | Subject::Leased | Subject::Strict => {
-            timed(subject::tollgate(subject, case, None)?.layer(hello), case)
-        }
+        Subject::Bare => timed(hello, case),
+        Subject::Governor => timed(subject::governor(case).layer(hello), case),
+        Subject::GovernorTelling => timed(subject::governor_telling(case).layer(hello), case),
+        _ => timed(subject::tollgate(subject, case, None)?.layer(hello), case),
     })
-}
-
-async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
-    Ok(Response::new(Body::from(super::hello::HELLO)))
-}
-
-async fn refused(_: Request<Body>) -> Result<Response<Body>, Infallible> {
-    let mut response = Response::new(Body::from(super::hello::REFUSED));
-    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
-    Ok(response)
 }
 
 /// Calls a clone of the service each time, as axum does.
@@ -112,20 +100,20 @@ fn headers() -> HeaderMap {
         (USER_AGENT, "h2load"),
         (ACCEPT, "*/*"),
     ];
-    fields
-        .into_iter()
-        .map(|(name, value)| (name, HeaderValue::from_static(value)))
-        .collect()
+    let fields = fields.map(|(name, value)| (name, HeaderValue::from_static(value)));
+    HeaderMap::from_iter(fields)
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum as _;
+
     use super::*;
 
     #[test]
     fn everybody_gives_the_answer_that_the_case_is_about() {
-        for case in Case::ALL {
-            for mut caller in Caller::all(case).unwrap() {
+        for case in Case::value_variants() {
+            for mut caller in Caller::all(*case).unwrap() {
                 assert!(caller.round(10).is_ok(), "{:?}, {case:?}", caller.subject);
             }
         }

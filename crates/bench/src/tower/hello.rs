@@ -7,21 +7,17 @@ use std::process::Command;
 
 use anyhow::Result;
 use axum::Router;
-use axum::http::StatusCode;
 use axum::routing::get;
+use testkit::processes::Directory;
 use testkit::reverse_proxy;
 use testkit::servers::{Flavor, Server};
 
 use super::subject::{self, Case, Subject};
-use crate::harness::h2load::{CLIENT_ERROR, LoadRequest, SUCCESS, ServerUnderLoad, Target};
-use crate::harness::process::{Directory, Process};
-use crate::harness::{server, word};
+use crate::harness::h2load::Target;
+use crate::harness::{LoadRequest, Process, ServerUnderLoad, server, word};
 
 /// What is asked for.
 const PATH: &str = "/";
-/// What is answered, and what a bare server refuses with.
-pub(super) const HELLO: &str = "Hello, World!";
-pub(super) const REFUSED: &str = "Too Many Requests";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct HelloArguments {
@@ -43,24 +39,20 @@ pub(super) fn start(subject: Subject, case: Case) -> Result<ServerUnderLoad> {
     if let Some(redis) = &redis {
         command.args(["--redis", &redis.url()]);
     }
-    let mut process = Process::spawn(command, Directory::create()?)?;
+    let mut process = Process::spawn(command, Directory::create())?;
     let server = process.announced(server::ANNOUNCED)?;
     process.wait_for(|_| {
         let response = reverse_proxy::get(server, PATH, &[]);
         (response.status == case.status()).then_some(())
     })?;
 
-    let status = if case.is_allowed() {
-        SUCCESS
-    } else {
-        CLIENT_ERROR
-    };
     Ok(ServerUnderLoad {
+        name: subject.name().to_owned(),
         target: Target {
             server,
             path: PATH,
             sent: LoadRequest::Get,
-            status,
+            status: case.status(),
         },
         process,
         redis,
@@ -69,35 +61,31 @@ pub(super) fn start(subject: Subject, case: Case) -> Result<ServerUnderLoad> {
 
 /// Answers until it is killed.
 pub(crate) fn run_hello(arguments: &HelloArguments) -> Result<()> {
-    let HelloArguments {
-        subject,
-        case,
-        redis,
-    } = arguments;
     server::serve(async |listener| {
-        let app = app(*subject, *case, redis.as_deref())?;
+        let app = app(
+            arguments.subject,
+            arguments.case,
+            arguments.redis.as_deref(),
+        )?;
         let app = app.into_make_service_with_connect_info::<SocketAddr>();
         Ok(axum::serve(listener, app).await?)
     })
 }
 
 fn app(subject: Subject, case: Case, redis: Option<&str>) -> Result<Router> {
-    let hello = Router::new().route(PATH, get(async || HELLO));
+    let response = subject.handler_response(case);
+    let hello = Router::new().route(PATH, get(async move || response));
     Ok(match subject {
-        Subject::Bare if case.is_allowed() => hello,
-        Subject::Bare => {
-            Router::new().route(PATH, get(async || (StatusCode::TOO_MANY_REQUESTS, REFUSED)))
-        }
-        Subject::Governor => hello.layer(subject::governor(case)?),
-        Subject::GovernorTelling => hello.layer(subject::governor_telling(case)?),
-        Subject::Memory | Subject::MemorySilent | Subject::Leased | Subject::Strict => {
-            hello.layer(subject::tollgate(subject, case, redis)?)
-        }
+        Subject::Bare => hello,
+        Subject::Governor => hello.layer(subject::governor(case)),
+        Subject::GovernorTelling => hello.layer(subject::governor_telling(case)),
+        _ => hello.layer(subject::tollgate(subject, case, redis)?),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum as _;
     use tokio::net::TcpListener;
 
     use super::*;
@@ -108,11 +96,8 @@ mod tests {
             .enable_all()
             .build()
             .unwrap();
-        for subject in Subject::ALL
-            .into_iter()
-            .filter(|subject| subject.is_local())
-        {
-            for case in Case::ALL {
+        for subject in Subject::local() {
+            for case in Case::value_variants().iter().copied() {
                 let app = app(subject, case, None).unwrap();
                 let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
                 let addr = listener.local_addr().unwrap();

@@ -12,10 +12,12 @@ use std::time::Duration;
 use self::calls::{ADDED, Caller, NS};
 pub(crate) use self::hello::{HelloArguments, run_hello};
 use self::subject::{Case, Subject};
-use crate::harness::h2load::{CPU, H2load, RATE, ServerUnderLoad};
-use crate::harness::timing::calibrate;
-use crate::harness::{Bench, Entrant, OutputArguments, Row, chosen};
+use crate::harness::h2load::{CPU, RATE};
+use crate::harness::{
+    Bench, Entrant, H2load, OutputArguments, Row, ServerUnderLoad, calibrate, chosen_values,
+};
 use anyhow::Result;
+use clap::ValueEnum as _;
 
 /// The cases of rows: servers over sockets, and calls in this process.
 const SERVERS: &str = "GET / over HTTP/1.1";
@@ -33,14 +35,19 @@ pub(crate) struct Arguments {
 /// Measures, prints the tables and writes the numbers and the picture.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let calls_ms = if arguments.output.quick { 20 } else { 200 };
-    let cases = chosen(&arguments.case, Case::ALL);
+    let cases = chosen_values(&arguments.case);
     let mut bench = Bench::new(&arguments.output, cases.len() * 2, [(3, 300), (11, 1_500)]);
     let h2load = H2load::find();
     bench.uses(vec![h2load.version()?]);
 
     for case in cases {
         bench.progress.step(&format!("servers, {}", case.name()));
-        measure_servers(&mut bench, &h2load, case)?;
+        let subjects = Subject::value_variants().iter();
+        let servers = subjects.map(|subject| hello::start(*subject, case));
+        let servers: Vec<ServerUnderLoad> = servers.collect::<Result<_>>()?;
+        h2load.measure(&mut bench, SERVERS, case.name(), &servers)?;
+        drop(servers);
+
         bench.progress.step(&format!("calls, {}", case.name()));
         measure_calls(&mut bench, case, Duration::from_millis(calls_ms))?;
     }
@@ -60,21 +67,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     bench.publish("tower", title, &panels, report::complete)
 }
 
-/// Measures all subjects as servers.
-fn measure_servers(bench: &mut Bench, h2load: &H2load, case: Case) -> Result<()> {
-    let servers = Subject::ALL
-        .into_iter()
-        .map(|subject| hello::start(subject, case));
-    let servers = servers.collect::<Result<Vec<ServerUnderLoad>>>()?;
-    let pids: Vec<u32> = servers.iter().flat_map(ServerUnderLoad::pids).collect();
-    let entrants = Subject::ALL
-        .iter()
-        .zip(&servers)
-        .map(|(subject, server)| server.entrant(subject.name(), case.name(), h2load));
-    bench.measure(SERVERS, &pids, entrants.collect())?;
-    Ok(())
-}
-
 /// Measures the subjects that can be called in this process.
 fn measure_calls(bench: &mut Bench, case: Case, length: Duration) -> Result<()> {
     let mut callers = Caller::all(case)?;
@@ -83,17 +75,12 @@ fn measure_calls(bench: &mut Bench, case: Case, length: Duration) -> Result<()> 
     };
     // As many calls for every subject as a bare service makes in this time.
     let calls = calibrate(length, |calls| Ok(first.round(calls)?[NS]))?;
-    for caller in &mut callers {
-        caller.round(calls / 4)?;
-    }
 
-    let warm_up = bench.warm_up.take();
     let entrants = callers.iter_mut().map(|caller| {
         let name = caller.subject.name();
         Entrant::new(name, case.name(), move |_| caller.round(calls))
     });
     add_difference(bench.measure(CALLS, &[], entrants.collect())?);
-    bench.warm_up = warm_up;
     Ok(())
 }
 

@@ -1,18 +1,18 @@
 //! The subjects with their layers, and the cases.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use axum::body::Body;
+use axum::http::StatusCode;
 use clap::ValueEnum;
 use governor::clock::QuantaInstant;
-use governor::middleware::{NoOpMiddleware, RateLimitingMiddleware, StateInformationMiddleware};
+use governor::middleware::{NoOpMiddleware, StateInformationMiddleware};
 use tollgate::{Consistency, FailurePolicy, Limit, Limiter, MemoryStore, Rate};
 use tollgate_redis::RedisBuilder;
 use tollgate_tower::{EnabledFields, RateLimitLayer, by};
 use tower_governor::GovernorLayer;
-use tower_governor::governor::{GovernorConfig, GovernorConfigBuilder};
+use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::PeerIpKeyExtractor;
 
 use crate::harness::server::TIMEOUT;
@@ -44,15 +44,11 @@ pub(super) enum Case {
 }
 
 impl Subject {
-    pub(super) const ALL: [Self; 7] = [
-        Self::Bare,
-        Self::Memory,
-        Self::MemorySilent,
-        Self::Leased,
-        Self::Strict,
-        Self::Governor,
-        Self::GovernorTelling,
-    ];
+    /// The subjects that count in the process, so that they can be called without a runtime.
+    pub(super) fn local() -> impl Iterator<Item = Self> {
+        let all = Self::value_variants().iter().copied();
+        all.filter(|subject| subject.is_local())
+    }
 
     /// As it is called in tables.
     pub(super) const fn name(self) -> &'static str {
@@ -67,9 +63,17 @@ impl Subject {
         }
     }
 
-    /// Whether it counts in the process, so that it can be asked without a runtime.
+    /// Whether it counts in the process.
     pub(super) const fn is_local(self) -> bool {
         !matches!(self, Self::Leased | Self::Strict)
+    }
+
+    /// The response of the handler. A bare server denies by itself.
+    pub(super) const fn handler_response(self, case: Case) -> (StatusCode, &'static str) {
+        match (self, case) {
+            (Self::Bare, Case::Denied) => (StatusCode::TOO_MANY_REQUESTS, "Too Many Requests"),
+            _ => (StatusCode::OK, "Hello, World!"),
+        }
     }
 
     /// The header fields that Tollgate sends.
@@ -84,8 +88,6 @@ impl Subject {
 }
 
 impl Case {
-    pub(super) const ALL: [Self; 2] = [Self::Allowed, Self::Denied];
-
     /// As it is called in tables.
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -109,7 +111,7 @@ impl Case {
         if self.is_allowed() {
             (1_000_000, Duration::from_micros(1))
         } else {
-            (1, Duration::from_secs(24 * 60 * 60))
+            (1, Duration::from_hours(24))
         }
     }
 }
@@ -126,34 +128,36 @@ pub(super) fn tollgate(
     let (burst, period) = case.bucket();
     let limit = Limit::token_bucket(LIMIT, burst.into(), Rate::new(1, period))
         .on_store_failure(FailurePolicy::Deny);
-    let limiter = match (subject, redis) {
-        (Subject::Leased, Some(url)) => shared(url, limit.consistency(Consistency::Leased))?,
-        (Subject::Strict, Some(url)) => shared(url, limit.consistency(Consistency::Strict))?,
-        _ => Limiter::new(MemoryStore::builder().build(), [limit]).expect("valid limits"),
+    let limiter = match redis {
+        None => Limiter::new(MemoryStore::new(), [limit]),
+        Some(url) => {
+            let store = RedisBuilder::standalone(url).timeout(TIMEOUT).build()?;
+            let consistency = match subject {
+                Subject::Leased => Consistency::Leased,
+                _ => Consistency::Strict,
+            };
+            Limiter::new(store, [limit.consistency(consistency)])
+        }
     };
-    let layer = RateLimitLayer::new(&limiter, LIMIT, by::client_address()).fields(subject.fields());
-    Ok(layer.validate()?)
+    let layer = RateLimitLayer::new(&limiter?, LIMIT, by::client_address());
+    Ok(layer.fields(subject.fields()).validate()?)
 }
 
-fn shared(url: &str, limit: Limit) -> Result<Limiter> {
-    let store = RedisBuilder::standalone(url).timeout(TIMEOUT).build()?;
-    Ok(Limiter::new(store, [limit]).expect("valid limits"))
-}
+/// Why a bucket of the other layer is valid.
+const VALID: &str = "neither burst nor period is zero";
 
 /// The other layer, with default settings.
 pub(super) fn governor(
     case: Case,
-) -> Result<GovernorLayer<PeerIpKeyExtractor, NoOpMiddleware<QuantaInstant>, Body>> {
-    Ok(GovernorLayer::new(finished(bucket(case).finish())?))
+) -> GovernorLayer<PeerIpKeyExtractor, NoOpMiddleware<QuantaInstant>, Body> {
+    GovernorLayer::new(bucket(case).finish().expect(VALID))
 }
 
 /// The same with fields on success.
 pub(super) fn governor_telling(
     case: Case,
-) -> Result<GovernorLayer<PeerIpKeyExtractor, StateInformationMiddleware, Body>> {
-    Ok(GovernorLayer::new(finished(
-        bucket(case).use_headers().finish(),
-    )?))
+) -> GovernorLayer<PeerIpKeyExtractor, StateInformationMiddleware, Body> {
+    GovernorLayer::new(bucket(case).use_headers().finish().expect(VALID))
 }
 
 fn bucket(case: Case) -> GovernorConfigBuilder<PeerIpKeyExtractor, NoOpMiddleware<QuantaInstant>> {
@@ -163,17 +167,6 @@ fn bucket(case: Case) -> GovernorConfigBuilder<PeerIpKeyExtractor, NoOpMiddlewar
     bucket
 }
 
-type Config<M> = GovernorConfig<PeerIpKeyExtractor, M>;
-
-fn finished<M>(config: Option<Config<M>>) -> Result<Arc<Config<M>>>
-where
-    M: RateLimitingMiddleware<QuantaInstant>,
-{
-    config
-        .map(Arc::new)
-        .context("tower_governor takes neither burst nor period of zero")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,11 +174,11 @@ mod tests {
 
     #[test]
     fn everybody_is_found_by_the_word_that_is_written() {
-        for subject in Subject::ALL {
-            assert_eq!(Subject::from_str(&word(&subject), false), Ok(subject));
+        for subject in Subject::value_variants() {
+            assert_eq!(Subject::from_str(&word(subject), false), Ok(*subject));
         }
-        for case in Case::ALL {
-            assert_eq!(Case::from_str(&word(&case), false), Ok(case));
+        for case in Case::value_variants() {
+            assert_eq!(Case::from_str(&word(case), false), Ok(*case));
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Concurrency limit: a bound on the units in flight per key. Each permit times out by itself, so
 //! that a holder that crashed does not block the limit for good.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::entries::EntryTotals;
-use super::outcome::{CLOCK_SLACK, Outcome};
+use super::outcome::Outcome;
+use super::permits::Permits;
 use crate::limit_error::{IN_FLIGHT_MAX, LimitError, validate_window};
 use crate::time::Micros;
 
@@ -14,62 +14,6 @@ use crate::time::Micros;
 pub struct Concurrency {
     pub(crate) limit: u64,
     pub(crate) permit_timeout: Micros,
-}
-
-/// Identifies a permit among all permits of all replicas.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PermitId(u128);
-
-impl PermitId {
-    /// The id for requests that acquire no permit.
-    pub const NONE: Self = Self(0);
-
-    /// A permit with this number. It must be unguessable where untrusted clients can release
-    /// permits.
-    pub const fn new(id: u128) -> Self {
-        Self(id)
-    }
-
-    /// The number.
-    pub const fn get(self) -> u128 {
-        self.0
-    }
-}
-
-/// Hides the number, which lets anyone release the permit.
-impl fmt::Debug for PermitId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PermitId(..)")
-    }
-}
-
-/// One acquired permit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PermitEntry {
-    pub(crate) id: PermitId,
-    pub(crate) cost: u64,
-    /// The timeout with which the permit was acquired or renewed. The limit's own timeout may have
-    /// changed since.
-    pub(crate) timeout: Micros,
-    pub(crate) expires: Micros,
-}
-
-impl PermitEntry {
-    /// A permit whose timeout starts now.
-    pub(crate) fn new(id: PermitId, cost: u64, timeout: Micros, now: Micros) -> Self {
-        Self {
-            id,
-            cost,
-            timeout,
-            expires: now.after(timeout),
-        }
-    }
-}
-
-/// The permits of one key, soonest to expire first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Permits {
-    entries: Vec<PermitEntry>,
 }
 
 impl Concurrency {
@@ -98,64 +42,8 @@ impl Concurrency {
     /// The outcome of acquiring `cost` units at `now`. Prunes the permits.
     pub(crate) fn evaluate(&self, permits: &mut Permits, cost: u64, now: Micros) -> Outcome {
         permits.prune(now);
-        let expiries = permits
-            .entries
-            .iter()
-            .map(|entry| (entry.expires, entry.cost));
+        let expiries = permits.entries().map(|entry| (entry.expires, entry.cost));
         let totals = EntryTotals::new(permits.sum(), self.limit, cost, expiries);
         totals.spend(self.limit, self.permit_timeout, cost, now).1
-    }
-}
-
-impl Permits {
-    /// Drops expired permits. A permit from before the clock was set back then expires one timeout
-    /// from now.
-    pub(crate) fn prune(&mut self, now: Micros) {
-        let mut is_reordered = false;
-        self.entries.retain_mut(|entry| {
-            let latest = now.after(entry.timeout);
-            if entry.expires.since(latest) > CLOCK_SLACK {
-                entry.expires = latest;
-                is_reordered = true;
-            }
-            entry.expires > now
-        });
-
-        if is_reordered {
-            self.entries.sort_by_key(|entry| entry.expires);
-        }
-    }
-
-    /// Units in flight.
-    pub(crate) fn sum(&self) -> u64 {
-        self.entries
-            .iter()
-            .fold(0, |sum, entry| sum.saturating_add(entry.cost))
-    }
-
-    /// The permits, soonest to expire first.
-    pub(crate) fn entries(&self) -> impl ExactSizeIterator<Item = PermitEntry> + '_ {
-        self.entries.iter().copied()
-    }
-
-    /// Adds a permit that fits.
-    pub(crate) fn insert(&mut self, entry: PermitEntry) {
-        let index = self
-            .entries
-            .partition_point(|other| other.expires <= entry.expires);
-        self.entries.insert(index, entry);
-    }
-
-    /// Removes a permit; `None` when it has expired or was released before.
-    pub(crate) fn remove(&mut self, id: PermitId) -> Option<PermitEntry> {
-        let index = self.entries.iter().position(|entry| entry.id == id)?;
-        Some(self.entries.remove(index))
-    }
-
-    /// The moment at which the last permit expires.
-    pub(crate) fn empty_at(&self) -> Micros {
-        self.entries
-            .last()
-            .map_or(Micros::ZERO, |entry| entry.expires)
     }
 }

@@ -57,6 +57,16 @@ impl KeyPrefix {
         Self { replicas, ..self }
     }
 
+    /// A digest of the encoded prefix: different for limits with different names or shapes.
+    pub(crate) const fn digest(&self) -> u128 {
+        self.digest
+    }
+
+    /// The limit's name.
+    pub(crate) const fn name(&self) -> LimitName {
+        self.name
+    }
+
     #[inline]
     pub(crate) const fn consistency(&self) -> Consistency {
         self.consistency

@@ -239,7 +239,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     ) -> ResolvedDecision {
         match result {
             Ok(reply) => {
-                self.engine.record_reply(&reply);
+                self.engine.record_reply(demands, self.intent, &reply);
                 ResolvedDecision {
                     decision: assemble_decision(demands, reply.outcomes(), permit_id),
                     local: None,

@@ -11,7 +11,7 @@ use super::failure::{self, LocalFallback, ResolvedDecision, StoreMonitor};
 use super::permit_ids::PermitIds;
 use super::rules::Rules;
 use super::store_part::StorePart;
-use crate::algorithm::PermitId;
+use crate::algorithm::{Outcome, PermitId};
 use crate::clock::Clock;
 use crate::consistency::Consistency;
 use crate::demand::Demand;
@@ -124,11 +124,23 @@ impl Engine {
 
     /// Reports to the monitor that the store has replied, if an outcome came from the store.
     #[inline]
-    pub(super) fn record_reply(&self, reply: &SpendReply) {
+    pub(super) fn record_reply(&self, demands: &[Demand<'_>], intent: Intent, reply: &SpendReply) {
         let mut outcomes = reply.outcomes().iter();
-        if outcomes.any(|(_, source)| *source == Source::Store) {
-            self.monitor.record_success(&*self.clock);
+        if self.monitor.is_degraded() && outcomes.any(|(_, source)| *source == Source::Store) {
+            self.record_recovery(demands, intent, reply);
         }
+    }
+
+    /// Reports a reply during an outage, with whether the store was charged.
+    #[cold]
+    fn record_recovery(&self, demands: &[Demand<'_>], intent: Intent, reply: &SpendReply) {
+        let is_charged = |(demand, (outcome, source)): (&Demand<'_>, &(Outcome, Source))| {
+            *source == Source::Store && outcome.verdict.is_allowed() && demand.cost > 0
+        };
+        let mut rows = demands.iter().zip(reply.outcomes());
+        let was_charged = intent == Intent::Spend && rows.any(is_charged);
+
+        self.monitor.record_success(self.clock.now(), was_charged);
     }
 
     /// Decides a request by the limits' failure policies, because the store failed.

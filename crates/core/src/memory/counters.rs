@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use smallvec::SmallVec;
 
-use super::evict::EvictionPolicy;
-use super::key_cap::KeyCap;
+use super::key_cap::{CapCharge, KeyCap};
+use super::limit_usage::LimitNumber;
 use super::shard::{CounterShard, DemandContext, PermitChange, ShardSettings};
-use super::slot::Slot;
 use super::slot_quota::Evaluation;
-use crate::algorithm::{Outcome, PermitId};
+use crate::algorithm::{Outcome, PermitId, Quota, Verdict};
 use crate::demand::Demand;
 use crate::key::{Fingerprint, Fingerprinter, Key};
 use crate::lock::{PaddedGuard, PaddedMutex};
@@ -23,8 +22,8 @@ const KEYS_PER_SHARD_MIN: usize = 1_024;
 const SHARDS_MAX: usize = 256;
 /// Every shard is swept about this often while the store is in use.
 const SWEEP_EVERY: Micros = Micros::from_secs(30);
-/// How many other shards are searched for a key to evict before an exhausted key is evicted.
-const NEIGHBOURS: usize = 2;
+/// When to retry a permit for which the store has no room. Permits are released at any time.
+const PERMIT_RETRY: Micros = Micros::from_secs(1);
 
 /// All counters of a store. Time is an argument: where it is a function, it is called once the
 /// shards are locked, because a log must not see time go back. Hits that one thread dropped as
@@ -73,11 +72,11 @@ impl Counters {
 
     /// The size of the table in bytes, without the logs and permits outside it.
     pub(super) fn table_bytes(&self) -> usize {
-        let slots: usize = self.shards.iter().map(|shard| shard.lock().slots()).sum();
-        slots * size_of::<Slot>() + size_of_val(&*self.shards)
+        let tables = self.shards.iter().map(|shard| shard.lock().table_bytes());
+        tables.sum::<usize>() + size_of_val(&*self.shards)
     }
 
-    fn shard_index(&self, fingerprint: Fingerprint) -> usize {
+    pub(super) fn shard_index(&self, fingerprint: Fingerprint) -> usize {
         // The number of shards is a power of two.
         fingerprint.high as usize & (self.shards.len() - 1)
     }
@@ -102,6 +101,7 @@ impl Counters {
         now: Micros,
     ) -> DemandContext<'a> {
         DemandContext {
+            prefix: demand.limit.prefix(),
             quota: demand.quota(),
             cost: demand.cost,
             fingerprint,
@@ -153,7 +153,7 @@ impl Counters {
             now: clock(),
             ..*context
         };
-        let evaluation = shard.evaluate(index, context);
+        let evaluation = self.evaluate(shard, index, context);
         self.finish(shard, &evaluation, context, intent == Intent::Spend)
     }
 
@@ -179,7 +179,8 @@ impl Counters {
         let mut is_charged = intent == Intent::Spend;
         for (context, demand) in contexts.clone().zip(demands) {
             let shard = self.locked_shard(&mut locks, context.fingerprint);
-            let evaluation = shard.evaluate(shard.find(context.fingerprint), &context);
+            let index = shard.find(context.fingerprint);
+            let evaluation = self.evaluate(shard, index, &context);
             is_charged &= demand.limit.is_shadow() || evaluation.outcome.verdict.is_allowed();
             evaluations.push(evaluation);
         }
@@ -193,6 +194,41 @@ impl Counters {
         drop(locks);
         self.sweep_if_due(now);
         now
+    }
+
+    /// Evaluates a demand, see [`CounterShard::evaluate`]. Permits are never evicted, so a permit for
+    /// which there is no room is denied.
+    fn evaluate(
+        &self,
+        shard: &mut CounterShard,
+        index: Option<usize>,
+        context: &DemandContext<'_>,
+    ) -> Evaluation {
+        let evaluation = shard.evaluate(index, context);
+        let is_permit = matches!(context.quota, Quota::Concurrency(_)) && context.cost > 0;
+        if !is_permit
+            || !evaluation.outcome.verdict.is_allowed()
+            || self.has_room_for_permit(index, context)
+        {
+            return evaluation;
+        }
+
+        let mut denied = shard.evaluate(index, &context.with_cost(0));
+        denied.outcome.verdict = Verdict::Deny {
+            retry_after: PERMIT_RETRY,
+        };
+        denied
+    }
+
+    fn has_room_for_permit(&self, index: Option<usize>, context: &DemandContext<'_>) -> bool {
+        let slot = usize::from(index.is_none());
+        let limit = self.limit_number(context);
+        self.key_cap().has_room_for_permits(limit, slot + 1)
+    }
+
+    fn limit_number(&self, context: &DemandContext<'_>) -> LimitNumber {
+        let (digest, name) = (context.prefix.digest(), context.prefix.name());
+        self.key_cap().limit_number(digest, name)
     }
 
     /// Commits or discards the evaluation of one demand. `is_charged` is true when the request as
@@ -209,10 +245,7 @@ impl Counters {
         let fits = outcome.verdict.is_allowed() && context.cost > 0;
         if fits && !is_charged {
             // The verdict stays, and what is left is reported without the charge.
-            let context = DemandContext {
-                cost: 0,
-                ..*context
-            };
+            let context = context.with_cost(0);
             let evaluation = shard.evaluate(shard.find(context.fingerprint), &context);
             let uncharged = self.finish(shard, &evaluation, &context, false);
             let verdict = outcome.verdict;
@@ -240,10 +273,13 @@ impl Counters {
             fingerprint, now, ..
         } = context;
 
-        let index = shard.find(fingerprint);
-        if index.is_none() && self.key_cap().charge(1) > 0 {
-            self.make_room(shard, fingerprint, now);
-        }
+        let index = shard.find(fingerprint).unwrap_or_else(|| {
+            let limit = self.limit_number(context);
+            if self.key_cap().charge(limit, CapCharge::SLOT) > 0 {
+                self.make_room(shard, fingerprint, now);
+            }
+            shard.create(limit, evaluation, context)
+        });
         if shard.commit(index, evaluation, context) > 0 {
             self.make_room(shard, fingerprint, now);
         }
@@ -318,28 +354,6 @@ impl Counters {
         let home = self.shard_index(fingerprint);
         let lock = locks.iter_mut().find(|(index, _)| *index == home);
         &mut lock.expect("the shard of every demand is locked").1
-    }
-
-    /// Evicts keys from this shard, otherwise from a neighbouring shard, otherwise an exhausted key
-    /// from this shard. Returns false when there was nothing to evict.
-    ///
-    /// Other shards are used only if they can be locked without waiting, so this cannot deadlock
-    /// with a request that has locked them.
-    #[cold]
-    pub(super) fn make_room(
-        &self,
-        shard: &mut CounterShard,
-        needy: Fingerprint,
-        now: Micros,
-    ) -> bool {
-        let (home, key_cap) = (self.shard_index(needy), self.key_cap());
-        let neighbours = (1..=NEIGHBOURS).map(|step| (home + step) & (self.shards.len() - 1));
-        let mut others = neighbours.filter_map(|other| self.shards[other].try_lock());
-
-        let spare = EvictionPolicy::SpareExhausted;
-        shard.evict(needy, now, key_cap, spare)
-            || others.any(|mut other| other.evict(needy, now, key_cap, spare))
-            || shard.evict(needy, now, key_cap, EvictionPolicy::AllowExhausted)
     }
 
     /// Drops all expired counters.

@@ -1,13 +1,14 @@
 //! One shard of the counters: a table of slots and a side table, and how a demand is evaluated and
 //! committed.
 
-use super::key_cap::KeyCap;
+use super::key_cap::{CapCharge, KeyCap};
+use super::limit_usage::LimitNumber;
 use super::side_table::{SideEntry, SideState, SideTable};
 use super::slot::{QuotaUsage, Slot};
 use super::slot_quota::{Evaluation, SlotQuota, bucket_slot};
 use super::slot_table::SlotTable;
 use crate::algorithm::{BucketState, HitLog, Outcome, PermitEntry, PermitId, Permits, Quota};
-use crate::key::Fingerprint;
+use crate::key::{Fingerprint, KeyPrefix};
 use crate::time::Micros;
 
 /// What all shards of a store have in common.
@@ -32,12 +33,21 @@ impl ShardSettings {
 /// One demand and everything a shard needs to decide it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DemandContext<'a> {
+    /// Identifies the limit.
+    pub(super) prefix: &'a KeyPrefix,
     pub(super) quota: &'a Quota,
     pub(super) cost: u64,
     pub(super) fingerprint: Fingerprint,
     pub(super) permit_id: PermitId,
     pub(super) now: Micros,
     pub(super) settings: &'a ShardSettings,
+}
+
+impl DemandContext<'_> {
+    /// The same demand with another cost.
+    pub(super) fn with_cost(&self, cost: u64) -> Self {
+        Self { cost, ..*self }
+    }
 }
 
 /// What to do with a permit.
@@ -83,8 +93,9 @@ impl CounterShard {
         self.table.live()
     }
 
-    pub(super) fn slots(&self) -> usize {
-        self.table.slots()
+    /// The size of the table in bytes, without the side table.
+    pub(super) fn table_bytes(&self) -> usize {
+        self.table.bytes()
     }
 
     #[inline(always)]
@@ -126,11 +137,10 @@ impl CounterShard {
 
     /// Writes the hot slot back to the table and vacates it.
     fn flush_hot_slot(&mut self) {
-        if let Some(index) = self
-            .table
-            .find(self.hot_slot.fingerprint())
-            .filter(|_| !self.hot_slot.is_vacant())
-        {
+        if self.hot_slot.is_vacant() {
+            return;
+        }
+        if let Some(index) = self.table.find(self.hot_slot.fingerprint()) {
             self.table.set(index, self.hot_slot);
         }
         self.hot_slot = Slot::VACANT;
@@ -142,14 +152,16 @@ impl CounterShard {
         &mut self.table
     }
 
-    /// The counters: each slot, with the log or the permits to which it refers.
-    pub(super) fn iter(&mut self) -> impl Iterator<Item = (&Slot, Option<&SideState>)> {
+    /// The counters: each slot with its limit, and with the log or the permits to which it refers.
+    pub(super) fn iter(
+        &mut self,
+    ) -> impl Iterator<Item = (&Slot, LimitNumber, Option<&SideState>)> {
         self.flush_hot_slot();
-        self.table.iter().map(|slot| {
+        self.table.iter_with_limits().map(|(slot, limit)| {
             let entry = slot
                 .side_index()
                 .and_then(|index| self.side_table.get(index));
-            (slot, entry.map(|entry| &entry.state))
+            (slot, limit, entry.map(|entry| &entry.state))
         })
     }
 
@@ -255,20 +267,36 @@ impl CounterShard {
         }
     }
 
-    /// Stores the result of [`evaluate`](Self::evaluate). The slot of a new counter (`index` is
-    /// `None`) must have been charged to the cap. Returns by how many keys the store now exceeds
-    /// its cap, which happens when a log or the number of permits grows.
-    pub(super) fn commit(
+    /// Adds a counter that was never used, and returns its index. It must have been charged to the
+    /// cap as a [`CapCharge::SLOT`].
+    pub(super) fn create(
         &mut self,
-        index: Option<usize>,
+        limit: LimitNumber,
         evaluation: &Evaluation,
         context: &DemandContext<'_>,
     ) -> usize {
-        match index {
-            _ if evaluation.next.is_vacant() => return self.commit_side(index, context),
-            Some(index) => self.set(index, evaluation.next),
-            None => self.insert(evaluation.next),
+        if !evaluation.next.is_vacant() {
+            return self.table.insert(evaluation.next, limit);
         }
+        let state = SideState::new(context.quota);
+        let side_index = self.side_table.insert(SideEntry::new(state, limit));
+        let (until, usage) = (context.now, QuotaUsage::ALL);
+        let slot = Slot::side(context.fingerprint, side_index, until, usage);
+        self.table.insert(slot, limit)
+    }
+
+    /// Stores the result of [`evaluate`](Self::evaluate) in the counter at `index`. Returns by how
+    /// many keys the store now exceeds its cap, if a log or the number of permits has grown.
+    pub(super) fn commit(
+        &mut self,
+        index: usize,
+        evaluation: &Evaluation,
+        context: &DemandContext<'_>,
+    ) -> usize {
+        if evaluation.next.is_vacant() {
+            return self.commit_side(index, context);
+        }
+        self.set(index, evaluation.next);
         0
     }
 
@@ -322,33 +350,43 @@ impl CounterShard {
         removed.is_some()
     }
 
-    /// Adds a slot whose fingerprint is not in the table. It must have been charged to the cap.
-    pub(super) fn insert(&mut self, slot: Slot) {
-        self.table.reserve_one();
-        self.table.insert(slot);
-    }
-
     /// Adds a counter from a snapshot. Its slot must have been charged to the cap.
-    pub(super) fn restore(&mut self, slot: Slot, side: Option<SideState>, key_cap: &KeyCap) {
+    pub(super) fn restore(
+        &mut self,
+        slot: Slot,
+        limit: LimitNumber,
+        side: Option<SideState>,
+        key_cap: &KeyCap,
+    ) {
         let Some(state) = side else {
-            return self.insert(slot);
+            self.table.insert(slot, limit);
+            return;
         };
 
-        let mut entry = SideEntry { state, charged: 0 };
+        let mut entry = SideEntry::new(state, limit);
         entry.update_charge(key_cap);
         let index = self.side_table.insert(entry);
         let (until, usage) = (slot.until(), slot.usage(Micros::ZERO));
-        self.insert(Slot::side(slot.fingerprint(), index, until, usage));
+        let slot = Slot::side(slot.fingerprint(), index, until, usage);
+        self.table.insert(slot, limit);
     }
 
-    /// Removes a counter, if there is one.
+    /// Removes a counter, if there is one. Frees the memory of the side table with its last entry.
     pub(super) fn remove(&mut self, fingerprint: Fingerprint, key_cap: &KeyCap) {
         let Some(index) = self.flushed_table().find(fingerprint) else {
             return;
         };
-        let slot = *self.table.get(index);
-        self.table.remove(index);
-        key_cap.release(1 + self.remove_side(&slot));
+
+        let side_index = self.table.get(index).side_index();
+        let limit = self.table.remove(index);
+        let charge = side_index.map_or(CapCharge::SLOT, |side_index| {
+            self.side_table.remove(side_index).charge()
+        });
+        key_cap.release(limit, charge);
+
+        if self.side_table.is_empty() && side_index.is_some() {
+            self.side_table = SideTable::default();
+        }
     }
 
     /// The log or the permits to which a slot refers.
@@ -359,23 +397,14 @@ impl CounterShard {
 
     /// Adds a hit or a permit to the side table. Returns by how many keys the store now exceeds its
     /// cap.
-    fn commit_side(&mut self, index: Option<usize>, context: &DemandContext<'_>) -> usize {
+    fn commit_side(&mut self, index: usize, context: &DemandContext<'_>) -> usize {
         let &DemandContext {
             quota,
             cost,
-            fingerprint,
             permit_id,
             now,
             ..
         } = context;
-
-        let index = index.unwrap_or_else(|| {
-            let state = SideState::new(quota);
-            let side_index = self.side_table.insert(SideEntry { state, charged: 0 });
-            self.insert(Slot::side(fingerprint, side_index, now, QuotaUsage::ALL));
-            let index = self.table.find(fingerprint);
-            index.expect("the slot has just been added")
-        });
 
         self.update_side(index, context, |state| match (state, quota) {
             (SideState::Permits(permits), Quota::Concurrency(quota)) => {
@@ -406,18 +435,5 @@ impl CounterShard {
         let slot = Slot::side(context.fingerprint, side_index, until, usage);
         self.set(index, slot);
         excess
-    }
-
-    /// Removes the log or the permits of a slot, if it has any, and returns what they had charged
-    /// to the cap. Frees the memory of the side table with its last entry.
-    pub(super) fn remove_side(&mut self, slot: &Slot) -> usize {
-        let Some(index) = slot.side_index() else {
-            return 0;
-        };
-        let entry = self.side_table.remove(index);
-        if self.side_table.is_empty() {
-            self.side_table = SideTable::default();
-        }
-        entry.charged
     }
 }

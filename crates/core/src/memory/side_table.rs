@@ -3,7 +3,8 @@
 
 use slab::Slab;
 
-use super::key_cap::KeyCap;
+use super::key_cap::{CapCharge, KeyCap};
+use super::limit_usage::LimitNumber;
 use super::slot::QuotaUsage;
 use crate::algorithm::{HitLog, Permits, Quota};
 use crate::time::Micros;
@@ -15,8 +16,10 @@ pub(super) type SideTable = Slab<SideEntry>;
 #[derive(Debug)]
 pub(super) struct SideEntry {
     pub(super) state: SideState,
-    /// What the entry has charged to the store's cap, in keys.
-    pub(super) charged: usize,
+    /// The limit of the counter.
+    limit: LimitNumber,
+    /// What the counter has charged to the store's cap, including its slot.
+    charge: CapCharge,
 }
 
 /// A state that does not fit into a slot.
@@ -35,6 +38,19 @@ impl SideState {
         }
     }
 
+    /// What a counter with this state takes of the cap. A key takes about 60 bytes, a hit 16 and a
+    /// permit 48 to 100.
+    fn charge(&self) -> CapCharge {
+        let (weight, is_pinned) = match self {
+            Self::Log(log) => (log.hits().len().div_ceil(4), false),
+            Self::Permits(permits) => (permits.weight(), permits.sum() > 0),
+        };
+        CapCharge {
+            weight: CapCharge::SLOT.weight + weight,
+            is_pinned,
+        }
+    }
+
     /// When the state is empty, and how much of the quota is used until then.
     pub(super) fn usage(&self, quota: &Quota) -> (Micros, QuotaUsage) {
         match (self, quota) {
@@ -42,10 +58,10 @@ impl SideState {
                 let usage = QuotaUsage::from_ratio(log.sum(), quota.limit);
                 (quota.empty_at(log), usage)
             }
-            // Permits in flight are evicted last, however few there are: unlike a budget, they do
+            // Permits in flight are never evicted, however few there are: unlike a budget, they do
             // not recover by themselves.
             (Self::Permits(permits), _) if permits.sum() > 0 => {
-                (permits.empty_at(), QuotaUsage::ALL)
+                (permits.empty_at(), QuotaUsage::PINNED)
             }
             _ => (Micros::ZERO, QuotaUsage(0)),
         }
@@ -53,20 +69,35 @@ impl SideState {
 }
 
 impl SideEntry {
-    /// Updates the charge to the present size. Returns by how many keys the store now exceeds its
-    /// cap.
-    pub(super) fn update_charge(&mut self, key_cap: &KeyCap) -> usize {
-        // A key takes about 60 bytes, a hit 16 and a permit 48.
-        let weight = match &self.state {
-            SideState::Log(log) => log.hits().len().div_ceil(4),
-            SideState::Permits(permits) => permits.entries().len(),
-        };
-
-        let charged = std::mem::replace(&mut self.charged, weight);
-        if weight > charged {
-            return key_cap.charge(weight - charged);
+    /// The entry of a counter whose slot has been charged to the cap.
+    pub(super) fn new(state: SideState, limit: LimitNumber) -> Self {
+        Self {
+            state,
+            limit,
+            charge: CapCharge::SLOT,
         }
-        key_cap.release(charged - weight);
-        0
+    }
+
+    /// What the counter has charged to the store's cap, including its slot.
+    pub(super) const fn charge(&self) -> CapCharge {
+        self.charge
+    }
+
+    /// Updates the charge to the present size. Returns by how many keys the store now exceeds its
+    /// cap, if the counter has grown.
+    pub(super) fn update_charge(&mut self, key_cap: &KeyCap) -> usize {
+        let charge = self.state.charge();
+        if charge == self.charge {
+            return 0;
+        }
+
+        let before = std::mem::replace(&mut self.charge, charge);
+        key_cap.charge(self.limit, charge);
+        key_cap.release(self.limit, before);
+        if charge.weight > before.weight {
+            key_cap.excess()
+        } else {
+            0
+        }
     }
 }

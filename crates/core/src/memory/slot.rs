@@ -13,10 +13,24 @@ impl QuotaUsage {
     /// no other key is left.
     pub(super) const EXHAUSTED: Self = Self((1 << 20) / 20 * 19);
 
+    /// The usage of permits in flight: more than all.
+    pub(super) const PINNED: Self = Self(Self::ALL.0 + 1);
+
     /// `used / limit`, rounded up.
+    #[inline(always)]
     pub(super) fn from_ratio(used: u64, limit: u64) -> Self {
-        let parts = (u128::from(used) << 20).div_ceil(u128::from(limit.max(1)));
-        Self(u32::try_from(parts).unwrap_or(u32::MAX).min(Self::ALL.0))
+        if used >= limit {
+            return Self::ALL;
+        }
+
+        // A division of 128 bits takes several times as long.
+        let parts = if used >> (u64::BITS - 20) == 0 {
+            (used << 20).div_ceil(limit)
+        } else {
+            let parts = (u128::from(used) << 20).div_ceil(u128::from(limit));
+            u64::try_from(parts).unwrap_or(u64::MAX)
+        };
+        Self(u32::try_from(parts).unwrap_or(Self::ALL.0))
     }
 }
 
@@ -178,15 +192,20 @@ impl Slot {
     }
 
     /// How much of the quota is used at `now`. The limit itself is not known here.
+    #[inline(always)]
     pub(super) fn usage(&self, now: Micros) -> QuotaUsage {
-        match self.kind() {
-            Kind::Vacant => QuotaUsage(0),
-            _ if self.is_expired(now) => QuotaUsage(0),
-            Kind::Fixed => QuotaUsage::from_ratio(self.first(), self.second()),
-            Kind::Bucket => QuotaUsage::from_ratio(self.until().since(now).get(), self.second()),
-            Kind::Side => QuotaUsage(u32::try_from(self.second()).unwrap_or(u32::MAX)),
-            Kind::Sliding => QuotaUsage::from_ratio(self.meta >> KIND_BITS & USAGE_MAX, USAGE_MAX),
+        if self.is_expired(now) {
+            return QuotaUsage(0);
         }
+
+        let (used, limit) = match self.kind() {
+            Kind::Vacant => return QuotaUsage(0),
+            Kind::Side => return QuotaUsage(u32::try_from(self.second()).unwrap_or(u32::MAX)),
+            Kind::Fixed => (self.first(), self.second()),
+            Kind::Bucket => (self.until().since(now).get(), self.second()),
+            Kind::Sliding => (self.meta >> KIND_BITS & USAGE_MAX, USAGE_MAX),
+        };
+        QuotaUsage::from_ratio(used, limit)
     }
 
     pub(super) const fn to_words(self) -> [u64; 4] {

@@ -2,6 +2,7 @@
 //! powers of two alone would leave it half empty. A lookup reads one neighbourhood of memory, and
 //! a removal leaves no tombstones.
 
+use super::limit_usage::LimitNumber;
 use super::slot::Slot;
 use crate::key::Fingerprint;
 
@@ -12,6 +13,8 @@ const SLOTS_MIN: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct SlotTable {
     slots: Box<[Slot]>,
+    /// The limit of each slot, next to the table so that a lookup does not read it.
+    limits: Box<[LimitNumber]>,
     live: usize,
 }
 
@@ -21,13 +24,27 @@ impl SlotTable {
         self.live
     }
 
-    /// The number of slots, vacant ones included.
-    pub(super) fn slots(&self) -> usize {
-        self.slots.len()
+    /// The size of the table in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.slots) + size_of_val(&*self.limits)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
         self.slots.iter().filter(|slot| !slot.is_vacant())
+    }
+
+    /// The counters, each with its limit.
+    pub(super) fn iter_with_limits(&self) -> impl Iterator<Item = (&Slot, LimitNumber)> {
+        let pairs = self.slots.iter().zip(self.limits.iter().copied());
+        pairs.filter(|(slot, _)| !slot.is_vacant())
+    }
+
+    /// The counters of one limit, each with its index.
+    pub(super) fn iter_limit(&self, limit: LimitNumber) -> impl Iterator<Item = (usize, &Slot)> {
+        let slots = self.limits.iter().zip(&self.slots).enumerate();
+        slots
+            .filter(move |(_, (other, slot))| **other == limit && !slot.is_vacant())
+            .map(|(index, (_, slot))| (index, slot))
     }
 
     pub(super) fn get(&self, index: usize) -> &Slot {
@@ -70,7 +87,7 @@ impl SlotTable {
     }
 
     /// Returns true when one more slot would fill the table to more than seven tenths.
-    pub(super) fn is_crowded(&self) -> bool {
+    fn is_crowded(&self) -> bool {
         (self.live + 1) * 10 > self.slots.len() * 7
     }
 
@@ -79,18 +96,34 @@ impl SlotTable {
         self.slots.len() > SLOTS_MIN && self.live * 4 < self.slots.len()
     }
 
-    /// Adds a slot whose fingerprint is not in the table. The table must not be crowded.
-    pub(super) fn insert(&mut self, slot: Slot) {
+    /// Returns true when less than half of the table is in use.
+    pub(super) fn is_half_empty(&self) -> bool {
+        self.slots.len() > (2 * self.live).max(SLOTS_MIN)
+    }
+
+    /// Adds a slot whose fingerprint is not in the table, and returns its index.
+    pub(super) fn insert(&mut self, slot: Slot, limit: LimitNumber) -> usize {
+        if self.is_crowded() {
+            self.resize();
+        }
+        self.insert_uncrowded(slot, limit)
+    }
+
+    fn insert_uncrowded(&mut self, slot: Slot, limit: LimitNumber) -> usize {
         let mut index = self.home(slot.fingerprint());
         while !self.slots[index].is_vacant() {
             index = self.after(index);
         }
+
         self.slots[index] = slot;
+        self.limits[index] = limit;
         self.live += 1;
+        index
     }
 
-    /// Removes the slot at `index` and closes the gap.
-    pub(super) fn remove(&mut self, index: usize) {
+    /// Removes the slot at `index`, closes the gap and returns the slot's limit.
+    pub(super) fn remove(&mut self, index: usize) -> LimitNumber {
+        let limit = self.limits[index];
         let mut gap = index;
         let mut next = self.after(gap);
         while !self.slots[next].is_vacant() {
@@ -103,6 +136,7 @@ impl SlotTable {
             };
             if !must_stay {
                 self.slots[gap] = self.slots[next];
+                self.limits[gap] = self.limits[next];
                 gap = next;
             }
             next = self.after(next);
@@ -110,31 +144,25 @@ impl SlotTable {
 
         self.slots[gap] = Slot::VACANT;
         self.live -= 1;
+        limit
     }
 
-    /// Replaces the table by one with the slots for which `keep` returns true. The new table is
-    /// five ninths full: 58 bytes per key, and 46 when it is crowded.
-    pub(super) fn rebuild(&mut self, keep: impl FnMut(&&Slot) -> bool) {
-        let kept: Vec<Slot> = self.iter().filter(keep).copied().collect();
-        let size = if kept.is_empty() {
-            0
-        } else {
-            (kept.len() * 9).div_ceil(5).max(SLOTS_MIN)
+    /// Replaces the table by one that is four sevenths full: 58 bytes per key, and 47 when it is
+    /// crowded.
+    pub(super) fn resize(&mut self) {
+        let size = match self.live {
+            0 if !self.slots.is_empty() => 0,
+            live => (live * 7).div_ceil(4).max(SLOTS_MIN),
         };
 
-        self.slots = vec![Slot::VACANT; size].into();
-        self.live = 0;
-        for slot in kept {
-            self.insert(slot);
-        }
-    }
-
-    /// Makes room for one more slot.
-    pub(super) fn reserve_one(&mut self) {
-        if self.slots.is_empty() {
-            self.slots = vec![Slot::VACANT; SLOTS_MIN].into();
-        } else if self.is_crowded() {
-            self.rebuild(|_| true);
+        let resized = Self {
+            slots: vec![Slot::VACANT; size].into(),
+            limits: vec![LimitNumber::OTHERS; size].into(),
+            live: 0,
+        };
+        let crowded = std::mem::replace(self, resized);
+        for (slot, limit) in crowded.iter_with_limits() {
+            self.insert_uncrowded(*slot, limit);
         }
     }
 

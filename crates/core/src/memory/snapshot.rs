@@ -5,18 +5,26 @@
 //! process. A snapshot can only be restored by a build whose hash function gives the same
 //! fingerprints; it contains a probe that reveals a difference.
 
+use std::collections::HashMap;
+
 use super::builder::MemoryStoreBuilder;
+use super::key_cap::{CapCharge, KeyCap};
+use super::limit_usage::LimitNumber;
 use super::side_table::SideState;
 use super::slot::{Kind, Slot};
 use super::store::MemoryStore;
 use crate::algorithm::{HitLog, IN_FLIGHT_MAX, LOG_HITS_MAX, PermitEntry, PermitId, Permits};
 use crate::key::{Fingerprinter, digest};
+use crate::name::{LimitName, NAME_MAX};
 use crate::time::Micros;
 
 // A snapshot consists of little-endian words of 64 bits: these eight bytes, the version, the hash
-// seeds, the probe, the slots with their logs and permits, and a digest of all that in two words.
+// seeds, the probe, the number of limits, the limits, the slots with their limits, logs and permits,
+// and a digest of all that in two words.
 const MAGIC: [u8; 8] = *b"TOLLGATE";
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
+/// The words of a limit's name, padded with zeros.
+const NAME_WORDS: usize = NAME_MAX.div_ceil(8);
 /// Marks the hits of a log in a snapshot.
 const TAG_LOG: u64 = 0;
 /// Marks the permits of a concurrency limit in a snapshot.
@@ -61,10 +69,17 @@ impl MemoryStore {
         write(&mut snapshot, counters.fingerprinter.seeds());
         write(&mut snapshot, &[probe.high.into(), probe.low]);
 
+        let owners: Vec<_> = counters.key_cap().owners().collect();
+        write(&mut snapshot, &[owners.len() as u64]);
+        for (limit, digest, name) in owners {
+            write_limit(&mut snapshot, limit, digest, name);
+        }
+
         for shard in &counters.shards {
             let mut shard = shard.lock();
-            for (slot, side) in shard.iter().filter(|(slot, _)| !slot.is_expired(now)) {
+            for (slot, limit, side) in shard.iter().filter(|(slot, ..)| !slot.is_expired(now)) {
                 write(&mut snapshot, &slot.to_words());
+                write(&mut snapshot, &[limit.get() as u64]);
                 if let Some(state) = side {
                     write_side(&mut snapshot, state);
                 }
@@ -104,13 +119,17 @@ impl MemoryStoreBuilder {
         let fingerprinter = read_fingerprinter(words)?;
         let store = self.build_with(fingerprinter);
         let now = store.now();
+        let limits = read_limits(words, store.counters().key_cap());
+        let limits = limits.ok_or(SnapshotError::Damaged)?;
         while let Some(slot) = read(words).map(Slot::from_words) {
+            let [limit] = read(words).ok_or(SnapshotError::Damaged)?;
+            let limit = limits.get(&limit).copied().unwrap_or(LimitNumber::OTHERS);
             let side = match slot.kind() {
                 Kind::Side => Some(read_side(words).ok_or(SnapshotError::Damaged)?),
                 _ => None,
             };
             if !slot.is_expired(now) {
-                store.restore_counter(slot, side, now);
+                store.restore_counter(slot, limit, side, now);
             }
         }
         Ok(store)
@@ -118,7 +137,13 @@ impl MemoryStoreBuilder {
 }
 
 impl MemoryStore {
-    fn restore_counter(&self, slot: Slot, side: Option<SideState>, now: Micros) {
+    fn restore_counter(
+        &self,
+        slot: Slot,
+        limit: LimitNumber,
+        side: Option<SideState>,
+        now: Micros,
+    ) {
         let (counters, fingerprint) = (self.counters(), slot.fingerprint());
         let key_cap = counters.key_cap();
         let mut shard = counters.lock(fingerprint);
@@ -126,17 +151,26 @@ impl MemoryStore {
             return;
         }
 
-        if key_cap.charge(1) > 0 {
+        if key_cap.charge(limit, CapCharge::SLOT) > 0 {
             counters.make_room(&mut shard, fingerprint, now);
         }
-        shard.restore(slot, side, key_cap);
+        shard.restore(slot, limit, side, key_cap);
         // A log may take the memory of many keys, so one eviction may not be enough.
-        while key_cap.is_exceeded() && counters.make_room(&mut shard, fingerprint, now) {}
+        while key_cap.excess() > 0 && counters.make_room(&mut shard, fingerprint, now) {}
     }
 }
 
 fn write(snapshot: &mut Vec<u8>, words: &[u64]) {
     snapshot.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+}
+
+fn write_limit(snapshot: &mut Vec<u8>, limit: LimitNumber, digest: u128, name: LimitName) {
+    let mut padded = [0; NAME_WORDS * 8];
+    padded[..name.as_bytes().len()].copy_from_slice(name.as_bytes());
+
+    write(snapshot, &[limit.get() as u64]);
+    snapshot.extend(digest.to_le_bytes());
+    snapshot.extend(padded);
 }
 
 fn write_side(snapshot: &mut Vec<u8>, state: &SideState) {
@@ -148,7 +182,7 @@ fn write_side(snapshot: &mut Vec<u8>, state: &SideState) {
             }
         }
         SideState::Permits(permits) => {
-            write(snapshot, &[TAG_PERMITS, permits.entries().len() as u64]);
+            write(snapshot, &[TAG_PERMITS, permits.len() as u64]);
             for entry in permits.entries() {
                 snapshot.extend(entry.id.get().to_le_bytes());
                 let (timeout, expires) = (entry.timeout.get(), entry.expires.get());
@@ -189,6 +223,26 @@ fn read_fingerprinter(
     } else {
         Err(SnapshotError::HashMismatch)
     }
+}
+
+/// The limits of a snapshot: the number that each had, and the one that it has in this store.
+fn read_limits(
+    words: &mut impl Iterator<Item = u64>,
+    key_cap: &KeyCap,
+) -> Option<HashMap<u64, LimitNumber>> {
+    let [count] = read(words)?;
+    let mut limits = HashMap::new();
+
+    for _ in 0..count {
+        let [number, low, high] = read(words)?;
+        let name: [u64; NAME_WORDS] = read(words)?;
+        let name: Vec<u8> = name.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let name = std::str::from_utf8(&name).ok()?.trim_end_matches('\0');
+        let name = LimitName::new(name).ok()?;
+        let digest = u128::from(high) << 64 | u128::from(low);
+        limits.insert(number, key_cap.limit_number(digest, name));
+    }
+    Some(limits)
 }
 
 fn read_side(words: &mut impl Iterator<Item = u64>) -> Option<SideState> {

@@ -1,16 +1,19 @@
 //! The store: counters, a clock, and the [`Store`] interface.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::counters::Counters;
+use super::limit_usage::Evictions;
 use super::shard::PermitChange;
 use crate::algorithm::{Outcome, PermitId};
 use crate::clock::ClockSource;
 use crate::demand::Demand;
 use crate::key::Key;
+use crate::name::LimitName;
 use crate::store::{Intent, Source, SpendReply, Store, StoreFuture};
 use crate::time::Micros;
 
@@ -56,6 +59,34 @@ impl MemoryStore {
     /// The size of the table in bytes, without the logs and permits outside it.
     pub fn table_bytes(&self) -> usize {
         self.counters().table_bytes()
+    }
+
+    /// How many counters each limit has lost because the store had reached its cap. The
+    /// limits beyond the first 255 are counted together, without a name.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, Limiter, MemoryStore};
+    ///
+    /// let store = MemoryStore::builder().keys_max(100).build();
+    /// let login = Limit::fixed_window("login", 5, Duration::from_secs(3_600));
+    /// let limiter = Limiter::new(store.clone(), [login])?;
+    /// for address in 0..150 {
+    ///     limiter.check("login", address).cost(5).try_now()?;
+    /// }
+    ///
+    /// let (limit, evictions) = &store.evictions()[0];
+    /// assert_eq!(limit.as_deref(), Some("login"));
+    /// assert!(evictions.limited >= 50 && evictions.unlimited == 0);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn evictions(&self) -> Vec<(Option<LimitName>, Evictions)> {
+        let mut limits: BTreeMap<Option<LimitName>, Evictions> = BTreeMap::new();
+        for (limit, evictions) in self.counters().key_cap().evictions() {
+            // A limit whose window has changed has two entries.
+            *limits.entry(limit).or_default() += evictions;
+        }
+        limits.into_iter().collect()
     }
 
     /// Drops all expired counters now. While the store is in use, checks do this

@@ -8,6 +8,8 @@ use crate::limit::{Limit, Rule};
 use crate::store::{Intent, Store, StoreFuture};
 use crate::time::Micros;
 
+mod shares;
+
 fn store(keys_max: usize) -> (MemoryStore, ManualClock) {
     let clock = ManualClock::default();
     (
@@ -138,7 +140,8 @@ fn a_store_full_of_exhausted_keys_still_counts_new_keys() {
         spend(&store, &rule, &format!("key:{key}"), 5);
         assert_eq!(remaining(&store, &rule, &format!("key:{key}")), 0);
     }
-    assert_eq!(store.keys(), 50);
+    // An eighth is evicted at a time.
+    assert!((44..=50).contains(&store.keys()), "{} keys", store.keys());
 }
 
 #[test]

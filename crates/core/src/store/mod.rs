@@ -39,8 +39,9 @@ use crate::demand::Demand;
 use crate::key::Key;
 use crate::time::Micros;
 
-/// The maximum number of demands in one request.
-pub const DEMANDS_MAX: usize = 16;
+/// The maximum number of demands in one request. It is more than a configuration file has limits,
+/// so that no request meets too many of them.
+pub const DEMANDS_MAX: usize = 1_024;
 
 /// Whether an allowed request is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -70,7 +70,7 @@ impl Fixture {
     fn recover(&self, limit: &str) {
         self.store.heal();
         self.clock.advance(SECOND + Duration::from_micros(1));
-        assert!(!decide(self.limiter.peek(limit, "other")).is_degraded());
+        assert!(!decide(self.limiter.check(limit, "other")).is_degraded());
         assert!(!self.limiter.health().degraded);
     }
 }

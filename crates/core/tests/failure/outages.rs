@@ -126,6 +126,47 @@ fn successes_between_failures_do_not_end_the_outage() {
     fixture.recover("api");
 }
 
+/// A store without memory refuses to write, and still answers reads and denials. Traffic that
+/// charges something now and then must not turn that into many outages.
+#[test]
+fn reads_do_not_end_the_outage_of_a_store_that_refuses_writes() {
+    let fixture = Fixture::new([per_minute("api", 1, FailurePolicy::Allow)]);
+
+    let lines = EventLog::record(|| {
+        assert!(fixture.check("api").is_allowed());
+        for _ in 0..10 {
+            fixture.store.fail(InjectedFault::Refused);
+            assert!(fixture.check("api").is_degraded());
+
+            fixture.store.heal();
+            fixture.clock.advance(2 * SECOND);
+            assert!(!decide(fixture.limiter.peek("api", "other")).is_degraded());
+            assert!(!decide(fixture.limiter.check("api", "other").cost(0)).is_degraded());
+            let denied = fixture.check("api");
+            assert!(!denied.is_degraded() && !denied.is_allowed());
+            assert!(fixture.limiter.health().degraded, "nothing was written");
+        }
+        fixture.recover("api");
+    });
+
+    assert_eq!(lines.len(), 2, "{lines:?}");
+}
+
+/// A store that did not reply at all is back with any reply.
+#[test]
+fn a_read_ends_the_outage_of_a_store_that_did_not_reply() {
+    for fault in [InjectedFault::Timeout, InjectedFault::Unavailable] {
+        let fixture = Fixture::new([per_minute("api", 1, FailurePolicy::Allow)]);
+        fixture.store.fail(fault);
+        assert!(fixture.check("api").is_degraded());
+
+        fixture.store.heal();
+        fixture.clock.advance(2 * SECOND);
+        assert!(!decide(fixture.limiter.peek("api", "other")).is_degraded());
+        assert!(!fixture.limiter.health().degraded);
+    }
+}
+
 #[test]
 fn every_outage_is_logged() {
     let fixture = Fixture::new([per_minute("api", 5, FailurePolicy::Deny)]);

@@ -18,6 +18,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::command::{BATCH_MAX, CommandKind, PipelinedCommand, write_script_call};
 use super::queue::{LinkState, QueuedCall, earliest_deadline};
 use crate::connector::RespConnection;
+use crate::endpoint::Address;
 use crate::error::{CallError, ServerError};
 use crate::resp::{self, RespValue};
 use crate::wire::read_replies;
@@ -50,7 +51,11 @@ struct ConnectionLoop<'s> {
 }
 
 /// Serves the connection until it or the server fails. Returns the reason.
-pub(super) async fn serve(state: &LinkState, connection: RespConnection) -> ServerError {
+pub(super) async fn serve(
+    state: &LinkState,
+    server: &Address,
+    connection: RespConnection,
+) -> ServerError {
     let now = Instant::now();
     let mut connection_loop = ConnectionLoop {
         state,
@@ -62,6 +67,7 @@ pub(super) async fn serve(state: &LinkState, connection: RespConnection) -> Serv
         timer: Box::pin(sleep_until(now + IDLE_INTERVAL)),
     };
     let Err(error) = connection_loop.run(connection).await;
+    let error = error.at(server);
 
     for mut command in connection_loop.in_flight {
         fail_all(&mut command.calls, &CallError::Unavailable(error.clone()));
@@ -188,7 +194,8 @@ impl ConnectionLoop<'_> {
         self.last_reply_at = command.sent_at + elapsed;
 
         if let Err(error) = self.finish_command(&mut command, reply) {
-            fail_all(&mut command.calls, &CallError::Unavailable(error.clone()));
+            // Its calls fail with the connection.
+            self.in_flight.push_front(command);
             return Err(error);
         }
 
@@ -322,11 +329,11 @@ fn finish_script_call(calls: &mut [QueuedCall], reply: &[u8]) -> Result<(), Serv
 
     let mut result = Ok(());
     for (call, reply) in calls.iter_mut().zip(replies) {
-        call.finish(reply.map_err(CallError::from_reply).inspect_err(|error| {
-            if let CallError::ServerUnusable(error) = error {
-                result = Err(error.clone());
-            }
-        }));
+        match reply.map_err(CallError::from_reply) {
+            // The call fails with the connection.
+            Err(CallError::ServerUnusable(error)) => result = Err(error),
+            reply => call.finish(reply),
+        }
     }
     result
 }

@@ -65,7 +65,6 @@ impl Deref for ServerLink {
 async fn keep_connected(state: Arc<LinkState>, mut locator: ServerLocator) {
     let _guard = MarkDownOnDrop(&state);
     let mut pause = Duration::ZERO;
-    let mut was_up = true;
 
     loop {
         let error = match locator.connect(&state.connector).await {
@@ -73,12 +72,11 @@ async fn keep_connected(state: Arc<LinkState>, mut locator: ServerLocator) {
                 log::connected(&address);
                 state.counters.connections.fetch_add(1, Relaxed);
                 state.mark_up();
-                was_up = true;
 
                 let since = Instant::now();
                 let error = tokio::select! {
                     biased;
-                    error = serve(&state, connection) => error,
+                    error = serve(&state, &address, connection) => error,
                     () = locator.server_changed(&state.connector, &address) => {
                         ServerError::new("the primary has changed")
                     }
@@ -91,8 +89,7 @@ async fn keep_connected(state: Arc<LinkState>, mut locator: ServerLocator) {
             Err(error) => error,
         };
         state.mark_down(&error);
-        log::unavailable(&locator, &error, was_up);
-        was_up = false;
+        log::unavailable(&locator, &error);
 
         sleep(pause).await;
         pause = (pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);

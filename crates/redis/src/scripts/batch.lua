@@ -5,12 +5,12 @@
 --        Calls about the same limit usually share their arguments. The other elements of ARGV are
 --        the arguments of calls:
 --          operation   1 spend, 2 peek, 3 refund, 4 release, 5 renew, 6 lease call, 7 reset
---          count       number of demands
+--          count       number of demands (2 bytes)
 --          and for each demand
 --            algorithm   1 bucket, 2 fixed window, 3 sliding window, 4 sliding log, 5 concurrency
 --            shadow      1 if the demand never denies, else 0
 --            numbers     see "Numbers" in the file of the algorithm
---        each of which is a byte, except for the numbers, which are doubles. A lease call has one
+--        each of which is a byte unless noted, except for the numbers, which are doubles. A lease call has one
 --        demand, and after it the numbers of the lease (see lease.lua). A reset has one key, and
 --        nothing after its count.
 -- Reply: one string: the time, and for each call
@@ -60,7 +60,7 @@ for index = 1, #order do
   local has_new_arguments = ARGV[1 + byte(order, index)] ~= arguments
   if has_new_arguments then
     arguments = ARGV[1 + byte(order, index)]
-    operation, count, first_demand = read('<BB', arguments)
+    operation, count, first_demand = read('<BH', arguments)
     is_lease_call = operation == LEASE_CALL
     is_spend, is_refund = is_lease_call or operation == SPEND, operation == REFUND
   end

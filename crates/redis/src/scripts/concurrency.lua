@@ -123,12 +123,11 @@ if not permits then
   end
 
   -- The name of the member for the permit. Cost 0 means that the caller does not know the cost of
-  -- the permit; only then all members are searched.
+  -- the permit. Most permits cost 1; only if this one does not, all members are searched.
   local function find(key)
-    local name = permit_id .. pack('<dd', cost, length)
-    if cost > 0 then
-      return run('ZSCORE', key, name) and name
-    end
+    local name = permit_id .. pack('<dd', math.max(cost, 1), length)
+    if run('ZSCORE', key, name) then return name end
+    if cost > 0 then return nil end
 
     local members = run('ZRANGE', key, 2, -1)
     for j = 1, members and #members or 0 do

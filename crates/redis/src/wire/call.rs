@@ -102,10 +102,10 @@ impl CallEncoder {
         permit_id: PermitId,
     ) -> StoreCall {
         let keys = demands.iter().map(|demand| self.counter_name(&demand.key));
-        let mut arguments = Vec::with_capacity(2 + 64 * demands.len());
-        // A request has at most `DEMANDS_MAX` demands, which fits into a byte.
-        let count = u8::try_from(demands.len()).unwrap_or_default();
-        arguments.extend([operation as u8, count]);
+        let mut arguments = Vec::with_capacity(3 + 64 * demands.len());
+        // A request has at most `DEMANDS_MAX` demands, which fits into two bytes.
+        let count = u16::try_from(demands.len()).unwrap_or_default();
+        write_head(&mut arguments, operation, count);
         for demand in demands {
             let numbers = match operation {
                 Operation::Refund => demand.quota().refund_numbers(demand.cost),
@@ -144,8 +144,16 @@ impl CallEncoder {
     /// Encodes a call that deletes a counter.
     pub(crate) fn reset(&self, key: &Key<'_>) -> StoreCall {
         let keys = SmallVec::from_buf([self.counter_name(key)]);
-        self.encode(Operation::Reset, keys, vec![Operation::Reset as u8, 1])
+        let mut arguments = Vec::new();
+        write_head(&mut arguments, Operation::Reset, 1);
+        self.encode(Operation::Reset, keys, arguments)
     }
+}
+
+/// Appends the operation and the number of demands.
+fn write_head(out: &mut Vec<u8>, operation: Operation, count: u16) {
+    out.push(operation as u8);
+    out.extend(count.to_le_bytes());
 }
 
 /// Appends a demand: the number of its algorithm, whether it is a shadow, and its numbers.

@@ -60,20 +60,21 @@ pub(crate) async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
     assert!(patience.await.is_ok(), "timed out after 10 s: {what}");
 }
 
-/// Records all log events of all crates with all of their fields.
+/// Records the log events of all crates with all of their fields, up to a level.
 pub(crate) struct LogRecorder {
     log: Arc<Mutex<String>>,
+    level_max: tracing::Level,
 }
 
 impl LogRecorder {
-    pub(crate) fn new(log: Arc<Mutex<String>>) -> Self {
-        Self { log }
+    pub(crate) fn new(log: Arc<Mutex<String>>, level_max: tracing::Level) -> Self {
+        Self { log, level_max }
     }
 }
 
 impl tracing::Subscriber for LogRecorder {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-        true
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= self.level_max
     }
 
     fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {

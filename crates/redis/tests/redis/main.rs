@@ -14,5 +14,6 @@ mod faults;
 mod lease_script;
 mod leases;
 mod model;
+mod read_only;
 mod settings;
 mod strict;

@@ -188,7 +188,7 @@ fn a_password_is_never_shown() {
         Server::builder(Flavor::Redis).password(SECRET).start(),
     );
     let log = Arc::new(Mutex::new(String::new()));
-    let recorder = common::LogRecorder::new(log.clone());
+    let recorder = common::LogRecorder::new(log.clone(), tracing::Level::TRACE);
 
     tracing::subscriber::set_global_default(recorder)
         .expect("no other test of this process sets a subscriber");

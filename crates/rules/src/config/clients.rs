@@ -27,10 +27,10 @@ pub(super) const ATTRIBUTE: ValueKind<Attribute> = ValueKind::new(
     |text| text.parse().map_err(ValueError::message),
 );
 
-/// Attributes that are stored and displayed only as keyed hashes.
+/// Attributes that are stored and displayed only as keyed hashes, and the secret of the hashes.
 #[derive(Clone, Debug)]
 pub struct HashConfig {
-    /// The attributes to hash.
+    /// The attributes to hash. Empty if there is only a secret.
     pub attributes: Vec<Attribute>,
     /// The hasher with the configured secret.
     pub hasher: KeyHasher,
@@ -56,23 +56,19 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<ClientResolver> {
     .ok()
 }
 
-/// Reads `hash_keys` and `hash_secret`. Each requires the other.
+/// Reads `hash_keys` and `hash_secret`. The first requires the second, which also protects permit
+/// tokens.
 pub(super) fn read_hashing(root: &FieldMap<'_>, limits: &[LimitConfig]) -> Option<HashConfig> {
     let (keys, secret) = (root.get("hash_keys"), root.get("hash_secret"));
-    match (&keys, &secret) {
-        (Some(_), None) => root.missing(
+    if keys.is_some() && secret.is_none() {
+        root.missing(
             "hash_secret",
             "`hash_keys` requires it, for example `hash_secret: ${TOLLGATE_HASH_SECRET}`",
-        ),
-        (None, Some(_)) => root.missing(
-            "hash_keys",
-            "`hash_secret` requires it, for example `hash_keys: [\"header:x-api-key\"]`",
-        ),
-        _ => {}
+        );
     }
 
     let hasher = secret.and_then(|field| field.into_secret().value(&SECRET));
-    let attributes = keys.and_then(|field| read_attributes(&field, limits));
+    let attributes = keys.map_or(Some(Vec::new()), |field| read_attributes(&field, limits));
     Some(HashConfig {
         attributes: attributes?,
         hasher: hasher?,
@@ -85,10 +81,12 @@ fn read_attributes(field: &ConfigField<'_>, limits: &[LimitConfig]) -> Option<Ve
         field.error("the list is empty; add an attribute, or remove `hash_keys` and `hash_secret`");
     }
 
-    let parts = limits.iter().flat_map(|limit| &limit.key.parts);
+    let keys = limits
+        .iter()
+        .flat_map(|limit| limit.key.parts.iter().flatten());
     collect_all(items.iter().map(|item| {
         let attribute = item.value(&ATTRIBUTE)?;
-        if !parts.clone().any(|part| part.contains(&attribute)) {
+        if !keys.clone().any(|key| *key.attribute() == attribute) {
             item.note("no limit's key uses this attribute, so hashing it has no effect");
         }
         Some(attribute)

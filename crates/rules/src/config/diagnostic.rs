@@ -3,6 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
+use crate::text::visible;
+
 /// The maximum number of errors to report. Further errors are only counted.
 const ERRORS_MAX: usize = 50;
 /// The maximum number of notes to keep.
@@ -42,7 +44,7 @@ impl ConfigError {
     }
 
     /// A single error that concerns the whole file.
-    pub(super) fn for_file(file: &str, message: impl fmt::Display) -> Self {
+    pub fn for_file(file: &str, message: impl fmt::Display) -> Self {
         Self::new(file, SourcePosition::WHOLE_FILE, message)
     }
 
@@ -74,7 +76,7 @@ impl SourceMap {
         let known = self.fields.iter().find(|known| known.field == field);
         let whole_file = || Diagnostic::new(&self.file, SourcePosition::WHOLE_FILE, field, "");
         Diagnostic {
-            message: one_line(&message.to_string()),
+            message: visible(&message.to_string()).into_owned(),
             ..known.cloned().unwrap_or_else(whole_file)
         }
     }
@@ -91,8 +93,8 @@ impl Diagnostic {
             file: file.to_owned(),
             line,
             column,
-            field: one_line(field),
-            message: one_line(&message.to_string()),
+            field: visible(field).into_owned(),
+            message: visible(&message.to_string()).into_owned(),
         }
     }
 }
@@ -221,16 +223,4 @@ impl<'a> Diagnostics<'a> {
 fn in_file_order(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     diagnostics.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
     diagnostics
-}
-
-/// Escapes control characters, so that a diagnostic is always one line.
-fn one_line(text: &str) -> String {
-    let escape = |c: char| {
-        if c.is_control() {
-            c.escape_default().collect()
-        } else {
-            String::from(c)
-        }
-    };
-    text.chars().map(escape).collect()
 }

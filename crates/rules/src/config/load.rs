@@ -1,7 +1,6 @@
 //! Loads a configuration from a file, a reader or a text.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::num::NonZeroU32;
 use std::path::Path;
 
@@ -12,17 +11,18 @@ use super::clients::{self, HashConfig};
 use super::diagnostic::{ConfigError, Diagnostics, SourceMap, SourcePosition};
 use super::field::ConfigField;
 use super::field_map::FieldMap;
+use super::file::{FILE_MAX, read_bytes, read_file, too_large};
 use super::limits::{self, LimitDefaults};
 use super::monitoring::{self, MonitoringConfig};
-use super::names::{CONSISTENCIES, DEFAULTS, ON_STORE_FAILURE, ROOT};
-use super::server::{self, ServerLimits};
+use super::names::{
+    CONSISTENCIES, DEFAULTS, MATCH_CASES, ON_AMBIGUOUS_PATH, ON_STORE_FAILURE, ROOT,
+};
+use super::server::{self, ServerConfig};
 use super::store::{self, StoreConfig};
 use super::values::{ValueKind, text_if};
 use super::{variables, yaml};
 use crate::limit::LimitConfig;
 
-/// The maximum size of a file, in bytes. A thousand limits with every field take about 300 KiB.
-const FILE_MAX: usize = 1 << 20;
 const VERSION: ValueKind<String> = ValueKind::new(
     "version",
     "expected 1, the only supported version",
@@ -49,8 +49,8 @@ pub struct Config {
     pub headers: EnabledFields,
     /// Metrics, alerts and tracing.
     pub monitoring: MonitoringConfig,
-    /// The resource limits of the server.
-    pub server: ServerLimits,
+    /// The resource limits of the server, and who may use it.
+    pub server: ServerConfig,
     /// Remarks about valid settings that probably do not do what the user expects. Each starts with
     /// its file, line and column.
     pub notes: Vec<String>,
@@ -102,14 +102,13 @@ impl Config {
         }
     }
 
-    /// Reads a configuration from a file.
+    /// Reads a configuration from a file, as [`read_file`] does.
     pub fn read(
         path: impl AsRef<Path>,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
         let name = path.as_ref().display().to_string();
-        let file = File::open(&path).map_err(|error| unreadable(&name, &error))?;
-        Self::read_from(file, &name, env)
+        Self::parse_bytes(&read_file(path)?, &name, env)
     }
 
     /// Reads a configuration from a reader, to its end. `file` is the name that errors show. What
@@ -119,14 +118,16 @@ impl Config {
         file: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
-        let mut bytes = Vec::new();
-        let read = reader.take(FILE_MAX as u64 + 1).read_to_end(&mut bytes);
-        read.map_err(|error| unreadable(file, &error))?;
-        if bytes.len() > FILE_MAX {
-            return Err(too_large(file));
-        }
+        Self::parse_bytes(&read_bytes(reader, file)?, file, env)
+    }
 
-        let text = std::str::from_utf8(&bytes)
+    /// Parses and validates the bytes of a file, which must be UTF-8.
+    pub fn parse_bytes(
+        bytes: &[u8],
+        file: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        let text = std::str::from_utf8(bytes)
             .map_err(|error| not_utf8(file, &bytes[..error.valid_up_to()]))?;
         Self::parse(text, file, env)
     }
@@ -140,17 +141,6 @@ impl Config {
     pub fn built_in() -> Self {
         Self::parse(BUILT_IN, "", &|_| None).expect("the built-in configuration is valid")
     }
-}
-
-fn unreadable(file: &str, error: &io::Error) -> ConfigError {
-    ConfigError::for_file(file, format_args!("cannot read the file: {error}"))
-}
-
-fn too_large(file: &str) -> ConfigError {
-    ConfigError::for_file(
-        file,
-        format_args!("the file is too large: at most {FILE_MAX} bytes (1 MiB) are allowed"),
-    )
 }
 
 /// The error for a file that is not UTF-8. `before` is its valid part, which gives the position.
@@ -200,7 +190,13 @@ fn read_defaults(field: &ConfigField<'_>) -> Option<LimitDefaults> {
     let consistency = mapping.read("consistency", |field| field.choice(CONSISTENCIES));
     let on_store_failure = mapping.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE));
 
+    let match_case = mapping.read("match_case", |field| field.choice(MATCH_CASES));
+    let on_ambiguous_path =
+        mapping.read("on_ambiguous_path", |field| field.choice(ON_AMBIGUOUS_PATH));
+
     Some(LimitDefaults {
+        match_case: match_case.unwrap_or(LimitDefaults::default().match_case),
+        on_ambiguous_path: on_ambiguous_path.unwrap_or_default(),
         consistency: consistency.unwrap_or_default(),
         on_store_failure: on_store_failure.unwrap_or_default(),
         expected_replicas: replicas

@@ -7,10 +7,12 @@
 //! Reading continues after an error. All errors are collected in one place, so that a user can fix
 //! a whole file in one go.
 
+mod access;
 mod clients;
 mod diagnostic;
 mod field;
 mod field_map;
+mod file;
 mod limits;
 mod load;
 mod monitoring;
@@ -25,10 +27,12 @@ mod values;
 mod variables;
 mod yaml;
 
+pub use access::{AccessConfig, AccessToken, TlsConfig};
 pub use clients::HashConfig;
 pub use diagnostic::{ConfigError, Diagnostic, SourceMap};
+pub use file::read_file;
 pub use load::Config;
 pub use monitoring::{MonitoringConfig, TracingConfig};
-pub use server::ServerLimits;
+pub use server::ServerConfig;
 pub use store::{RedisConfig, RedisTopology, StoreConfig};
 pub use values::parse_duration;

@@ -2,7 +2,11 @@
 //! `docs/tollgate.schema.json` and `docs/configuration.md`.
 
 use tollgate::{Consistency, FailurePolicy, LeakyMode};
-use tollgate_subject::ForwardedBy;
+use tollgate_subject::{Case, ForwardedBy};
+
+use crate::limit::AmbiguousPathPolicy;
+
+use crate::token::Permission;
 
 pub(super) const ROOT: &[&str] = &[
     "version",
@@ -48,7 +52,13 @@ pub(super) enum StoreType {
     Cluster,
 }
 
-pub(super) const DEFAULTS: &[&str] = &["consistency", "on_store_failure", "expected_replicas"];
+pub(super) const DEFAULTS: &[&str] = &[
+    "consistency",
+    "on_store_failure",
+    "expected_replicas",
+    "match_case",
+    "on_ambiguous_path",
+];
 
 pub(super) const CONSISTENCIES: &[(&str, Consistency)] = &[
     ("strict", Consistency::Strict),
@@ -61,6 +71,14 @@ pub(super) const ON_STORE_FAILURE: &[(&str, FailurePolicy)] = &[
     ("allow", FailurePolicy::Allow),
     ("deny", FailurePolicy::Deny),
     ("local", FailurePolicy::Local),
+];
+
+pub(super) const MATCH_CASES: &[(&str, Case)] =
+    &[("exact", Case::Sensitive), ("fold", Case::Insensitive)];
+
+pub(super) const ON_AMBIGUOUS_PATH: &[(&str, AmbiguousPathPolicy)] = &[
+    ("match_any", AmbiguousPathPolicy::MatchAny),
+    ("refuse", AmbiguousPathPolicy::Refuse),
 ];
 
 pub(super) const CLIENT_IP: &[&str] = &["trusted_proxies", "ipv6_prefix", "header"];
@@ -76,6 +94,8 @@ pub(super) const TIER: &[&str] = &["capacity", "refill_rate", "limit"];
 pub(super) const LIMIT: &[&str] = &[
     "name",
     "match",
+    "match_case",
+    "on_ambiguous_path",
     "key",
     "optional",
     "algorithm",
@@ -154,4 +174,19 @@ pub(super) const SERVER: &[&str] = &[
     "idle_timeout",
     "drain_timeout",
     "in_flight_max",
+    "tls",
+    "tokens",
+    "allowed_origins",
+    "allowed_hosts",
+];
+pub(super) const TLS: &[&str] = &["cert", "key", "client_ca"];
+pub(super) const TOKEN: &[&str] = &["name", "token", "allow"];
+
+pub(super) const PERMISSIONS: &[(&str, Permission)] = &[
+    ("check", Permission::Check),
+    ("peek", Permission::Peek),
+    ("refund", Permission::Refund),
+    ("release", Permission::Release),
+    ("reset", Permission::Reset),
+    ("inline", Permission::Inline),
 ];

@@ -1,15 +1,17 @@
-//! `server`: the resource limits of the server.
+//! `server`: the resource limits of the server, and who may use it.
 
 use std::time::Duration;
 
+use super::access::{self, AccessConfig};
 use super::field::ConfigField;
 use super::field_map::FieldMap;
 use super::names::SERVER;
 
-/// The resource limits of the server. They keep one client from exhausting what all clients need.
+/// The resource limits of the server, which keep one client from exhausting what all clients need,
+/// and who may use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerLimits {
-    /// The maximum number of open connections.
+pub struct ServerConfig {
+    /// The maximum number of open connections, for each of the ports http and grpc.
     pub connections_max: usize,
     /// The maximum size of a request body, in bytes.
     pub body_max: usize,
@@ -19,11 +21,13 @@ pub struct ServerLimits {
     pub idle_timeout: Duration,
     /// How long requests in flight may take to finish during shutdown.
     pub drain_timeout: Duration,
-    /// The maximum number of requests in flight.
+    /// The maximum number of requests in flight, for each of the ports http and grpc.
     pub in_flight_max: usize,
+    /// Who may use the data ports.
+    pub access: AccessConfig,
 }
 
-impl Default for ServerLimits {
+impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             connections_max: 10_000,
@@ -32,12 +36,13 @@ impl Default for ServerLimits {
             idle_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
             in_flight_max: 4_096,
+            access: AccessConfig::default(),
         }
     }
 }
 
 /// Reads the section `server`.
-pub(super) fn read(field: &ConfigField<'_>) -> Option<ServerLimits> {
+pub(super) fn read(field: &ConfigField<'_>) -> Option<ServerConfig> {
     let mapping = FieldMap::new(field, SERVER)?;
     let count = |name, default| {
         let count = mapping.read(name, |field| field.integer_in(1..=1_000_000));
@@ -50,14 +55,15 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<ServerLimits> {
     };
     let body_max = mapping.read("body_max", |field| field.bytes_in(1_024..=16 << 20));
 
-    let default = ServerLimits::default();
+    let default = ServerConfig::default();
     let shortest = Duration::from_millis(1);
-    Some(ServerLimits {
+    Some(ServerConfig {
         connections_max: count("connections_max", default.connections_max),
         body_max: body_max.unwrap_or(default.body_max),
         header_timeout: timeout("header_timeout", shortest, default.header_timeout),
         idle_timeout: timeout("idle_timeout", shortest, default.idle_timeout),
         drain_timeout: timeout("drain_timeout", Duration::ZERO, default.drain_timeout),
         in_flight_max: count("in_flight_max", default.in_flight_max),
+        access: access::read(&mapping),
     })
 }

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::names::{
     ALERTS, ALGORITHMS, ALIGNS, CLIENT_IP, CONSISTENCIES, COST, DEFAULTS, FORWARDED_BY, HEADERS,
-    LIMIT, MODES, MONITORING, ON_STORE_FAILURE, RENAMED, ROOT, SERVER, STORE, STORE_TYPES, TIER,
-    TIER_CHOICE, TRACING,
+    LIMIT, MODES, MONITORING, ON_STORE_FAILURE, PERMISSIONS, RENAMED, ROOT, SERVER, STORE,
+    STORE_TYPES, TIER, TIER_CHOICE, TLS, TOKEN, TRACING,
 };
 
 fn schema() -> Value {
@@ -51,6 +51,8 @@ fn the_schema_has_the_same_fields() {
         ("/$defs/monitoring/properties/alerts", ALERTS),
         ("/$defs/monitoring/properties/tracing", TRACING),
         ("/$defs/server", SERVER),
+        ("/$defs/server/properties/tls", TLS),
+        ("/$defs/server/properties/tokens/items", TOKEN),
     ] {
         let mapping = at(&schema, path);
         assert_eq!(
@@ -100,6 +102,10 @@ fn the_schema_has_the_same_choices() {
             "/$defs/limit/properties/on_store_failure",
             choices(ON_STORE_FAILURE),
         ),
+        (
+            "/$defs/server/properties/tokens/items/properties/allow/items",
+            choices(PERMISSIONS),
+        ),
     ] {
         let found = at(&schema, &format!("{path}/anyOf/0/enum"))
             .as_array()
@@ -126,6 +132,9 @@ fn the_choices_are_the_names_of_the_library() {
     }
     for (name, header) in FORWARDED_BY {
         assert_eq!(*name, header.as_str());
+    }
+    for (name, permission) in PERMISSIONS {
+        assert_eq!(*name, permission.name());
     }
 }
 
@@ -192,6 +201,8 @@ fn the_page_documents_every_field() {
         ("In `alerts`:", ALERTS),
         ("In `tracing`:", TRACING),
         ("## `server`", SERVER),
+        ("In `tls`:", TLS),
+        ("In `tokens`, a list:", TOKEN),
     ] {
         assert_eq!(column(after), set(known.iter().copied()), "{after}");
     }
@@ -207,6 +218,7 @@ fn the_page_documents_every_choice() {
         choices(ALGORITHMS),
         choices(ALIGNS),
         choices(MODES),
+        choices(PERMISSIONS),
     ];
 
     for name in choices.iter().flatten() {

@@ -20,6 +20,9 @@ pub enum Explanation<'r> {
         parts: Vec<DisplayPart<'r>>,
         /// The tier whose quota is used. `None` if the limit has no tiers.
         tier: Option<String>,
+        /// The reading of the path that the limit's condition matches, quoted. `None` if the limit
+        /// has no condition on the path, or if the path has one reading only.
+        path: Option<String>,
     },
     /// The limit does not apply because a condition does not hold.
     NotMatched {
@@ -52,7 +55,11 @@ impl<'r> Explanation<'r> {
     ) -> Self {
         Self::NotMatched {
             condition,
-            found: request.text(&condition.attribute).map(Cow::into_owned),
+            found: request
+                .texts(&condition.attribute)
+                .into_iter()
+                .next()
+                .map(Cow::into_owned),
         }
     }
 }

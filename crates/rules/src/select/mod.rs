@@ -5,6 +5,7 @@
 
 mod explanation;
 mod limit_index;
+mod request_path;
 mod request_view;
 
 use std::borrow::Cow;
@@ -13,14 +14,14 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 use tollgate::{Demand, EncodedKey, KeyError};
-use tollgate_subject::{AddressError, ClientResolver};
+use tollgate_subject::{AddressError, ClientResolver, FieldValues, PathReadings, VALUES_MAX};
 
-use crate::attribute::Attribute;
+use crate::attribute::{Attribute, AttributeKind};
 use crate::config::{Config, HashConfig};
 use crate::limit::{Condition, Cost, LimitConfig, Pattern};
 
 pub use explanation::{DisplayPart, Explanation};
-use limit_index::LimitIndex;
+use limit_index::{Candidate, LimitIndex, PathMatch};
 use request_view::RequestView;
 
 /// The attributes of a request.
@@ -39,6 +40,20 @@ pub enum Value<'v> {
     Text(Cow<'v, str>),
     /// A parsed IP address.
     Address(IpAddr),
+    /// The values of a header, cookie or query parameter that a request may repeat. A limit applies
+    /// if any of them meets its conditions, and is charged under each of them.
+    Texts(FieldValues<'v>),
+}
+
+impl<'v> Value<'v> {
+    /// The value as text, of several the first. Empty if there is none.
+    fn into_text(self) -> Cow<'v, str> {
+        match self {
+            Self::Text(text) => text,
+            Self::Address(address) => address.to_canonical().to_string().into(),
+            Self::Texts(values) => values.into_iter().next().unwrap_or_default(),
+        }
+    }
 }
 
 /// The limits of a configuration, prepared for selection.
@@ -56,6 +71,9 @@ pub struct Selector {
 /// What a request asks of the limits that apply to it, in file order. A limit's
 /// [position](tollgate::Rule::position) is its index in the configuration.
 pub type Selection<'r> = SmallVec<[Demand<'r, EncodedKey>; 4]>;
+
+/// What a request asks of one limit: usually one demand.
+pub type LimitDemands<'r> = SmallVec<[Demand<'r, EncodedKey>; 1]>;
 
 /// How to treat a request that lacks an attribute of a limit's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,33 +130,35 @@ impl Selector {
     ) -> Result<Selection<'_>, SelectError> {
         let mut selection = Selection::new();
 
-        self.for_each_selected(attributes, cost, on_missing, |_, demand| {
-            selection.extend(demand);
+        self.for_each_selected(attributes, cost, on_missing, |_, demands| {
+            selection.extend(demands);
         })?;
         Ok(selection)
     }
 
     /// Calls `visit` for every limit whose conditions hold, for callers that keep their own list.
     ///
-    /// `visit` gets the index of the limit and the demand, or `None` if the request lacks the key
-    /// and that is not an error.
+    /// `visit` gets the index of the limit and its demands: none if the request lacks the key and
+    /// that is not an error, several if an attribute of the key has several values.
     pub fn for_each_selected<'r>(
         &'r self,
         attributes: &impl Attributes,
         cost: Option<u64>,
         on_missing: MissingKeyPolicy,
-        mut visit: impl FnMut(usize, Option<Demand<'r, EncodedKey>>),
+        mut visit: impl FnMut(usize, LimitDemands<'r>),
     ) -> Result<(), SelectError> {
         let request = RequestView::new(attributes);
-        for index in self.limit_index.candidates(&request) {
+        for Candidate { limit: index, path } in self.limit_index.candidates(&request) {
             let limit = &self.limits[index];
+            let is_known = |condition: &Condition| path == PathMatch::Known && condition.is_path();
             let mut conditions = limit.conditions.iter();
 
-            if conditions.all(|condition| request.satisfies(condition)) {
+            if conditions.all(|condition| is_known(condition) || request.satisfies(condition)) {
+                request.ensure_unambiguous(limit)?;
                 visit(index, self.select_one(index, &request, cost, on_missing)?);
             }
         }
-        Ok(())
+        request.ensure_complete()
     }
 
     /// Returns the limits with these names, whether or not their conditions hold.
@@ -155,6 +175,7 @@ impl Selector {
             let index = self.index_of(name.as_ref())?;
             selection.extend(self.select_one(index, &request, cost, MissingKeyPolicy::Error)?);
         }
+        request.ensure_complete()?;
         Ok(selection)
     }
 
@@ -192,6 +213,9 @@ impl Selector {
         if let Some(condition) = conditions.find(|condition| !request.satisfies(condition)) {
             return Explanation::not_matched(condition, request);
         }
+        if let Err(error) = request.ensure_unambiguous(&self.limits[index]) {
+            return Explanation::Invalid(error);
+        }
         self.explain_matched(index, request)
     }
 
@@ -203,22 +227,23 @@ impl Selector {
     ) -> Explanation<'r> {
         let limit = &self.limits[index];
 
-        match self.select_one(index, request, None, MissingKeyPolicy::Error) {
-            Err(error) => Explanation::Invalid(error),
-            Ok(None) => Explanation::Skipped,
-            Ok(Some(demand)) => Explanation::Applies {
-                parts: self.display_parts(limit, request),
-                tier: limit
-                    .tiers
-                    .as_ref()
-                    .map(|tiers| request.tier(tiers).0.to_owned()),
-                demand,
-            },
+        let demands = self.select_one(index, request, None, MissingKeyPolicy::Error);
+        let demand = match demands.map(|demands| demands.into_iter().next()) {
+            Err(error) => return Explanation::Invalid(error),
+            Ok(None) => return Explanation::Skipped,
+            Ok(Some(demand)) => demand,
+        };
+        let tiers = limit.tiers.as_ref();
+        Explanation::Applies {
+            parts: self.display_parts(limit, request),
+            tier: tiers.map(|tiers| request.tier(tiers).0.to_owned()),
+            path: request.matched_path(limit),
+            demand,
         }
     }
 
-    /// Determines the key, cost and quota of one limit. `None` if the key is missing and that is
-    /// not an error.
+    /// Determines the keys, cost and quota of one limit. No demand if the key is missing and that
+    /// is not an error.
     #[inline]
     fn select_one<'r>(
         &'r self,
@@ -226,16 +251,16 @@ impl Selector {
         request: &RequestView<'_, impl Attributes>,
         cost: Option<u64>,
         on_missing: MissingKeyPolicy,
-    ) -> Result<Option<Demand<'r, EncodedKey>>, SelectError> {
+    ) -> Result<LimitDemands<'r>, SelectError> {
         let limit = &self.limits[index];
         let name = limit.rule.name();
 
-        let key = match self.key(limit, request) {
-            Ok(key) => key,
+        let keys = match self.keys(limit, request) {
+            Ok(keys) => keys,
             Err(KeyBuildError::Missing(_))
                 if limit.optional || on_missing == MissingKeyPolicy::Skip =>
             {
-                return Ok(None);
+                return Ok(LimitDemands::new());
             }
             Err(error) => return Err(error.into_select_error(name)),
         };
@@ -249,8 +274,11 @@ impl Selector {
         };
 
         let quota = limit.tiers.as_ref().and_then(|tiers| request.tier(tiers).1);
-        let demand = Demand::new(&limit.rule, key).with_cost(cost);
-        Ok(Some(demand.with_quota(quota.copied())))
+        let demand = |key| Demand::new(&limit.rule, key).with_cost(cost);
+        let demands = keys.into_iter().map(demand);
+        Ok(demands
+            .map(|demand| demand.with_quota(quota.copied()))
+            .collect())
     }
 
     fn index_of(&self, name: &str) -> Result<usize, SelectError> {
@@ -299,6 +327,8 @@ enum KeyBuildError {
     Address(AddressError),
     /// The key is not valid, for example because it is too long.
     Invalid(KeyError),
+    /// The attributes have too many values for one request.
+    TooMany,
 }
 
 impl KeyBuildError {
@@ -308,6 +338,7 @@ impl KeyBuildError {
             Self::Missing(attribute) => SelectError::MissingAttribute { limit, attribute },
             Self::Address(cause) => SelectError::Address { limit, cause },
             Self::Invalid(cause) => SelectError::Key { limit, cause },
+            Self::TooMany => SelectError::TooManyKeys { limit },
         }
     }
 }
@@ -351,6 +382,33 @@ pub enum SelectError {
         /// What is wrong with the key.
         cause: KeyError,
     },
+    /// A header, cookie or query parameter has too many different values.
+    #[error(
+        "too many values of the attribute `{attribute}`: at most {VALUES_MAX} different values are \
+         allowed in a request"
+    )]
+    TooManyValues {
+        /// The attribute.
+        attribute: String,
+    },
+    /// The attributes of a limit's key have too many different values.
+    #[error("too many values of the attributes that the limit {limit:?} counts by; send each once")]
+    TooManyKeys {
+        /// The name of the limit.
+        limit: String,
+    },
+    /// The path has several readings, and a limit applies to some of them only.
+    #[error(
+        "ambiguous path for the limit {limit:?}: servers may read it as {readings}; send it \
+         without encoded, empty or relative segments"
+    )]
+    AmbiguousPath {
+        /// The name of the limit.
+        limit: String,
+        /// A reading that the limit applies to and one that it does not apply to, each cut to 80
+        /// characters.
+        readings: String,
+    },
     /// The attribute that holds the cost is not a whole number.
     #[error(
         "invalid cost {found:?} in the attribute `{attribute}` for the limit {limit:?}: must be a \
@@ -367,6 +425,16 @@ pub enum SelectError {
 }
 
 impl Condition {
+    /// Whether this is a condition on the path.
+    fn is_path(&self) -> bool {
+        self.attribute.kind() == AttributeKind::Path
+    }
+
+    /// Whether one of the patterns matches a reading of the path.
+    fn any_reading(&self, path: &PathReadings<'_>) -> bool {
+        path.iter().any(|reading| self.matches(reading))
+    }
+
     /// Whether one of the patterns matches a value.
     fn matches(&self, value: &str) -> bool {
         self.any_of.iter().any(|pattern| match pattern {

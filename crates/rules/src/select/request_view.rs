@@ -4,22 +4,28 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::net::IpAddr;
 
+use smallvec::SmallVec;
 use tollgate::{EncodedKey, KeyPart, KeyParts, Quota};
-use tollgate_subject::{normalise, parse_address};
+use tollgate_subject::{FieldValues, PathReadings, header_lines, header_values, parse_address};
 
 use super::explanation::DisplayPart;
-use super::{Attributes, KeyBuildError, Selector, Value};
+use super::{Attributes, KeyBuildError, SelectError, Selector, Value};
 use crate::attribute::{Attribute, AttributeKind};
+use crate::key_attribute::KeyAttribute;
 use crate::limit::{Condition, Cost, LimitConfig, Tiers};
 
 /// The most characters of an invalid value that an error shows.
 const FOUND_MAX: usize = 40;
+/// The most keys under which one limit counts a request whose attributes have several values.
+const KEYS_MAX: usize = 16;
 
 /// The attributes of one request, normalised.
 pub(super) struct RequestView<'a, A> {
-    attributes: &'a A,
-    /// The normalised path. Cached, because most limits match on it and normalising is expensive.
-    path: OnceCell<Option<Cow<'a, str>>>,
+    pub(super) attributes: &'a A,
+    /// The readings of the path. Cached, because most limits match on it and reading is expensive.
+    pub(super) path: OnceCell<Option<PathReadings<'a>>>,
+    /// The first attribute with more values than are read.
+    pub(super) crowded: OnceCell<Attribute>,
 }
 
 impl<'a, A: Attributes> RequestView<'a, A> {
@@ -27,35 +33,82 @@ impl<'a, A: Attributes> RequestView<'a, A> {
         Self {
             attributes,
             path: OnceCell::new(),
+            crowded: OnceCell::new(),
         }
     }
 
-    /// Whether the request has the attribute and its value matches.
+    /// Whether the request has the attribute and one of its values, or readings, matches.
     pub(super) fn satisfies(&self, condition: &Condition) -> bool {
-        self.text(&condition.attribute)
-            .is_some_and(|value| condition.matches(&value))
+        if condition.attribute.kind() == AttributeKind::Path {
+            let path = self.path(&condition.attribute);
+            return path.is_some_and(|path| !path.is_readable() || condition.any_reading(path));
+        }
+        let values = self.texts(&condition.attribute);
+        let mut values = values.as_slice().iter();
+        values.any(|value| condition.matches(value))
     }
 
-    /// The normalised value. `None` if the attribute is missing or empty.
-    pub(super) fn text(&self, attribute: &Attribute) -> Option<Cow<'_, str>> {
+    /// An error if an attribute that was read has more values than are read: the others could
+    /// satisfy a condition or be the one that the backend uses.
+    pub(super) fn ensure_complete(&self) -> Result<(), SelectError> {
+        self.crowded.get().map_or(Ok(()), |attribute| {
+            Err(SelectError::TooManyValues {
+                attribute: attribute.to_string(),
+            })
+        })
+    }
+
+    /// The normalised values, none of them empty. There are several if a request repeats a header,
+    /// a cookie or a query parameter with other values, or if its path has several readings,
+    /// because backends differ in which one they use.
+    pub(super) fn texts(&self, attribute: &Attribute) -> FieldValues<'_> {
         if attribute.kind() == AttributeKind::Path {
-            let path = self
-                .path
-                .get_or_init(|| match self.attributes.get(attribute)? {
-                    Value::Text(path) if path.is_empty() => None,
-                    Value::Text(Cow::Borrowed(path)) => Some(normalise(path)),
-                    Value::Text(Cow::Owned(path)) => {
-                        Some(Cow::Owned(normalise(&path).into_owned()))
-                    }
-                    Value::Address(address) => Some(address.to_string().into()),
-                });
-            return path.as_deref().map(Cow::Borrowed);
+            return self.path_texts(attribute);
         }
 
-        let text = match self.attributes.get(attribute)? {
-            Value::Address(address) => return Some(address.to_canonical().to_string().into()),
-            Value::Text(text) => text,
+        let is_field = matches!(
+            attribute.kind(),
+            AttributeKind::Header | AttributeKind::Query | AttributeKind::Cookie
+        );
+        if !is_field {
+            return self.text(attribute).into_iter().collect();
+        }
+
+        let values = match self.attributes.get(attribute) {
+            None => return FieldValues::default(),
+            Some(Value::Texts(values)) => values,
+            Some(value) => std::iter::once(value.into_text()).collect(),
         };
+        self.note_crowd(attribute, &values);
+        match attribute.kind() {
+            AttributeKind::Header => header_lines(attribute.field(), values),
+            _ => values,
+        }
+    }
+
+    /// The normalised values as parts of a key: credentials are read without their scheme.
+    fn key_texts(&self, attribute: &Attribute) -> FieldValues<'_> {
+        let values = self.texts(attribute);
+        if attribute.kind() != AttributeKind::Header {
+            return values;
+        }
+
+        self.note_crowd(attribute, &values);
+        let values = header_values(attribute.field(), values);
+        self.note_crowd(attribute, &values);
+        values
+    }
+
+    /// Notes that an attribute has more values than are read.
+    fn note_crowd(&self, attribute: &Attribute, values: &FieldValues<'_>) {
+        if values.has_more() {
+            self.crowded.get_or_init(|| attribute.clone());
+        }
+    }
+
+    /// The normalised value of an attribute that has only one. `None` if it is missing or empty.
+    fn text(&self, attribute: &Attribute) -> Option<Cow<'_, str>> {
+        let text = self.attributes.get(attribute)?.into_text();
         let text = match attribute.kind() {
             AttributeKind::Method => upper(text),
             AttributeKind::Host => lower(without_port(text)),
@@ -64,47 +117,82 @@ impl<'a, A: Attributes> RequestView<'a, A> {
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// The name of the caller's tier and its quota. The quota is `None` if the default tier, whose
-    /// quota is the limit's own, applies.
+    /// The name of the caller's tier and its quota: of several, the lowest. The quota is `None` if
+    /// the default tier, whose quota is the limit's own, applies.
     pub(super) fn tier<'t>(&self, tiers: &'t Tiers) -> (&'t str, Option<&'t Quota>) {
-        let tier = self
-            .text(&tiers.by)
-            .and_then(|name| tiers.quotas.get_key_value(&*name));
-        tier.map_or((&tiers.default, None), |(name, quota)| (name, Some(quota)))
+        let names = self.texts(&tiers.by);
+        // A value that names no tier means the default one, which may be lower than the others.
+        let tiers_of_values = names.as_slice().iter().filter_map(|name| {
+            let tier = tiers.quotas.get_key_value(&**name);
+            tier.or_else(|| tiers.quotas.get_key_value(&tiers.default))
+        });
+        let lowest = tiers_of_values.min_by_key(|(_, quota)| quota.limit());
+        lowest
+            .filter(|(name, _)| **name != tiers.default)
+            .map_or((&tiers.default, None), |(name, quota)| (name, Some(quota)))
     }
 
-    /// The cost: from the attribute, else as stated by the request, else the default. The error is
-    /// the start of the invalid value.
+    /// The cost: from the attribute, of several values the highest, else as stated by the request,
+    /// else the default. The error is the start of the invalid value.
     pub(super) fn cost(&self, cost: &Cost, stated: Option<u64>) -> Result<u64, String> {
-        let Some(found) = cost.attribute.as_ref().and_then(|name| self.text(name)) else {
-            return Ok(stated.unwrap_or(cost.default));
-        };
-        // `parse` alone would also accept a leading `+`.
-        let is_whole = found.bytes().all(|byte| byte.is_ascii_digit());
-        let number = found.parse().ok().filter(|_| is_whole);
-        number.ok_or_else(|| found.chars().take(FOUND_MAX).collect())
+        let found = cost.attribute.as_ref().map(|name| self.texts(name));
+        let costs = found.iter().flat_map(FieldValues::as_slice).map(|found| {
+            // `parse` alone would also accept a leading `+`.
+            let is_whole = found.bytes().all(|byte| byte.is_ascii_digit());
+            let number: Option<u64> = found.parse().ok().filter(|_| is_whole);
+            number.ok_or_else(|| found.chars().take(FOUND_MAX).collect())
+        });
+
+        let highest = costs.reduce(|one, other| Ok(one?.max(other?)));
+        highest.unwrap_or_else(|| Ok(stated.unwrap_or(cost.default)))
     }
 }
 
 impl Selector {
-    /// Builds the key of a limit for a request.
-    pub(super) fn key(
+    /// Builds the keys of a limit for a request: one, unless an attribute has several values. Then
+    /// there is one for each combination.
+    pub(super) fn keys(
         &self,
         limit: &LimitConfig,
         request: &RequestView<'_, impl Attributes>,
-    ) -> Result<EncodedKey, KeyBuildError> {
+    ) -> Result<LimitKeys, KeyBuildError> {
+        let mut keys = LimitKeys::new();
+        loop {
+            let (key, combinations) = self.key(limit, request, keys.len())?;
+            if combinations > KEYS_MAX {
+                return Err(KeyBuildError::TooMany);
+            }
+
+            keys.push(key);
+            if keys.len() >= combinations {
+                return Ok(keys);
+            }
+        }
+    }
+
+    /// Builds the key for one combination of values, and returns it with their number.
+    fn key(
+        &self,
+        limit: &LimitConfig,
+        request: &RequestView<'_, impl Attributes>,
+        combination: usize,
+    ) -> Result<(EncodedKey, usize), KeyBuildError> {
+        let (mut rest, mut combinations) = (combination, 1_usize);
         let mut failure = None;
 
         let encoded = EncodedKey::from_writer(|parts| {
             for alternatives in &limit.key.parts {
                 match self.first_of(alternatives, request) {
-                    Ok((attribute, part)) => {
+                    Ok((source, values)) => {
                         // Alternatives may have equal values for different callers, so the key
                         // includes the name of the attribute.
                         if alternatives.len() > 1 {
-                            parts.text(attribute.name());
+                            parts.text(source.name());
                         }
-                        self.write(attribute, &part, parts);
+                        let value = values.get(rest % values.len());
+                        self.write(source.attribute(), &value, parts);
+                        rest /= values.len();
+                        combinations = combinations.saturating_mul(values.len());
                     }
                     Err(error) => {
                         failure.get_or_insert(error);
@@ -113,10 +201,14 @@ impl Selector {
             }
         });
 
-        failure.map_or(encoded.map_err(KeyBuildError::Invalid), Err)
+        match failure {
+            Some(error) => Err(error),
+            None => Ok((encoded.map_err(KeyBuildError::Invalid)?, combinations)),
+        }
     }
 
-    /// The parts of a key in readable form. Hashed attributes show their hash.
+    /// The parts of a key in readable form, of several keys the first. Hashed attributes show their
+    /// hash.
     pub(super) fn display_parts<'r>(
         &self,
         limit: &'r LimitConfig,
@@ -128,7 +220,8 @@ impl Selector {
             .iter()
             .filter_map(|alternatives| self.first_of(alternatives, request).ok());
 
-        let parts = found.map(|(attribute, part)| {
+        let parts = found.map(|(source, values)| {
+            let (attribute, part) = (source.attribute(), values.get(0));
             let is_hashed = self.hasher(attribute).is_some();
             let value = match self.hasher(attribute) {
                 Some(hasher) => hasher.hash(part.to_text().as_bytes()).to_string(),
@@ -156,15 +249,16 @@ impl Selector {
         let mut parts = key.parts();
 
         let shown = limit.key.parts.iter().map(|alternatives| {
-            let attribute = match &alternatives[..] {
+            let source = match &alternatives[..] {
                 [only] => only,
                 several => {
                     let KeyPart::Text(name) = parts.next()? else {
                         return None;
                     };
-                    several.iter().find(|attribute| attribute.name() == name)?
+                    several.iter().find(|source| source.name() == name)?
                 }
             };
+            let attribute = source.attribute();
 
             let (value, is_hashed) = match parts.next()? {
                 KeyPart::Text(text) => (text.to_owned(), false),
@@ -185,38 +279,48 @@ impl Selector {
         parts.next().is_none().then_some(shown)
     }
 
-    /// The value of the first alternative that the request has.
+    /// The values of the first alternative that the request has.
     fn first_of<'s, 'r>(
         &self,
-        alternatives: &'r [Attribute],
+        alternatives: &'r [KeyAttribute],
         request: &'s RequestView<'_, impl Attributes>,
-    ) -> Result<(&'r Attribute, KeyPartValue<'s>), KeyBuildError> {
-        for attribute in alternatives {
-            if let Some(part) = self.part(attribute, request)? {
-                return Ok((attribute, part));
+    ) -> Result<(&'r KeyAttribute, KeyPartValues<'s>), KeyBuildError> {
+        for source in alternatives {
+            if let Some(values) = self.part(source, request)? {
+                return Ok((source, values));
             }
         }
 
-        let names: Vec<&str> = alternatives.iter().map(Attribute::name).collect();
+        let names = alternatives.iter().map(|source| source.attribute().name());
+        let names: Vec<&str> = names.collect();
         Err(KeyBuildError::Missing(names.join(" | ")))
     }
 
     fn part<'s>(
         &self,
-        attribute: &Attribute,
+        source: &KeyAttribute,
         request: &'s RequestView<'_, impl Attributes>,
-    ) -> Result<Option<KeyPartValue<'s>>, KeyBuildError> {
+    ) -> Result<Option<KeyPartValues<'s>>, KeyBuildError> {
+        let attribute = source.attribute();
         if attribute.kind() != AttributeKind::ClientIp {
-            return Ok(request.text(attribute).map(KeyPartValue::Text));
+            let values = request.key_texts(attribute).into_iter();
+            let values: FieldValues<'s> = values.map(|value| source.normalise(value)).collect();
+            let is_missing = values.as_slice().is_empty();
+            return Ok((!is_missing).then_some(KeyPartValues::Texts(values)));
         }
 
         let address = match request.attributes.get(attribute) {
             None => return Ok(None),
             Some(Value::Address(address)) => address,
-            Some(Value::Text(text)) if text.is_empty() => return Ok(None),
-            Some(Value::Text(text)) => parse_address(&text).map_err(KeyBuildError::Address)?,
+            Some(value) => {
+                let text = value.into_text();
+                if text.is_empty() {
+                    return Ok(None);
+                }
+                parse_address(&text).map_err(KeyBuildError::Address)?
+            }
         };
-        Ok(Some(KeyPartValue::Address(self.clients.group(address))))
+        Ok(Some(KeyPartValues::Address(self.clients.group(address))))
     }
 
     /// Appends a part to a key, hashed if the configuration requires it.
@@ -238,9 +342,35 @@ impl Selector {
     }
 }
 
-/// The value of one part of a key. IPv6 addresses are grouped already.
+/// The keys of one limit for a request.
+pub(super) type LimitKeys = SmallVec<[EncodedKey; 1]>;
+
+/// The values of one part of a key, at least one. IPv6 addresses are grouped already.
+enum KeyPartValues<'p> {
+    Texts(FieldValues<'p>),
+    Address(IpAddr),
+}
+
+impl KeyPartValues<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Texts(values) => values.as_slice().len(),
+            Self::Address(_) => 1,
+        }
+    }
+
+    /// The value at an index, which must be below the length.
+    fn get(&self, index: usize) -> KeyPartValue<'_> {
+        match self {
+            Self::Texts(values) => KeyPartValue::Text(&values.as_slice()[index]),
+            Self::Address(address) => KeyPartValue::Address(*address),
+        }
+    }
+}
+
+/// The value of one part of a key.
 enum KeyPartValue<'p> {
-    Text(Cow<'p, str>),
+    Text(&'p str),
     Address(IpAddr),
 }
 

@@ -1,6 +1,7 @@
 //! Files that exceed a size limit are rejected quickly.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use tollgate_rules::Config;
 
@@ -36,13 +37,39 @@ fn a_file_that_is_too_large_is_rejected() {
     );
 }
 
-#[cfg(unix)]
+/// Reading one of them could wait forever. A test that hangs has failed.
 #[test]
-fn an_endless_file_is_rejected() {
-    let errors = Config::read("/dev/zero", &env).unwrap_err().to_string();
+fn what_is_not_a_regular_file_is_rejected() {
+    let name = format!("tollgate-pipe-{}", std::process::id());
+    let pipe = std::env::temp_dir().join(name);
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+
+    let found = [&pipe, Path::new("/dev/zero"), Path::new("/")]
+        .map(|path| Config::read(path, &env).unwrap_err().to_string());
+    std::fs::remove_file(&pipe).unwrap();
+
+    let [pipe, device, directory] = found;
+    assert!(
+        pipe.ends_with(": it is a pipe; expected a regular file"),
+        "{pipe}"
+    );
     assert_eq!(
-        errors,
-        "/dev/zero: the file is too large: at most 1048576 bytes (1 MiB) are allowed"
+        device,
+        "/dev/zero: cannot read the file: it is a device; expected a regular file"
+    );
+    assert_eq!(
+        directory,
+        "/: cannot read the file: it is a directory; expected a regular file"
+    );
+}
+
+#[test]
+fn an_endless_stream_is_rejected() {
+    let errors = Config::read_from(std::io::repeat(b'#'), "<stdin>", &env);
+    assert_eq!(
+        errors.unwrap_err().to_string(),
+        "<stdin>: the file is too large: at most 1048576 bytes (1 MiB) are allowed"
     );
 }
 

@@ -6,10 +6,12 @@ use std::time::Duration;
 use tollgate::{
     Calendar, Consistency, FailurePolicy, FixedWindow, Limit, Quota, Rate, TokenBucket,
 };
-use tollgate_rules::config::{RedisConfig, RedisTopology, ServerLimits, StoreConfig};
-use tollgate_rules::{Config, Cost, LimitConfig, Pattern};
+use tollgate_rules::config::{
+    AccessConfig, AccessToken, RedisConfig, RedisTopology, ServerConfig, StoreConfig, TlsConfig,
+};
+use tollgate_rules::{Config, Cost, LimitConfig, Pattern, Permission, TokenHash};
 
-use super::{EXAMPLE, PASSWORD, env, one_limit, parse, with_limit};
+use super::{EXAMPLE, PASSWORD, SECRET, env, one_limit, parse, with_limit};
 
 fn example() -> Config {
     parse(EXAMPLE).unwrap_or_else(|error| panic!("{error}"))
@@ -30,13 +32,7 @@ fn quota(limit: &Limit) -> Quota {
 
 /// A key as in the file.
 fn key(rule: &LimitConfig) -> Vec<String> {
-    let part = |part: &Vec<tollgate_rules::Attribute>| {
-        part.iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(" | ")
-    };
-    rule.key.parts.iter().map(part).collect()
+    rule.key.part_names()
 }
 
 /// The conditions of a limit as text.
@@ -125,7 +121,7 @@ fn the_limits_have_their_keys_and_conditions() {
     assert_eq!(key(&rule("ip-safety-net")), ["client_ip"]);
     assert_eq!(key(&rule("plan")), ["header:x-api-key | client_ip"]);
     assert_eq!(key(&rule("login")), ["client_ip"]);
-    assert_eq!(key(&rule("login-account")), ["email"]);
+    assert_eq!(key(&rule("login-account")), ["lower(email)"]);
     assert!(key(&rule("downstream")).is_empty());
     assert!(conditions(&rule("quota")).is_empty());
     assert_eq!(conditions(&rule("plan")), ["path = /v1/**"]);
@@ -194,7 +190,7 @@ fn headers_and_alerts_are_read() {
         config.monitoring.latency_p99,
         Some(Duration::from_millis(10))
     );
-    assert_eq!(config.server, ServerLimits::default());
+    assert_eq!(config.server, ServerConfig::default());
 }
 
 #[test]
@@ -277,25 +273,60 @@ fn absent_fields_have_their_defaults() {
     );
 }
 
+/// Who may use the ports by the configuration below.
+fn access() -> AccessConfig {
+    let token = |name: &str, token: &str, permissions: &[Permission]| AccessToken {
+        name: name.into(),
+        hash: TokenHash::from_token(token).unwrap(),
+        permissions: permissions.iter().copied().collect(),
+    };
+    AccessConfig {
+        tls: Some(TlsConfig {
+            cert: "a.crt".into(),
+            key: "a.key".into(),
+            client_ca: Some("ca.crt".into()),
+        }),
+        tokens: vec![
+            token(
+                "shop",
+                "correct-horse-battery",
+                &[Permission::Check, Permission::Refund],
+            ),
+            token(
+                "old",
+                SECRET,
+                &[Permission::Check, Permission::Peek, Permission::Release],
+            ),
+        ],
+        allowed_origins: vec!["https://app.example:8443".into()],
+        allowed_hosts: vec!["limits.internal".into()],
+    }
+}
+
 #[test]
 fn the_other_sections_are_read() {
     let text = "
 server:
   { connections_max: 7, body_max: 1MiB, header_timeout: 1s, idle_timeout: 2s,
-    drain_timeout: 3s, in_flight_max: 9 }
+    drain_timeout: 3s, in_flight_max: 9,
+    tls: { cert: a.crt, key: a.key, client_ca: ca.crt },
+    allowed_origins: [\"https://App.example:8443\"], allowed_hosts: [Limits.internal],
+    tokens: [{ name: shop, token: correct-horse-battery, allow: [check, refund] },
+      { name: old, token: \"${TOLLGATE_HASH_SECRET}\" }] }
 monitoring: { tracing: { otlp_endpoint: \"http://127.0.0.1:4317\", sample_ratio: 0.5 } }
 client_ip: { header: forwarded, ipv6_prefix: 56 }
 store: { type: redis-sentinel, master: mymaster, endpoints: [\"redis://a\", \"redis://b\"] }
 ";
     let config = with_limit(text).unwrap();
     let seconds = Duration::from_secs;
-    let server = ServerLimits {
+    let server = ServerConfig {
         connections_max: 7,
         body_max: 1 << 20,
         header_timeout: seconds(1),
         idle_timeout: seconds(2),
         drain_timeout: seconds(3),
         in_flight_max: 9,
+        access: access(),
     };
 
     assert_eq!(config.server, server);

@@ -1,25 +1,21 @@
 //! Authorises, routes and answers the requests of the admin port.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http_body_util::Either;
-use http_body_util::channel::Channel;
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
+use hyper::body::Incoming;
+use hyper::header::{CACHE_CONTROL, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Method, Request, Response, StatusCode};
+use tollgate_rules::{Permission, TokenHash};
 
-use super::dashboard::{self, Dashboard};
+use super::dashboard::{self, Dashboard, EventStream};
 use super::guard::{AdminAccess, AdminGuard};
 use super::{keys, limits, metrics, reload, status};
-use crate::http::{ApiError, Body, alive, problem};
-use crate::listen::{Front, ListenLimits, ServerLoad, ShutdownSignal};
+use crate::gate::AccessError;
+use crate::guard::presented_token;
+use crate::http::{ApiError, Body, alive, expect_host, problem};
+use crate::listen::{self, ClientConnection, Front, ShutdownSignal};
 use crate::service::Service;
-
-/// The most connections to the admin port.
-const CONNECTIONS_MAX: usize = 256;
-/// The most requests in flight on the admin port.
-const IN_FLIGHT_MAX: usize = 64;
 
 /// The methods of a path that is only read.
 const READ: &str = "GET, HEAD";
@@ -38,7 +34,7 @@ const ROUTES: [(&str, &str, AdminAccess); 8] = [
 ];
 
 /// A complete body, or the event stream of the dashboard.
-type AdminBody = Either<Body, Channel<Bytes>>;
+type AdminBody = Either<Body, EventStream>;
 
 /// The handler of the admin port.
 #[derive(Debug)]
@@ -50,7 +46,7 @@ pub(crate) struct AdminFront {
 
 impl AdminFront {
     /// Creates the handler. With a `token`, requests must carry it.
-    pub(crate) fn new(service: Arc<Service>, token: Option<String>) -> Self {
+    pub(crate) fn new(service: Arc<Service>, token: Option<TokenHash>) -> Self {
         Self {
             guard: AdminGuard::new(token),
             dashboard: Dashboard::new(service.clone()),
@@ -58,22 +54,38 @@ impl AdminFront {
         }
     }
 
-    /// The admin port's own connection and request limits, so that operators get in when clients
-    /// have used up those of the service.
-    pub(crate) fn own_load(&self) -> Arc<ServerLoad> {
-        ServerLoad::new(ListenLimits {
-            connections_max: CONNECTIONS_MAX,
-            in_flight_max: IN_FLIGHT_MAX,
-            ..self.service.load.limits
-        })
-    }
-
     /// Keeps the dashboard up to date until the service shuts down.
     pub(crate) async fn watch(self: Arc<Self>, shutdown: ShutdownSignal) {
         self.dashboard.watch(shutdown).await;
     }
 
-    async fn route(&self, request: &Request<Incoming>) -> Result<Response<AdminBody>, ApiError> {
+    /// Requires the admin token. A token of the data ports that allows it may reset keys, too.
+    fn authorize(&self, request: &Request<Incoming>, access: AdminAccess) -> Result<(), ApiError> {
+        let error = match self.guard.authorize(request, access) {
+            Err(error) if error.status == StatusCode::UNAUTHORIZED => error,
+            result => return result,
+        };
+        let active = self.service.gate.active();
+        let is_reset = request.uri().path() == "/admin/keys" && request.method() == Method::DELETE;
+        if !is_reset || !active.requires_token() {
+            return Err(error);
+        }
+
+        let presented = presented_token(request.headers());
+        active
+            .authorize(presented, Permission::Reset)
+            .map_err(|refused| match refused {
+                AccessError::NotPermitted { .. } => refused.into(),
+                _ => error,
+            })
+    }
+
+    async fn route(
+        &self,
+        request: &Request<Incoming>,
+        connection: &Arc<ClientConnection>,
+    ) -> Result<Response<AdminBody>, ApiError> {
+        expect_host(request)?;
         let service = &*self.service;
         let (path, method) = (request.uri().path(), request.method());
 
@@ -85,12 +97,17 @@ impl AdminFront {
             None => (None, AdminAccess::Api),
         };
 
-        self.guard.authorize(request, access)?;
+        self.authorize(request, access)?;
         let allow = allow.ok_or_else(|| ApiError::admin_not_found(path))?;
         if !allow.split(", ").any(|known| known == method.as_str()) {
             return Err(ApiError::method_not_allowed(method, allow));
         }
 
+        let _slot = match access {
+            AdminAccess::Public => None,
+            _ if !connection.admits_request() => return Err(ApiError::too_many_connections()),
+            _ => Some(connection.try_slot().ok_or_else(ApiError::overloaded)?),
+        };
         let response = match path {
             "/healthz" => alive(),
             "/readyz" => service.readiness.response(&service.gate),
@@ -100,7 +117,9 @@ impl AdminFront {
             "/admin/keys" if method == Method::DELETE => keys::reset(service, request).await?,
             "/admin/keys" => keys::show(service, request).await?,
             "/admin/reload" => reload::respond(service).await?,
-            "/admin/events" => return Ok(self.dashboard.events()?.map(Either::Right)),
+            "/admin/events" => {
+                return Ok(self.dashboard.events(connection)?.map(Either::Right));
+            }
             _ => file.ok_or_else(|| ApiError::admin_not_found(path))?,
         };
         Ok(response.map(Either::Left))
@@ -110,22 +129,18 @@ impl AdminFront {
 impl Front for AdminFront {
     type Body = AdminBody;
 
-    async fn handle(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<AdminBody> {
-        let result = self.route(&request).await;
+    async fn handle(
+        &self,
+        mut request: Request<Incoming>,
+        connection: &Arc<ClientConnection>,
+    ) -> Response<AdminBody> {
+        let result = self.route(&request, connection).await;
         let mut response = result.unwrap_or_else(|error| problem(&error).map(Either::Left));
 
-        let is_unauthorized = response.status() == StatusCode::UNAUTHORIZED;
         let headers = response.headers_mut();
         // Responses change from second to second and may be for authorised clients only.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        if is_unauthorized {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        response
-    }
-
-    fn overloaded_response(&self) -> Response<AdminBody> {
-        problem(&ApiError::overloaded()).map(Either::Left)
+        listen::discard_unread(&mut request, response, connection).await
     }
 }

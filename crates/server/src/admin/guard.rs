@@ -1,22 +1,13 @@
 //! Access control of the admin port.
 //!
 //! With a token, every request must carry it. Without one, the port listens on a loopback address
-//! and every local program has access. The remaining danger is a browser on the same machine: a
-//! page of another site can make the browser send requests to this port (cross-site request
-//! forgery), and can resolve its own host name to this address to read the responses (DNS
-//! rebinding). Both are rejected.
+//! and every local program has access, except for web pages of other sites.
 
-use std::fmt;
-use std::net::IpAddr;
-
-use hyper::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::{Method, Request};
-use subtle::ConstantTimeEq as _;
+use tollgate_rules::TokenHash;
 
+use crate::guard::{BrowserGuard, presented_token};
 use crate::http::ApiError;
-
-/// How the page that makes a request is related to this site; browsers send it.
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The access control of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,21 +25,13 @@ pub(super) enum AdminAccess {
 }
 
 /// Decides which requests may use the admin port.
+#[derive(Debug)]
 pub(super) struct AdminGuard {
-    token: Option<String>,
-}
-
-/// Does not show the token.
-impl fmt::Debug for AdminGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdminGuard")
-            .field("has_token", &self.token.is_some())
-            .finish()
-    }
+    token: Option<TokenHash>,
 }
 
 impl AdminGuard {
-    pub(super) const fn new(token: Option<String>) -> Self {
+    pub(super) const fn new(token: Option<TokenHash>) -> Self {
         Self { token }
     }
 
@@ -58,12 +41,16 @@ impl AdminGuard {
         request: &Request<B>,
         access: AdminAccess,
     ) -> Result<(), ApiError> {
+        let browsers = BrowserGuard::default();
         match (access, &self.token) {
             (AdminAccess::Public, _) | (AdminAccess::Page, Some(_)) => return Ok(()),
             // A page of another site does not know the token, so no further check is needed.
-            (_, Some(token)) if has_token(request, token) => return Ok(()),
-            (_, Some(_)) => return Err(ApiError::unauthorized()),
-            (_, None) => expect_local_host(request)?,
+            (_, Some(token)) => {
+                let presented = presented_token(request.headers());
+                let is_known = presented.is_some_and(|presented| token.matches(presented));
+                return is_known.then_some(()).ok_or_else(ApiError::no_admin_token);
+            }
+            (_, None) => browsers.expect_own_host(request)?,
         }
 
         let is_open = match access {
@@ -72,76 +59,11 @@ impl AdminGuard {
             AdminAccess::Api => matches!(*request.method(), Method::GET | Method::HEAD),
             AdminAccess::Events => false,
         };
-        if is_open || is_same_origin(request) {
-            Ok(())
-        } else {
-            Err(ApiError::cross_site())
+        if !is_open {
+            browsers.expect_own_page(request)?;
         }
+        Ok(())
     }
-}
-
-/// Whether the request has exactly one `Authorization` header with the token. The comparison takes
-/// constant time.
-fn has_token<B>(request: &Request<B>, token: &str) -> bool {
-    let mut values = request.headers().get_all(AUTHORIZATION).iter();
-    let (Some(value), None) = (values.next(), values.next()) else {
-        return false;
-    };
-
-    let Some((scheme, value)) = value.as_bytes().split_at_checked("Bearer ".len()) else {
-        return false;
-    };
-    scheme.eq_ignore_ascii_case(b"Bearer ") && value.trim_ascii().ct_eq(token.as_bytes()).into()
-}
-
-/// Rejects host names, which anyone can point at this address: the host must be an IP address or
-/// `localhost`.
-fn expect_local_host<B>(request: &Request<B>) -> Result<(), ApiError> {
-    let in_target = request
-        .uri()
-        .authority()
-        .map(|authority| authority.as_str().as_bytes());
-    let in_headers = request
-        .headers()
-        .get_all(HOST)
-        .iter()
-        .map(HeaderValue::as_bytes);
-
-    for host in in_target.into_iter().chain(in_headers) {
-        let host = String::from_utf8_lossy(host);
-        if !is_local_host(&host) {
-            return Err(ApiError::foreign_host(&host));
-        }
-    }
-    Ok(())
-}
-
-fn is_local_host(host: &str) -> bool {
-    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, _port)) => address,
-        None => host.split_once(':').map_or(host, |(name, _port)| name),
-    };
-    name.parse::<IpAddr>().is_ok() || name.trim_end_matches('.').eq_ignore_ascii_case("localhost")
-}
-
-/// False if a browser says that a page of another site made the request. Other programs send
-/// neither of the two headers.
-fn is_same_origin<B>(request: &Request<B>) -> bool {
-    let headers = request.headers();
-    let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
-    let mut origins = headers.get_all(ORIGIN).iter();
-
-    let host = headers.get(HOST).map(HeaderValue::as_bytes);
-    let is_own = |origin: &HeaderValue| {
-        let origin = origin.as_bytes();
-        let authority = origin
-            .strip_prefix(b"http://")
-            .or_else(|| origin.strip_prefix(b"https://"));
-        authority
-            .is_some_and(|authority| host.is_some_and(|host| host.eq_ignore_ascii_case(authority)))
-    };
-
-    sites.all(|site| site == "same-origin" || site == "none") && origins.all(is_own)
 }
 
 #[cfg(test)]
@@ -166,7 +88,7 @@ mod tests {
 
     #[test]
     fn only_requests_with_the_token_are_authorized() {
-        let guard = AdminGuard::new(Some(TOKEN.into()));
+        let guard = AdminGuard::new(TokenHash::from_token(TOKEN).ok());
         let with = |value: &str| status(&guard, "POST", &[("authorization", value)]);
         assert_eq!(with("Bearer correct-horse-battery"), 200);
         assert_eq!(with("bearer  correct-horse-battery"), 200);

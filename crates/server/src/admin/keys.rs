@@ -8,7 +8,6 @@ use tollgate_http::{DecisionBody, LimitBody};
 use tollgate_rules::{DisplayPart, Explanation};
 
 use super::encode::json_ok;
-use super::limits::key_recipe;
 use super::query::KeyQuery;
 use crate::gate::{ActiveConfig, DecideError};
 use crate::http::{ApiError, Body};
@@ -115,6 +114,7 @@ fn look_up<'r, B>(
             demand,
             parts,
             tier,
+            path: _,
         } => {
             let key = parts.into_iter().map(KeyPartView::from).collect();
             // Cost 1, so that `retry_after_ms` says when the next ordinary request would pass.
@@ -127,7 +127,7 @@ fn look_up<'r, B>(
                 "missing attribute: the key of limit {:?} is {}; the limit is optional, so it \
                  ignores requests without that key",
                 limit.rule.name(),
-                key_recipe(&limit.key).join(" and ")
+                limit.key.part_names().join(" and ")
             );
             Err(ApiError::unprocessable("missing-attribute", detail))
         }

@@ -4,7 +4,7 @@ use hyper::Response;
 use serde::Serialize;
 use tollgate::algorithm::WindowStart;
 use tollgate::{Consistency, FailurePolicy, LeakyMode, Quota};
-use tollgate_rules::{Attribute, Condition, LimitConfig, Pattern, Recipe};
+use tollgate_rules::{Attribute, Condition, LimitConfig, Pattern};
 
 use super::encode::{json_ok, millis};
 use crate::http::Body;
@@ -113,17 +113,6 @@ pub(super) fn respond(service: &Service) -> Response<Body> {
     json_ok(&LimitsResponse { limits })
 }
 
-/// The parts of a key, each written as in the configuration file.
-pub(super) fn key_recipe(key: &Recipe) -> Vec<String> {
-    let part = |part: &Vec<Attribute>| {
-        part.iter()
-            .map(Attribute::name)
-            .collect::<Vec<_>>()
-            .join(" | ")
-    };
-    key.parts.iter().map(part).collect()
-}
-
 impl<'a> LimitView<'a> {
     fn new(limit: &'a LimitConfig, decisions: OutcomeCounts) -> Self {
         let rule = &limit.rule;
@@ -134,7 +123,7 @@ impl<'a> LimitView<'a> {
         Self {
             name: rule.name(),
             quota: QuotaView::new(rule.quota()),
-            key: key_recipe(&limit.key),
+            key: limit.key.part_names(),
             conditions: conditions.map(ConditionView::new).collect(),
             consistency: Consistency::as_str(rule.consistency()),
             on_store_failure: FailurePolicy::as_str(rule.on_store_failure()),

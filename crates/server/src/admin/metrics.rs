@@ -32,6 +32,7 @@ pub(super) fn respond(service: &Service) -> Result<Response<Body>, ApiError> {
     for (kind, name, help, samples) in rows.concat() {
         page.family(kind, name, help, samples);
     }
+    write_evictions(service, &mut page);
     write_alerts(service, &mut page);
 
     let text = page
@@ -117,8 +118,8 @@ fn config_rows(service: &Service) -> [MetricRow; 4] {
     ]
 }
 
-fn load_rows(service: &Service) -> [MetricRow; 5] {
-    let load = &service.load;
+fn load_rows(service: &Service) -> [MetricRow; 8] {
+    let (load, tls) = (&service.load, &service.tls);
 
     [
         (
@@ -140,6 +141,24 @@ fn load_rows(service: &Service) -> [MetricRow; 5] {
             one(to_f64(load.shed())),
         ),
         (
+            COUNTER,
+            "evicted_connections_total",
+            "Idle client connections closed to make room for new ones",
+            one(to_f64(load.evicted())),
+        ),
+        (
+            COUNTER,
+            "tls_handshakes_failed_total",
+            "TLS handshakes that failed or took too long",
+            one(to_f64(tls.handshakes_failed())),
+        ),
+        (
+            GAUGE,
+            "tls_reload_failed",
+            "1 if the certificate files have changed but are not valid",
+            flag(tls.has_failed()),
+        ),
+        (
             GAUGE,
             "build_info",
             "Always 1; the version is a label",
@@ -152,6 +171,21 @@ fn load_rows(service: &Service) -> [MetricRow; 5] {
             one(seconds(service.started_at)),
         ),
     ]
+}
+
+fn write_evictions(service: &Service, page: &mut MetricsPage) {
+    let limits = service.gate.evictions();
+    let samples = limits.iter().flat_map(|(limit, evictions)| {
+        let limit = limit.as_deref().unwrap_or_default();
+        let counts = [("true", evictions.limited), ("false", evictions.unlimited)];
+        counts.map(|(limited, count)| {
+            let labels = vec![("limit", limit), ("limited", limited)];
+            (labels, to_f64(count))
+        })
+    });
+
+    let help = "Counters lost to the memory store's cap; limited: of clients being limited";
+    page.family(COUNTER, "evictions_total", help, samples);
 }
 
 fn write_alerts(service: &Service, page: &mut MetricsPage) {

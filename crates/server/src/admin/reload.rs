@@ -3,7 +3,7 @@
 use hyper::Response;
 use serde::Serialize;
 use tollgate_http::Problem;
-use tollgate_rules::ConfigError;
+use tollgate_rules::Diagnostic;
 
 use super::encode::{json_ok, to_json};
 use crate::http::{ApiError, Body, problem};
@@ -57,17 +57,21 @@ pub(super) async fn respond(service: &Service) -> Result<Response<Body>, ApiErro
         Err(error @ ConfigReloadError::NoFile) => {
             Err(ApiError::conflict("no-file", error.to_string()))
         }
-        Err(ConfigReloadError::Config(error)) => Ok(config_problem(&error)),
+        Err(ConfigReloadError::Config(error)) => Ok(config_problem(error.iter(), error.more())),
+        Err(ConfigReloadError::Tls(error)) => Ok(config_problem([&error.0], 0)),
         Err(ConfigReloadError::Store(error)) => {
             Err(ApiError::unprocessable("bad-store", error.to_string()))
         }
     }
 }
 
-fn config_problem(error: &ConfigError) -> Response<Body> {
+fn config_problem<'d>(
+    diagnostics: impl IntoIterator<Item = &'d Diagnostic>,
+    more: usize,
+) -> Response<Body> {
     let detail = "invalid configuration, see `faults`; the previous one stays active";
     let api_error = ApiError::unprocessable("bad-config", detail);
-    let diagnostics = error.iter().map(|diagnostic| DiagnosticView {
+    let diagnostics = diagnostics.into_iter().map(|diagnostic| DiagnosticView {
         file: &diagnostic.file,
         line: diagnostic.line,
         column: diagnostic.column,
@@ -77,7 +81,7 @@ fn config_problem(error: &ConfigError) -> Response<Body> {
     let body = ConfigProblem {
         problem: api_error.problem(),
         diagnostics: diagnostics.collect(),
-        more: Some(error.more()).filter(|more| *more > 0),
+        more: Some(more).filter(|more| *more > 0),
     };
 
     problem(&api_error).map(|_| to_json(&body).into())

@@ -18,7 +18,7 @@ use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, no_resp
 /// Arguments of `tollgate check`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CheckArgs {
-    /// URL of the HTTP listener; `http://` may be omitted
+    /// URL of the HTTP listener, with http or https; `http://` may be omitted
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
     url: String,
     #[command(flatten)]
@@ -42,12 +42,12 @@ pub(crate) fn run(args: &CheckArgs) -> ExitCode {
 }
 
 fn check(args: &CheckArgs) -> CommandResult {
-    let service = client::parse_url(&args.url)?;
+    let connection = &args.client.connection;
+    let service = connection.service(&args.url, &[client::TOKEN_VARIABLE])?;
     let body = body(&args.request.read()?, args);
     let request = ServiceRequest {
         method: Method::POST,
         path: if args.peek { "/v1/peek" } else { "/v1/check" },
-        token: None,
         body: body.to_string().into_bytes(),
     };
     let response = client::send(&service, request, args.client.timeout)?;

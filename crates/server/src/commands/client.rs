@@ -1,6 +1,9 @@
 //! A single HTTP/1.1 request to a running service, with a timeout and a size limit. The commands
 //! interpret the response.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,14 +11,19 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tollgate_load::Replica;
+use tollgate_load::{ClientTls, Replica};
 
 use super::outcome::{CommandError, invalid, no_response};
 use super::terminal;
 
 /// The largest response body in bytes. A decision about sixteen limits has some 3 KiB.
 const RESPONSE_MAX: usize = 1 << 20;
+/// The most bytes that are read of a PEM file.
+const PEM_MAX: u64 = 1 << 20;
+/// The variable with a token of the data ports.
+pub(super) const TOKEN_VARIABLE: &str = "TOLLGATE_TOKEN";
 const TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
 
 /// Arguments of all commands that send a request.
@@ -27,6 +35,8 @@ pub struct ClientArgs {
     /// Print the response as JSON
     #[arg(long)]
     pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) connection: ConnectionArgs,
 }
 
 pub(super) fn timeout(text: &str) -> Result<Duration, String> {
@@ -37,14 +47,78 @@ pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     Ok(length)
 }
 
+/// Arguments about the connection to a service with TLS.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ConnectionArgs {
+    /// PEM file with the authorities to trust for https [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// PEM file with a client certificate, for a service that requires one
+    #[arg(long, value_name = "FILE", requires = "client_key")]
+    client_cert: Option<PathBuf>,
+    /// PEM file with the private key of the client certificate
+    #[arg(long, value_name = "FILE", requires = "client_cert")]
+    client_key: Option<PathBuf>,
+}
+
+impl ConnectionArgs {
+    /// The service at a URL, with the token of the first of these variables that is set.
+    pub(super) fn service(&self, url: &str, variables: &[&str]) -> Result<Replica, CommandError> {
+        let (mut service, scheme) = parse_url(url)?;
+        service.tls = match scheme {
+            UrlScheme::Https => Some(self.tls()?),
+            UrlScheme::Http if self.ca.is_some() || self.client_cert.is_some() => {
+                return Err(invalid("--ca and --client-cert require a URL with https"));
+            }
+            UrlScheme::Http => None,
+        };
+        service.authorization = authorization(variables)?;
+        Ok(service)
+    }
+
+    fn tls(&self) -> Result<ClientTls, CommandError> {
+        let ca = self.ca.as_deref().map(read_pem).transpose()?;
+        let identity = match (&self.client_cert, &self.client_key) {
+            (Some(certificate), Some(key)) => Some((read_pem(certificate)?, read_pem(key)?)),
+            _ => None,
+        };
+
+        let identity = identity
+            .as_ref()
+            .map(|(certificate, key)| (&certificate[..], &key[..]));
+        ClientTls::new(ca.as_deref(), identity).map_err(|error| invalid(error.to_string()))
+    }
+}
+
+fn read_pem(file: &Path) -> Result<Vec<u8>, CommandError> {
+    let mut pem = Vec::new();
+    File::open(file)
+        .and_then(|file| file.take(PEM_MAX).read_to_end(&mut pem))
+        .map_err(|error| invalid(format!("cannot read {}: {error}", file.display())))?;
+    Ok(pem)
+}
+
+/// The header with the token of the first of these variables that is set.
+fn authorization(variables: &[&str]) -> Result<Option<HeaderValue>, CommandError> {
+    let value = |variable: &&str| std::env::var(variable).ok();
+    let mut tokens = variables.iter().filter_map(value);
+    let Some(token) = tokens.find(|token| !token.is_empty()) else {
+        return Ok(None);
+    };
+
+    let value = HeaderValue::try_from(format!("Bearer {token}"));
+    let mut value =
+        value.map_err(|_| invalid("the token has characters that a header cannot contain"))?;
+    value.set_sensitive(true);
+    Ok(Some(value))
+}
+
 /// A request to a service.
 #[derive(Debug)]
 pub(super) struct ServiceRequest<'a> {
     pub(super) method: Method,
     /// The path with its query.
     pub(super) path: &'a str,
-    /// The token of the admin port.
-    pub(super) token: Option<&'a str>,
     /// JSON, or empty.
     pub(super) body: Vec<u8>,
 }
@@ -56,24 +130,28 @@ pub(super) struct ServiceResponse {
     pub(super) body: Bytes,
 }
 
-/// Parses `http://host:port`; the scheme may be omitted. Errors never show a user name or password.
-pub(super) fn parse_url(url: &str) -> Result<Replica, CommandError> {
+/// The scheme of a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UrlScheme {
+    Http,
+    Https,
+}
+
+/// Parses `http://host:port` or `https://host:port`; `http://` may be omitted. Errors never show a
+/// user name or password.
+pub(super) fn parse_url(url: &str) -> Result<(Replica, UrlScheme), CommandError> {
     let wrong = |problem: &str| {
         invalid(format!(
-            "invalid URL: {problem}; expected http://HOST:PORT, such as http://127.0.0.1:8080"
+            "invalid URL: {problem}; expected http://HOST:PORT or https://HOST:PORT, such as \
+             http://127.0.0.1:8080"
         ))
     };
 
-    let rest = match url.split_once("://") {
-        None => url,
-        Some(("http", rest)) => rest,
-        Some(("https", _)) => {
-            return Err(invalid(
-                "https is not supported: the service speaks plain http; run this command on its \
-                 machine, with a URL such as http://127.0.0.1:8080, or through a tunnel",
-            ));
-        }
-        Some(_) => return Err(wrong("the scheme must be http")),
+    let (rest, scheme) = match url.split_once("://") {
+        None => (url, UrlScheme::Http),
+        Some(("http", rest)) => (rest, UrlScheme::Http),
+        Some(("https", rest)) => (rest, UrlScheme::Https),
+        Some(_) => return Err(wrong("the scheme must be http or https")),
     };
     if rest.contains('@') {
         return Err(wrong("user names are not supported"));
@@ -91,15 +169,19 @@ pub(super) fn parse_url(url: &str) -> Result<Replica, CommandError> {
     let port = match authority.as_str().rsplit_once(':') {
         // The last colon may belong to an IPv6 address, as in `[::1]`.
         Some((_, port)) if !port.ends_with(']') => port.parse().ok().filter(|port| *port > 0),
+        _ if scheme == UrlScheme::Https => Some(443),
         _ => Some(80),
     };
 
-    Ok(Replica {
+    let service = Replica {
         host: authority.host().trim_matches(['[', ']']).to_owned(),
         port: port.ok_or_else(|| wrong("the port must be between 1 and 65535"))?,
         authority: authority.to_string(),
         base: uri.path().trim_end_matches('/').to_owned(),
-    })
+        tls: None,
+        authorization: None,
+    };
+    Ok((service, scheme))
 }
 
 /// Runs a future to its end in this thread.
@@ -138,12 +220,8 @@ fn http_request(
     if !request.body.is_empty() {
         builder = builder.header(CONTENT_TYPE, "application/json");
     }
-    if let Some(token) = request.token {
-        let value = HeaderValue::try_from(format!("Bearer {token}"));
-        let mut value =
-            value.map_err(|_| invalid("the token has characters that a header cannot contain"))?;
-        value.set_sensitive(true);
-        builder = builder.header(AUTHORIZATION, value);
+    if let Some(authorization) = &service.authorization {
+        builder = builder.header(AUTHORIZATION, authorization);
     }
 
     builder
@@ -158,6 +236,17 @@ async fn exchange(
     let stream = TcpStream::connect((service.host.as_str(), service.port))
         .await
         .map_err(|error| format!("{error}; is the service running there?"))?;
+    let Some(tls) = &service.tls else {
+        return exchange_over(stream, request).await;
+    };
+    let stream = tls.connect(&service.host, stream).await;
+    exchange_over(stream.map_err(|error| error.to_string())?, request).await
+}
+
+async fn exchange_over(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<Full<Bytes>>,
+) -> Result<ServiceResponse, String> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|error| error.to_string())?;
@@ -207,7 +296,7 @@ mod tests {
     use super::*;
 
     fn parse(url: &str) -> Result<(String, u16, String), String> {
-        let target = parse_url(url).map_err(|error| error.reason)?;
+        let (target, _scheme) = parse_url(url).map_err(|error| error.reason)?;
         Ok((target.host, target.port, target.base))
     }
 
@@ -225,14 +314,15 @@ mod tests {
             target("::1", 9090, "/gate")
         );
         assert_eq!(parse("http://[::1]"), target("::1", 80, ""));
+        assert_eq!(parse("https://[::1]"), target("::1", 443, ""));
+        assert_eq!(parse("https://h:8080/gate"), target("h", 8080, "/gate"));
         assert_eq!(parse("limits.internal"), target("limits.internal", 80, ""));
     }
 
     #[test]
     fn errors_say_what_is_expected() {
         for (url, expected) in [
-            ("https://h", "speaks plain http"),
-            ("ftp://h", "scheme must be http"),
+            ("ftp://h", "scheme must be http or https"),
             ("http://ann:hunter2@h", "user names are not supported"),
             ("http://h?x=1", "a query"),
             ("http://", "invalid URL: empty string"),

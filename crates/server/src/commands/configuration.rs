@@ -11,6 +11,7 @@ use super::numbers::counted;
 use super::outcome::{CommandError, invalid};
 use super::terminal::plain;
 use crate::gate::OpenStore;
+use crate::reload::TlsSettings;
 
 /// The file name of standard input in diagnostics.
 const STDIN_NAME: &str = "<stdin>";
@@ -67,6 +68,19 @@ pub(super) fn read(file: &Path) -> Result<Config, InvalidConfigError> {
         return Err(InvalidConfigError { diagnostics, more });
     }
     Ok(config)
+}
+
+/// Like [`read`], and also validates the files that the configuration names. Only the machine that
+/// runs the service needs to have them.
+pub(super) fn read_with_files(file: &Path) -> Result<Config, InvalidConfigError> {
+    let config = read(file)?;
+    match TlsSettings::read(&config) {
+        Ok(_) => Ok(config),
+        Err(error) => Err(InvalidConfigError {
+            diagnostics: vec![error.0],
+            more: 0,
+        }),
+    }
 }
 
 /// Reads the configuration in a file, or the built-in one if there is no file.

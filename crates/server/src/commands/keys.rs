@@ -47,7 +47,7 @@ pub enum KeysCommand {
 /// Arguments of both subcommands: the counter, and the service that has it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct KeyArgs {
-    /// URL of the admin listener; `http://` may be omitted
+    /// URL of the admin listener, with http or https; `http://` may be omitted
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9090")]
     admin: String,
     /// Name of the limit
@@ -68,22 +68,19 @@ pub(crate) fn run(args: &KeysArgs) -> ExitCode {
 }
 
 fn send(method: Method, args: &KeyArgs) -> CommandResult {
-    let service = client::parse_url(&args.admin)?;
+    let variables = [TOKEN_VARIABLE, client::TOKEN_VARIABLE];
+    let service = args.client.connection.service(&args.admin, &variables)?;
     let path = path(&args.limit, &args.key.read()?)?;
-    let token = std::env::var(TOKEN_VARIABLE)
-        .ok()
-        .filter(|token| !token.is_empty());
 
     let is_reset = method == Method::DELETE;
     let request = ServiceRequest {
         method,
         path: &path,
-        token: token.as_deref(),
         body: Vec::new(),
     };
     let response = client::send(&service, request, args.client.timeout)?;
-    let body =
-        parse(&response, token.is_some()).map_err(|error| error.with_response(response.json()))?;
+    let had_token = service.authorization.is_some();
+    let body = parse(&response, had_token).map_err(|error| error.with_response(response.json()))?;
 
     let text = || lines(&body, is_reset);
     output(args.client.json, &body, text, Exit::Done)

@@ -4,6 +4,7 @@
 //! service does. They do not depend on how the service is run.
 
 mod attributes;
+mod audit_paths;
 mod check;
 mod client;
 mod completions;
@@ -20,8 +21,9 @@ mod validate;
 use std::process::ExitCode;
 
 pub use attributes::AttributeArgs;
+pub use audit_paths::AuditPathsArgs;
 pub use check::CheckArgs;
-pub use client::ClientArgs;
+pub use client::{ClientArgs, ConnectionArgs};
 pub use completions::CompletionsArgs;
 pub use explain::ExplainArgs;
 pub use keys::{KeyArgs, KeysArgs, KeysCommand};
@@ -29,6 +31,7 @@ pub use load::LoadArgs;
 pub use simulate::{LogLayout, SimulateArgs};
 pub use validate::ValidateArgs;
 
+pub(crate) use audit_paths::run as audit_paths;
 pub(crate) use check::run as check;
 pub(crate) use completions::{completions, schema};
 pub(crate) use explain::run as explain;

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use tollgate_rules::text::visible_json;
+
 use super::terminal;
 
 /// The result of a command as an exit code. The codes are stable: scripts rely on them.
@@ -71,7 +73,9 @@ pub(super) fn output(
 ) -> CommandResult {
     let mut lines = if json {
         let text = serde_json::to_string(value);
-        vec![text.map_err(|error| no_response(format!("cannot write the output: {error}")))?]
+        let text =
+            text.map_err(|error| no_response(format!("cannot write the output: {error}")))?;
+        vec![visible_json(&text).into_owned()]
     } else {
         text()
     };
@@ -93,7 +97,7 @@ pub(super) fn finish(result: CommandResult, json: bool) -> ExitCode {
         terminal::print_error(&format!("error: {reason}"));
         let object = response.unwrap_or_else(|| serde_json::json!({ "error": reason }));
         let text = if json {
-            format!("{object}\n")
+            visible_json(&format!("{object}\n")).into_owned()
         } else {
             String::new()
         };

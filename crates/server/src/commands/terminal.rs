@@ -7,14 +7,17 @@ use std::ffi::OsStr;
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 
 use tollgate::{Clock as _, Micros, SystemClock};
+use tollgate_rules::text::{visible, visible_except};
 
 /// The minimum interval between redraws of a progress line.
 const REDRAW_INTERVAL: Micros = Micros::from_millis(100);
 /// Clears the line of the cursor.
 const CLEAR_LINE: &str = "\r\x1b[K";
 
-/// Writes to standard output, with colours if it is a terminal. A closed pipe is not an error.
+/// Writes to standard output, with colours if it is a terminal. Hidden characters are escaped,
+/// except for line breaks and colours. A closed pipe is not an error.
 pub(crate) fn print(text: &str) -> io::Result<()> {
+    let text: &str = &visible_except(text, &['\n', '\x1b']);
     let (no_color, term) = (std::env::var_os("NO_COLOR"), std::env::var_os("TERM"));
     let mut output = io::stdout().lock();
     let text = if has_colours(output.is_terminal(), no_color.as_deref(), term.as_deref()) {
@@ -32,9 +35,9 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes a line to standard error.
+/// Writes a line to standard error. Hidden characters are escaped, except for line breaks.
 pub(crate) fn print_error(line: &str) {
-    draw(&format!("{line}\n"));
+    draw(&format!("{}\n", visible_except(line, &['\n'])));
 }
 
 /// Writes to standard error. A failure to write is ignored: it could not be reported.
@@ -47,17 +50,10 @@ fn draw(text: &str) {
     );
 }
 
-/// Escapes control characters, so that text from a file or a server cannot move the cursor, clear
-/// the screen or start a new line.
+/// Escapes hidden characters, so that text from a file or a server cannot move the cursor, clear the
+/// screen, start a new line or reverse the text around it.
 pub(crate) fn plain(text: &str) -> String {
-    let escape = |c: char| {
-        if c.is_control() {
-            c.escape_default().collect()
-        } else {
-            String::from(c)
-        }
-    };
-    text.chars().map(escape).collect()
+    visible(text).into_owned()
 }
 
 /// The meaning of a piece of text, which determines its colour.
@@ -247,7 +243,8 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_escaped() {
+    fn hidden_characters_are_escaped() {
         assert_eq!(plain("a\x1b[2Jb\r\nc"), "a\\u{1b}[2Jb\\r\\nc");
+        assert_eq!(plain("a\u{202e}b"), "a\\u{202e}b");
     }
 }

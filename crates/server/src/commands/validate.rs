@@ -32,7 +32,7 @@ struct ValidatedFile {
 pub(crate) fn run(args: &ValidateArgs) -> ExitCode {
     let validate = |file: &PathBuf| ValidatedFile {
         name: configuration::name(file),
-        result: configuration::read(file),
+        result: configuration::read_with_files(file),
     };
     let files: Vec<ValidatedFile> = args.files.iter().map(validate).collect();
 

@@ -7,12 +7,14 @@ use std::time::Duration;
 use tollgate::limiter::{LimitHandle, LimiterBuilder};
 use tollgate::store::Intent;
 use tollgate::{
-    Calendar, Decision, Demand, EncodedKey, Limit, Limiter, Quota, Rate, Rule, StoreError,
+    Calendar, Decision, Demand, EncodedKey, FixedWindow, Limit, Limiter, Quota, Rate, Rule,
+    StoreError,
 };
 use tollgate_rules::{Attributes, Config, MissingKeyPolicy, SelectError, Selection, Selector};
 
+use super::permit::PermitSealer;
 use super::store::{OpenStore, StoreOpenError};
-use crate::metrics::{DeniedKeys, LimitMetrics, Metrics};
+use crate::metrics::{DeniedKeys, LimitMetrics, Metrics, TokenCounts};
 
 /// Names of the limits for quotas that come with a request, as Envoy's descriptors may carry them:
 /// one for each unit of time, and one for all multiples of a unit.
@@ -26,6 +28,9 @@ pub(crate) const OVERRIDES: [&str; 8] = [
     "override:year",
     "override:multiple",
 ];
+
+/// The most probes per second that are charged: more than all replicas together send.
+const PROBES_MAX: u64 = 1_000_000;
 
 /// What a request asks for in addition to its attributes.
 #[derive(Clone, Copy, Debug)]
@@ -66,11 +71,14 @@ pub(crate) struct ActiveConfig {
     pub(crate) selector: Selector,
     pub(super) limiter: Limiter,
     pub(super) store: OpenStore,
+    pub(super) permits: PermitSealer,
     /// The limits of [`OVERRIDES`], whose positions follow the configured limits.
     overrides: Vec<Rule>,
     /// By the position of a limit.
     metrics: Vec<Arc<LimitMetrics>>,
     denied_keys: Arc<DeniedKeys>,
+    /// By the index of a token.
+    pub(super) token_metrics: TokenCounts,
 }
 
 impl ActiveConfig {
@@ -119,16 +127,20 @@ impl ActiveConfig {
     fn new(config: Config, limiter: Limiter, store: OpenStore, metrics: &Metrics) -> Self {
         let names = config.limits.iter().map(|limit| limit.rule.name().as_str());
         let denied_keys = metrics.denied_keys().clone();
+        let tokens = config.server.access.tokens.iter();
+        let token_metrics = metrics.set_tokens(tokens.map(|token| &token.name));
         let metrics = metrics.set_limits(names, OVERRIDES);
 
         Self {
             selector: Selector::new(&config),
             overrides: override_rules(&config),
+            permits: PermitSealer::new(config.hashing.as_ref()),
             config,
             limiter,
             store,
             metrics,
             denied_keys,
+            token_metrics,
         }
     }
 
@@ -215,12 +227,19 @@ impl ActiveConfig {
         &self.metrics
     }
 
-    /// Sends the store a call that changes nothing, so that an outage, and its end, are noticed
-    /// even while there is no traffic.
+    /// Sends the store a call, so that an outage, and its end, are noticed even while there is no
+    /// traffic. During an outage the call charges a counter of its own, which expires within
+    /// seconds: a store that refuses writes may still answer reads.
     pub(crate) async fn probe(&self) {
         let limit = self.limiter.with_rule(&self.overrides[0]);
         // The limiter's health records the result.
-        drop(limit.peek("probe").cost(0).await);
+        if self.limiter.health().degraded {
+            let quota = FixedWindow::aligned(PROBES_MAX, Calendar::Second);
+            let quota = quota.expect("the quota of probes is valid");
+            drop(limit.check("probe").quota(quota).await);
+        } else {
+            drop(limit.peek("probe").cost(0).await);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use tollgate::{Clock as _, Decision, Demand, EncodedKey, SystemClock};
 use tollgate_rules::{Attributes, Config};
 
 use super::active::{ActiveConfig, CheckOptions, DecideError};
-use super::permit::PermitToken;
+use super::permit::{PermitToken, PermitTokenError};
 use super::store::StoreOpenError;
 use crate::metrics::Metrics;
 use crate::traces;
@@ -25,8 +25,9 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 pub(crate) struct GateDecision {
     pub(crate) decision: Decision,
-    /// Present when the request was allowed and acquired a permit of a concurrency limit.
-    pub(crate) permit: Option<PermitToken>,
+    /// The text of a token. Present when the request was allowed and acquired a permit of a
+    /// concurrency limit.
+    pub(crate) permit: Option<String>,
 }
 
 impl Gate {
@@ -57,6 +58,11 @@ impl Gate {
         self.active.load_full()
     }
 
+    /// True when requests must bring a token.
+    pub(crate) fn requires_token(&self) -> bool {
+        self.active.load().requires_token()
+    }
+
     /// Activates another configuration. Limits that are in both keep their counts. Requests in
     /// flight finish with the old configuration.
     pub(crate) fn replace(&self, config: Config) -> Result<(), StoreOpenError> {
@@ -81,7 +87,8 @@ impl Gate {
         attributes: &(impl Attributes + Sync),
         options: CheckOptions<'_>,
     ) -> Result<GateDecision, DecideError> {
-        let demands = active.select(attributes, options)?;
+        let demands = active.select(attributes, options);
+        let demands = demands.inspect_err(|error| self.metrics.count_refusal(error))?;
         self.spend(active, &demands, options.intent).await
     }
 
@@ -104,7 +111,7 @@ impl Gate {
 
         let permit = decision
             .permit_id()
-            .map(|permit_id| PermitToken::new(permit_id, demands));
+            .map(|permit_id| active.permits.seal(&PermitToken::new(permit_id, demands)));
         Ok(GateDecision { decision, permit })
     }
 
@@ -118,6 +125,11 @@ impl Gate {
     ) -> Result<(), DecideError> {
         let demands = active.select(attributes, options)?;
         active.refund(&demands).await
+    }
+
+    /// Reads the token of a permit.
+    pub(crate) fn open_permit(&self, token: &str) -> Result<PermitToken, PermitTokenError> {
+        self.active().permits.open(token)
     }
 
     /// Releases a permit. Returns false if it was already released or had timed out.

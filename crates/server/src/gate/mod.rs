@@ -3,14 +3,16 @@
 //! Owns the active configuration, the limiter and the store, and replaces the configuration on
 //! reload. Knows nothing of HTTP or gRPC.
 
+mod access;
 mod active;
 mod decide;
 mod operations;
 mod permit;
 mod store;
 
+pub(crate) use access::AccessError;
 pub(crate) use active::{ActiveConfig, CheckOptions, DecideError, OVERRIDES};
 pub(crate) use decide::{Gate, GateDecision};
 pub(crate) use operations::StoreState;
-pub(crate) use permit::{PermitToken, PermitTokenError};
+pub(crate) use permit::{PERMIT_HEADER_MAX, PermitTokenError};
 pub(crate) use store::{OpenStore, StoreOpenError};

@@ -1,8 +1,10 @@
 //! What operators and the life of the process need from limiter and store, besides decisions.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tollgate::Health;
+use tollgate::memory::Evictions;
+use tollgate::{Health, LimitName};
 
 use super::active::DecideError;
 use super::decide::Gate;
@@ -32,18 +34,38 @@ impl Gate {
         }
     }
 
+    /// How many counters each configured limit has lost to the cap of a memory store, and without a
+    /// name those of all other limits, if they have lost any.
+    pub(crate) fn evictions(&self) -> Vec<(Option<LimitName>, Evictions)> {
+        let active = self.active();
+        let Some(evictions) = active.store.evictions() else {
+            return Vec::new();
+        };
+
+        let configured = active.config.limits.iter().map(|limit| *limit.rule.name());
+        let none = Evictions::default();
+        let mut limits: BTreeMap<_, _> = configured.map(|name| (Some(name), none)).collect();
+        for (limit, evictions) in evictions {
+            let limit = limit.filter(|name| limits.contains_key(&Some(*name)));
+            if limit.is_some() || evictions != none {
+                *limits.entry(limit).or_default() += evictions;
+            }
+        }
+        limits.into_iter().collect()
+    }
+
     /// How the store has behaved so far.
     pub(crate) fn health(&self) -> Health {
         self.active().limiter.health()
     }
 
-    /// Waits until the store is available. Returns false if it is not within `timeout`.
-    pub(crate) async fn wait_until_ready(&self, timeout: Duration) -> bool {
-        self.active().store.wait_until_ready(timeout).await
+    /// Waits until the store is available, at most for `timeout`.
+    pub(crate) async fn wait_until_ready(&self, timeout: Duration) {
+        self.active().store.wait_until_ready(timeout).await;
     }
 
-    /// Sends the store a call that changes nothing, so that an outage, and its end, are noticed
-    /// even while there is no traffic.
+    /// Sends the store a call, so that an outage, and its end, are noticed even while there is no
+    /// traffic.
     pub(crate) async fn probe(&self) {
         self.active().probe().await;
     }

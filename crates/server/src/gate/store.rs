@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tollgate::limiter::LimiterBuilder;
-use tollgate::{Limiter, MemoryStore};
+use tollgate::memory::Evictions;
+use tollgate::{LimitName, Limiter, MemoryStore};
 use tollgate_redis::{RedisBuilder, RedisConfigError, RedisStore};
 use tollgate_rules::config::{RedisConfig, RedisTopology, StoreConfig};
 
@@ -50,11 +51,10 @@ impl OpenStore {
         matches!(self, Self::Memory(_))
     }
 
-    /// Waits until the store is available. Returns false if it is not within `timeout`.
-    pub(crate) async fn wait_until_ready(&self, timeout: Duration) -> bool {
-        match self {
-            Self::Memory(_) => true,
-            Self::Redis(store) => store.ready(timeout).await,
+    /// Waits until the store is available, at most for `timeout`.
+    pub(crate) async fn wait_until_ready(&self, timeout: Duration) {
+        if let Self::Redis(store) = self {
+            store.ready(timeout).await;
         }
     }
 
@@ -75,6 +75,15 @@ impl OpenStore {
         match self {
             Self::Memory(store) => store.keys(),
             Self::Redis(store) => store.stats().leased_keys,
+        }
+    }
+
+    /// How many counters each limit has lost to the cap of a memory store; nothing for Redis, which
+    /// reports its own evictions.
+    pub(crate) fn evictions(&self) -> Option<Vec<(Option<LimitName>, Evictions)>> {
+        match self {
+            Self::Memory(store) => Some(store.evictions()),
+            Self::Redis(_) => None,
         }
     }
 

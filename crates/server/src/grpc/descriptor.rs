@@ -4,11 +4,12 @@ use std::borrow::Cow;
 
 use tollgate_envoy::{Entry, RateLimitDescriptor, RateLimitRequest};
 use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
+use tollgate_subject::joined_lines;
 
 use super::error::GrpcError;
 
-/// The most descriptors of a request: as many as it may have demands.
-const DESCRIPTORS_MAX: usize = 16;
+/// The most descriptors of a request.
+const DESCRIPTORS_MAX: usize = 256;
 /// The most entries of a descriptor.
 const ENTRIES_MAX: usize = 64;
 /// The longest domain in bytes; it is part of every override's key.
@@ -54,7 +55,12 @@ impl Attributes for DescriptorAttributes<'_> {
                 .or_else(|| self.find(|key| key == REMOTE_ADDRESS)),
             _ => self.find(|key| key == name),
         };
-        entry.map(|entry| Value::Text(String::from_utf8_lossy(&entry.value)))
+        let text = String::from_utf8_lossy(&entry?.value);
+        Some(match attribute.kind() {
+            // Envoy joins the lines of a header.
+            AttributeKind::Header => Value::Texts(joined_lines(attribute.field(), text)),
+            _ => Value::Text(text),
+        })
     }
 }
 
@@ -85,7 +91,8 @@ pub(super) fn validate(request: &RateLimitRequest) -> Result<(), GrpcError> {
     }
     if descriptors.len() > DESCRIPTORS_MAX {
         let found = descriptors.len();
-        return Err(GrpcError::invalid(format!(
+        // A client may influence which descriptors the proxy sends.
+        return Err(GrpcError::denied(format_args!(
             "the request has {found} descriptors; it may have at most {DESCRIPTORS_MAX}"
         )));
     }
@@ -120,6 +127,7 @@ mod tests {
         };
         match attributes.get(&name.parse().expect("an attribute"))? {
             Value::Text(text) => Some(text.into_owned()),
+            Value::Texts(texts) => Some(texts.as_slice().join(" | ")),
             Value::Address(_) => None,
         }
     }
@@ -129,10 +137,12 @@ mod tests {
         let entries = [
             entry("tenant", b"acme"),
             entry("Header:X-Api-Key", b"k"),
+            entry("header:x-tenant", b"a,b,c"),
             entry("query:MetricsPage", b"2"),
         ];
         assert_eq!(get(&entries, "tenant").as_deref(), Some("acme"));
         assert_eq!(get(&entries, "header:x-api-key").as_deref(), Some("k"));
+        assert_eq!(get(&entries, "header:x-tenant").as_deref(), Some("a | c"));
         assert_eq!(get(&entries, "query:MetricsPage").as_deref(), Some("2"));
         assert_eq!(get(&entries, "query:page"), None);
         assert_eq!(get(&entries, "client_ip"), None);

@@ -10,7 +10,7 @@ use tollgate_http::{Fields, PROBLEM_JSON, Problem};
 
 use super::overrides::Override;
 use super::plan::{DescriptorPlan, RequestPlan};
-use crate::gate::{ActiveConfig, GateDecision};
+use crate::gate::{ActiveConfig, GateDecision, PERMIT_HEADER_MAX};
 
 /// Units of fixed length in seconds, the longest first. An Envoy that does not know weeks yet shows
 /// no unit then, rather than a wrong one.
@@ -61,7 +61,8 @@ pub(super) fn decision(
     // release it early.
     let permit = permit
         .as_ref()
-        .map(|permit| header("x-ratelimit-permit", &permit.to_text()));
+        .filter(|permit| permit.len() <= PERMIT_HEADER_MAX)
+        .map(|permit| header("x-ratelimit-permit", permit));
     response.request_headers_to_add.extend(permit);
     response
 }

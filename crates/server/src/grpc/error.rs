@@ -10,7 +10,7 @@ use std::fmt;
 use tollgate_envoy::tonic::Status;
 use tollgate_rules::SelectError;
 
-use crate::gate::DecideError;
+use crate::gate::{AccessError, DecideError};
 
 /// Why a request could not be decided.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(super) enum GrpcError {
     Status(Box<Status>),
     /// Answered with a denial: no key can be made from a value that the client chose.
     Denied(String),
+    /// Answered with a denial: limits cannot be selected for what the client sent.
+    Refused(SelectError),
 }
 
 impl GrpcError {
@@ -33,9 +35,29 @@ impl GrpcError {
     }
 }
 
+impl From<AccessError> for GrpcError {
+    fn from(error: AccessError) -> Self {
+        Self::Status(Box::new(error.into()))
+    }
+}
+
+impl From<AccessError> for Status {
+    fn from(error: AccessError) -> Self {
+        match error {
+            AccessError::MissingToken | AccessError::UnknownToken => {
+                Self::unauthenticated(format!(
+                    "{error}: send one of `server.tokens` in the metadata `authorization`, as \
+                 `Bearer <token>`, or `x-tollgate-token`"
+                ))
+            }
+            AccessError::NotPermitted { .. } => Self::permission_denied(error.to_string()),
+        }
+    }
+}
+
 impl From<SelectError> for GrpcError {
     fn from(error: SelectError) -> Self {
-        Self::denied(error)
+        Self::Refused(error)
     }
 }
 
@@ -51,4 +73,13 @@ impl From<DecideError> for GrpcError {
             }
         }
     }
+}
+
+/// The status `UNAVAILABLE`, which Envoy's outlier detection counts like a 503, so that it turns to
+/// other replicas. `RESOURCE_EXHAUSTED` would count as a success there. For the request itself both
+/// have the same effect: `failure_mode_deny` decides.
+pub(super) fn overloaded() -> Status {
+    Status::unavailable(
+        "too many connections or requests in flight; try another replica, or retry in a second",
+    )
 }

@@ -12,8 +12,9 @@ mod health;
 mod overrides;
 mod plan;
 mod rate_limit;
+mod received_body;
 
-use std::net::SocketAddr;
+use std::future::{poll_fn, ready};
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -22,25 +23,63 @@ use hyper::{Request, Response};
 use tokio::net::TcpListener;
 use tollgate_envoy::tonic::{Status, body::Body};
 use tollgate_envoy::{ResponseFuture, Services};
+use tollgate_rules::Permission;
 
+use self::error::overloaded;
 use self::health::GrpcHealth;
 use self::rate_limit::EnvoyRateLimiter;
-use crate::gate::Gate;
-use crate::listen::{self, Front, ListenProtocol, ServerLoad, ShutdownSignal};
+use self::received_body::ReceivedBody;
+use crate::gate::{AccessError, Gate};
+use crate::guard::presented_token;
+use crate::listen::{
+    self, ClientConnection, Front, ListenProtocol, PortLoad, PortTls, ShutdownSignal,
+};
+
+/// What the paths of health checks and reflection start with.
+const PUBLIC: &str = "/grpc.";
+
+/// The path of the health check, which is answered also while the port has too many connections.
+const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
+
+/// Envoy's rate limit service without its port, for the fuzz targets.
+///
+/// # Panics
+///
+/// If the store cannot be opened.
+#[cfg(feature = "fuzzing")]
+pub fn rate_limit_service(config: tollgate_rules::Config) -> impl tollgate_envoy::RateLimitService {
+    let metrics = Arc::new(crate::metrics::Metrics::new());
+    let gate = Gate::open(config, metrics).expect("a store that can be opened");
+    EnvoyRateLimiter::new(Arc::new(gate))
+}
+
+/// Envoy's rate limit service without its port, for the fuzz targets.
+///
+/// # Panics
+///
+/// If the store cannot be opened.
+#[cfg(feature = "fuzzing")]
+pub fn rate_limit_service(config: tollgate_rules::Config) -> impl tollgate_envoy::RateLimitService {
+    let metrics = Arc::new(crate::metrics::Metrics::new());
+    let gate = Gate::open(config, metrics).expect("a store that can be opened");
+    EnvoyRateLimiter::new(Arc::new(gate))
+}
 
 /// Serves the gRPC port until the shutdown is complete.
 pub(crate) async fn run(
     listener: TcpListener,
+    tls: Arc<PortTls>,
     gate: Arc<Gate>,
-    load: Arc<ServerLoad>,
+    load: Arc<PortLoad>,
     shutdown: ShutdownSignal,
 ) {
     let health = GrpcHealth::serving().await;
-    let front = Arc::new(GrpcFront::new(gate, &health));
+    let front = Arc::new(GrpcFront::new(gate, load.clone(), &health));
 
     let serving = listen::run(
         listener,
         ListenProtocol::Http2,
+        tls,
         front,
         load,
         shutdown.clone(),
@@ -57,9 +96,20 @@ struct GrpcFront {
 }
 
 impl GrpcFront {
-    fn new(gate: Arc<Gate>, health: &GrpcHealth) -> Self {
-        let services = Services::new(EnvoyRateLimiter::new(gate.clone()), health.reporter());
+    fn new(gate: Arc<Gate>, load: Arc<PortLoad>, health: &GrpcHealth) -> Self {
+        let rate_limiter = EnvoyRateLimiter::new(gate.clone(), load);
+        let services = Services::new(rate_limiter, health.reporter());
         Self { gate, services }
+    }
+
+    /// Requires a token for everything but health checks and reflection. Browsers cannot speak this
+    /// protocol, so their pages are no danger.
+    fn authorize<B>(&self, request: &Request<B>) -> Result<(), AccessError> {
+        if !self.gate.requires_token() || request.uri().path().starts_with(PUBLIC) {
+            return Ok(());
+        }
+        let token = presented_token(request.headers());
+        self.gate.active().authorize(token, Permission::Check)
     }
 
     /// Waits for the response, which takes as long as the request's message takes to arrive.
@@ -81,28 +131,29 @@ impl Front for GrpcFront {
     fn handle(
         &self,
         request: Request<Incoming>,
-        _peer: SocketAddr,
+        connection: &Arc<ClientConnection>,
     ) -> impl Future<Output = Response<Body>> + Send {
         // Called outside the async block, so that its future does not hold the request as well.
-        let mut response = self.services.handle(request);
+        let is_admitted = request.uri().path() == HEALTH_CHECK || connection.admits_request();
+        let refusal = if is_admitted {
+            self.authorize(&request).err().map(Status::from)
+        } else {
+            Some(overloaded())
+        };
+        let mut response = match refusal {
+            None => self
+                .services
+                .handle(ReceivedBody::wrap(request, connection)),
+            Some(status) => Box::pin(ready(Ok(status.into_http()))),
+        };
+
         async move {
             // Most messages arrive with their head and are decided at the first poll, so they need
             // no timer.
-            match std::future::poll_fn(|context| Poll::Ready(response.as_mut().poll(context))).await
-            {
+            match poll_fn(|context| Poll::Ready(response.as_mut().poll(context))).await {
                 Poll::Ready(Ok(response)) => response,
                 Poll::Pending => self.wait_for_response(response).await,
             }
         }
-    }
-
-    /// The status `UNAVAILABLE`, which Envoy's outlier detection counts like a 503, so that it turns
-    /// to other replicas. `RESOURCE_EXHAUSTED` would count as a success there. For the request
-    /// itself both have the same effect: `failure_mode_deny` decides.
-    fn overloaded_response(&self) -> Response<Body> {
-        Status::unavailable(
-            "too many requests in flight; try another replica, or retry in a second",
-        )
-        .into_http()
     }
 }

@@ -21,15 +21,15 @@ pub(super) struct RequestPlan<'r> {
     pub(super) refunds: Selection<'r>,
     /// One per descriptor, in their order.
     pub(super) descriptors: SmallVec<[DescriptorPlan; 2]>,
-    /// A bit for each of the demands that only asks whether a unit is left.
-    peeks: u32,
+    /// Indices of the demands that only ask whether a unit is left.
+    peeks: SmallVec<[u16; 2]>,
 }
 
 /// What one descriptor asks for.
 #[derive(Debug, Default)]
 pub(super) struct DescriptorPlan {
     /// Indices into the demands of the request.
-    pub(super) demands: SmallVec<[u8; 8]>,
+    pub(super) demands: SmallVec<[u16; 8]>,
     /// The override of this descriptor, if it allows 0 requests.
     pub(super) zero_limit: Option<Override>,
 }
@@ -119,15 +119,14 @@ impl<'r> RequestPlan<'r> {
     /// The demands with a cost of at least 1 where a descriptor asks whether a unit is left. None
     /// when no descriptor does.
     pub(super) fn demands_with_peeks(&self) -> Option<Selection<'r>> {
-        if self.peeks == 0 {
+        if self.peeks.is_empty() {
             return None;
         }
 
         let mut demands = self.demands.clone();
-        for (index, demand) in demands.iter_mut().enumerate() {
-            if self.peeks >> index & 1 == 1 {
-                demand.cost = demand.cost.max(1);
-            }
+        for index in &self.peeks {
+            let demand = &mut demands[usize::from(*index)];
+            demand.cost = demand.cost.max(1);
         }
         Some(demands)
     }
@@ -137,7 +136,7 @@ impl<'r> RequestPlan<'r> {
         &mut self,
         mut demand: Demand<'r, EncodedKey>,
         action: HitsAction,
-    ) -> Result<u8, GrpcError> {
+    ) -> Result<u16, GrpcError> {
         match action {
             HitsAction::Charge(_) => {}
             // The limit may configure a cost of its own, which does not apply here.
@@ -149,15 +148,18 @@ impl<'r> RequestPlan<'r> {
         }
 
         let index = merge(&mut self.demands, demand);
-        if index >= DEMANDS_MAX {
-            return Err(GrpcError::invalid(format!(
+        let index = u16::try_from(index).ok();
+        // Which descriptors are sent, and what they match, depends on the client's headers.
+        let Some(index) = index.filter(|index| usize::from(*index) < DEMANDS_MAX) else {
+            return Err(GrpcError::denied(format_args!(
                 "the descriptors match more than {DEMANDS_MAX} limits; send fewer descriptors, or \
                  narrow the conditions of the limits"
             )));
+        };
+        if action == HitsAction::Peek {
+            self.peeks.push(index);
         }
-        self.peeks |= u32::from(action == HitsAction::Peek) << index;
-        // The index is below 16.
-        Ok(u8::try_from(index).unwrap_or(u8::MAX))
+        Ok(index)
     }
 }
 

@@ -7,11 +7,14 @@ use std::task::{Context, Poll, Waker};
 use tollgate::store::Intent;
 use tollgate_envoy::tonic::{Request, Response, Status, async_trait};
 use tollgate_envoy::{RateLimitRequest, RateLimitResponse, RateLimitService};
+use tollgate_rules::Permission;
 
-use super::error::GrpcError;
+use super::error::{GrpcError, overloaded};
 use super::plan::RequestPlan;
 use super::{descriptor, encode};
 use crate::gate::{ActiveConfig, Gate, GateDecision};
+use crate::guard::presented_token;
+use crate::listen::PortLoad;
 
 type RateLimitResult = Result<Response<RateLimitResponse>, Status>;
 
@@ -19,13 +22,19 @@ type RateLimitResult = Result<Response<RateLimitResponse>, Status>;
 #[derive(Debug)]
 pub(super) struct EnvoyRateLimiter {
     gate: Arc<Gate>,
+    load: Arc<PortLoad>,
 }
 
 #[async_trait]
 impl RateLimitService for EnvoyRateLimiter {
     async fn should_rate_limit(&self, request: Request<RateLimitRequest>) -> RateLimitResult {
-        let request = request.into_inner();
+        // The message has arrived completely.
+        let _slot = self.load.try_request().ok_or_else(overloaded)?;
         let active = self.gate.active();
+        if active.requires_token() {
+            authorize(&active, &request)?;
+        }
+        let request = request.into_inner();
         if active.decides_in_process() {
             return self.handle_now(&active, &request);
         }
@@ -34,8 +43,8 @@ impl RateLimitService for EnvoyRateLimiter {
 }
 
 impl EnvoyRateLimiter {
-    pub(super) const fn new(gate: Arc<Gate>) -> Self {
-        Self { gate }
+    pub(super) const fn new(gate: Arc<Gate>, load: Arc<PortLoad>) -> Self {
+        Self { gate, load }
     }
 
     /// Handles a request with a single poll, for a store in this process. The future of a decision has a few
@@ -54,6 +63,14 @@ impl EnvoyRateLimiter {
             Err(GrpcError::Denied(reason)) => {
                 let descriptors = request.descriptors.len();
                 Ok(Response::new(encode::denied(&reason, descriptors)))
+            }
+            Err(GrpcError::Refused(error)) => {
+                self.gate.metrics().count_refusal(&error);
+                let descriptors = request.descriptors.len();
+                Ok(Response::new(encode::denied(
+                    &error.to_string(),
+                    descriptors,
+                )))
             }
             Err(GrpcError::Status(status)) => Err(*status),
         }
@@ -99,4 +116,21 @@ impl EnvoyRateLimiter {
         };
         Ok(self.gate.spend(active, &plan.demands, intent).await?)
     }
+}
+
+/// Requires the permissions for what a message asks for beyond a check, which the front requires.
+fn authorize(active: &ActiveConfig, request: &Request<RateLimitRequest>) -> Result<(), Status> {
+    let descriptors = &request.get_ref().descriptors;
+    let has_refund = descriptors.iter().any(|own| own.is_negative_hits);
+    let has_limit = descriptors.iter().any(|own| own.limit.is_some());
+
+    let needed = [
+        (has_refund, Permission::Refund),
+        (has_limit, Permission::Inline),
+    ];
+    let token = presented_token(request.metadata().as_ref());
+    for (_, permission) in needed.iter().filter(|(is_needed, _)| *is_needed) {
+        active.require(token, *permission)?;
+    }
+    Ok(())
 }

@@ -4,34 +4,43 @@ use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::sync::Arc;
 use tollgate::store::Intent;
 
 use super::body::{self, BodyLimits, BodyText, CheckBody, ReleaseBody};
 use super::error::ApiError;
 use super::respond::{self, Body, json};
-use crate::gate::{ActiveConfig, CheckOptions, Gate, PermitToken};
+use crate::gate::{ActiveConfig, CheckOptions, Gate};
+use crate::listen::ClientConnection;
 
 pub(super) async fn check(
     gate: &Gate,
+    active: &ActiveConfig,
     request: &mut Request<Incoming>,
+    connection: &Arc<ClientConnection>,
 ) -> Result<Response<Body>, ApiError> {
-    decide(gate, request, Intent::Spend).await
+    decide(gate, active, request, connection, Intent::Spend).await
 }
 
 pub(super) async fn peek(
     gate: &Gate,
+    active: &ActiveConfig,
     request: &mut Request<Incoming>,
+    connection: &Arc<ClientConnection>,
 ) -> Result<Response<Body>, ApiError> {
-    decide(gate, request, Intent::Peek).await
+    decide(gate, active, request, connection, Intent::Peek).await
 }
 
 async fn decide(
     gate: &Gate,
+    active: &ActiveConfig,
     request: &mut Request<Incoming>,
+    connection: &Arc<ClientConnection>,
     intent: Intent,
 ) -> Result<Response<Body>, ApiError> {
-    let active = gate.active();
-    let bytes = body::read(request, body_limits(&active)).await?;
+    let bytes = body::read(request, connection, body_limits(active)).await?;
+    let _slot = connection.try_slot().ok_or_else(ApiError::overloaded)?;
+
     let body = CheckBody::decode(&bytes)?;
 
     let limits = body.limit_names();
@@ -40,7 +49,7 @@ async fn decide(
         cost: body.cost,
         intent,
     };
-    let decision = gate.decide(&active, &body.attributes, options).await?;
+    let decision = gate.decide(active, &body.attributes, options).await?;
 
     let now = gate.now();
     Ok(respond::decision(&decision, active.config.headers, now))
@@ -48,10 +57,13 @@ async fn decide(
 
 pub(super) async fn refund(
     gate: &Gate,
+    active: &ActiveConfig,
     request: &mut Request<Incoming>,
+    connection: &Arc<ClientConnection>,
 ) -> Result<Response<Body>, ApiError> {
-    let active = gate.active();
-    let bytes = body::read(request, body_limits(&active)).await?;
+    let bytes = body::read(request, connection, body_limits(active)).await?;
+    let _slot = connection.try_slot().ok_or_else(ApiError::overloaded)?;
+
     let body = CheckBody::decode(&bytes)?;
 
     let limits = body.limit_names();
@@ -60,19 +72,23 @@ pub(super) async fn refund(
         cost: body.cost,
         intent: Intent::Spend,
     };
-    gate.refund(&active, &body.attributes, options).await?;
+    gate.refund(active, &body.attributes, options).await?;
 
     Ok(json(StatusCode::OK, r#"{"refunded":true}"#))
 }
 
 pub(super) async fn release(
     gate: &Gate,
+    active: &ActiveConfig,
     request: &mut Request<Incoming>,
+    connection: &Arc<ClientConnection>,
 ) -> Result<Response<Body>, ApiError> {
-    let bytes = body::read(request, body_limits(&gate.active())).await?;
+    let bytes = body::read(request, connection, body_limits(active)).await?;
+    let _slot = connection.try_slot().ok_or_else(ApiError::overloaded)?;
+
     let body: ReleaseBody<'_> = body::decode(&bytes)?;
 
-    let permit = PermitToken::parse(&body.permit.0)?;
+    let permit = gate.open_permit(&body.permit.0)?;
     let was_held = gate.release(&permit).await?;
 
     let body = if was_held {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use smallvec::SmallVec;
 use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
 
 use super::error::ApiError;
+use crate::listen::{ClientConnection, IncompleteRequest};
 
 /// The most attributes of a request.
 pub(crate) const ATTRIBUTES_MAX: usize = 64;
@@ -34,54 +36,76 @@ pub(super) struct BodyLimits {
 /// Reads the whole body.
 pub(super) async fn read(
     request: &mut Request<Incoming>,
+    connection: &Arc<ClientConnection>,
     limits: BodyLimits,
 ) -> Result<Bytes, ApiError> {
     expect_json(request)?;
-    let body = request.body_mut();
-    if body.size_hint().lower() > limits.bytes_max as u64 {
+    if request.body().size_hint().lower() > limits.bytes_max as u64 {
         return Err(ApiError::body_too_large(limits.bytes_max));
     }
 
-    let first = first_frame(body, limits).await?;
-    let first = frame_data(first)?.unwrap_or_default();
-    if first.len() > limits.bytes_max {
-        return Err(ApiError::body_too_large(limits.bytes_max));
+    if let Some(frame) = early_frame(request.body_mut()).await {
+        let first = frame_data(frame)?.unwrap_or_default();
+        if first.len() <= limits.bytes_max && request.body().is_end_stream() {
+            return Ok(first);
+        }
+        return Box::pin(read_late(request, connection, first, limits)).await;
     }
-    if body.is_end_stream() {
-        return Ok(first);
-    }
-
-    let rest = read_rest(body, first, limits.bytes_max);
-    Box::pin(with_timeout(limits, rest)).await?
+    Box::pin(read_late(request, connection, Bytes::new(), limits)).await
 }
 
-/// Reads the first frame. Most bodies arrive together with their head and are ready at the second
-/// poll at the latest, so the timer is started only after that. The second poll comes for certain:
-/// the connection's periodic tick causes it even if no more data arrives.
-async fn first_frame(body: &mut Incoming, limits: BodyLimits) -> Result<BodyFrame, ApiError> {
+/// The first frame if it is ready soon. Most bodies arrive together with their head and are ready
+/// at the second poll at the latest, so that they need neither a timer nor a reservation of memory.
+/// The second poll comes for certain: the connection's periodic tick causes it even if no more data
+/// arrives.
+async fn early_frame(body: &mut Incoming) -> Option<BodyFrame> {
     let mut was_polled = false;
-    let early = poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
+    poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
         Poll::Ready(frame) => Poll::Ready(Some(frame)),
         Poll::Pending if was_polled => Poll::Ready(None),
         Poll::Pending => {
             was_polled = true;
             Poll::Pending
         }
-    });
-
-    match early.await {
-        Some(frame) => Ok(frame),
-        None => Box::pin(with_timeout(limits, body.frame())).await,
-    }
+    })
+    .await
 }
 
-async fn read_rest(body: &mut Incoming, first: Bytes, bytes_max: usize) -> Result<Bytes, ApiError> {
-    let mut whole = BytesMut::from(first);
-    while let Some(frame) = body.frame().await {
-        whole.extend_from_slice(&frame_data(Some(frame))?.unwrap_or_default());
-        if whole.len() > bytes_max {
+/// Reads the rest of a body that has not arrived completely.
+async fn read_late(
+    request: &mut Request<Incoming>,
+    connection: &Arc<ClientConnection>,
+    first: Bytes,
+    limits: BodyLimits,
+) -> Result<Bytes, ApiError> {
+    let incomplete = IncompleteRequest::new(connection.clone(), request.headers());
+    let rest = read_rest(request.body_mut(), incomplete, first, limits.bytes_max);
+    let whole = tokio::time::timeout(limits.timeout, rest).await;
+    whole.map_err(|_| ApiError::body_too_slow(limits.timeout.as_secs_f64()))?
+}
+
+async fn read_rest(
+    body: &mut Incoming,
+    mut incomplete: IncompleteRequest,
+    first: Bytes,
+    bytes_max: usize,
+) -> Result<Bytes, ApiError> {
+    let mut whole = BytesMut::new();
+    let mut next = Some(first);
+
+    while let Some(data) = next {
+        if whole.len() + data.len() > bytes_max {
             return Err(ApiError::body_too_large(bytes_max));
         }
+        if !incomplete.try_grow(data.len()) {
+            return Err(ApiError::overloaded());
+        }
+        whole.extend_from_slice(&data);
+
+        next = match body.frame().await {
+            None => None,
+            frame => Some(frame_data(frame)?.unwrap_or_default()),
+        };
     }
     Ok(whole.freeze())
 }
@@ -94,11 +118,6 @@ fn frame_data(frame: BodyFrame) -> Result<Option<Bytes>, ApiError> {
         Some(Ok(frame)) => Ok(frame.into_data().ok()),
         Some(Err(_)) => Err(ApiError::incomplete_body()),
     }
-}
-
-async fn with_timeout<T>(limits: BodyLimits, read: impl Future<Output = T>) -> Result<T, ApiError> {
-    let result = tokio::time::timeout(limits.timeout, read).await;
-    result.map_err(|_| ApiError::body_too_slow(limits.timeout.as_secs_f64()))
 }
 
 fn expect_json(request: &Request<Incoming>) -> Result<(), ApiError> {

@@ -6,7 +6,8 @@ use hyper::{Method, StatusCode};
 use tollgate_http::Problem;
 use tollgate_rules::SelectError;
 
-use crate::gate::{DecideError, PermitTokenError};
+use crate::gate::{AccessError, DecideError, PermitTokenError};
+use crate::guard::BrowserError;
 
 /// The longest path that a message repeats, in characters; longer ones are cut off.
 const PATH_CHARS: usize = 80;
@@ -104,26 +105,10 @@ impl ApiError {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, detail)
     }
 
-    pub(crate) fn unauthorized() -> Self {
+    pub(crate) fn no_admin_token() -> Self {
         let detail = "missing or wrong token: send the value of TOLLGATE_ADMIN_TOKEN \
                       as `Authorization: Bearer <token>`";
         Self::new(StatusCode::UNAUTHORIZED, "no-token", detail)
-    }
-
-    /// A browser sent the request for a page of another site.
-    pub(crate) fn cross_site() -> Self {
-        let detail = "cross-site request: send it from a program or from this service's own page";
-        Self::new(StatusCode::FORBIDDEN, "cross-site", detail)
-    }
-
-    /// The request names a host that an attacker could have pointed at this address.
-    pub(crate) fn foreign_host(found: &str) -> Self {
-        let found: String = found.chars().take(80).collect();
-        let detail = format!(
-            "the host is {found:?}; without an admin token it must be an IP address or localhost, \
-             as a protection against DNS rebinding"
-        );
-        Self::new(StatusCode::FORBIDDEN, "foreign-host", detail)
     }
 
     /// The service's state does not allow the operation.
@@ -152,6 +137,11 @@ impl ApiError {
             "overloaded",
             "too many requests in flight; retry in a second",
         )
+    }
+
+    /// The request came over a connection beyond `connections_max`.
+    pub(crate) fn too_many_connections() -> Self {
+        Self::unavailable("overloaded", "too many connections; retry in a second")
     }
 
     /// The service cannot carry out the request now but may be able to in a second.
@@ -190,6 +180,47 @@ fn shortened(text: &str) -> Cow<'_, str> {
         .into()
 }
 
+impl From<AccessError> for ApiError {
+    fn from(error: AccessError) -> Self {
+        let (status, code) = match &error {
+            AccessError::MissingToken => (StatusCode::UNAUTHORIZED, "no-token"),
+            AccessError::UnknownToken => (StatusCode::UNAUTHORIZED, "wrong-token"),
+            AccessError::NotPermitted { .. } => (StatusCode::FORBIDDEN, "not-permitted"),
+        };
+        let detail = match status {
+            StatusCode::UNAUTHORIZED => format!(
+                "{error}: send one of `server.tokens` as `Authorization: Bearer <token>` or \
+                 `X-Tollgate-Token: <token>`"
+            ),
+            _ => error.to_string(),
+        };
+        Self::new(status, code, detail)
+    }
+}
+
+impl From<BrowserError> for ApiError {
+    fn from(error: BrowserError) -> Self {
+        let (code, detail) = match error {
+            BrowserError::CrossSite => (
+                "cross-site",
+                "cross-site request: web pages may use the HTTP port only from \
+                 `server.allowed_origins`, and the admin port only from its own page"
+                    .to_owned(),
+            ),
+            BrowserError::ForeignHost(found) => {
+                let found: String = found.chars().take(80).collect();
+                let detail = format!(
+                    "the host is {found:?}; without a token it must be an IP address or a name \
+                     without a dot, such as localhost, as a protection against DNS rebinding; the \
+                     HTTP port also accepts `server.allowed_hosts`"
+                );
+                ("foreign-host", detail)
+            }
+        };
+        Self::new(StatusCode::FORBIDDEN, code, detail)
+    }
+}
+
 impl From<DecideError> for ApiError {
     fn from(error: DecideError) -> Self {
         if let Some(store_error) = error.store_error() {
@@ -200,8 +231,12 @@ impl From<DecideError> for ApiError {
             DecideError::Select(SelectError::UnknownLimit { .. })
             | DecideError::Limiter(tollgate::Error::UnknownLimit { .. }) => "unknown-limit",
             DecideError::Select(SelectError::MissingAttribute { .. }) => "missing-attribute",
+            DecideError::Select(SelectError::AmbiguousPath { .. }) => "ambiguous-path",
             DecideError::Select(SelectError::Address { .. }) => "bad-address",
             DecideError::Select(SelectError::Cost { .. }) => "bad-cost",
+            DecideError::Select(
+                SelectError::TooManyValues { .. } | SelectError::TooManyKeys { .. },
+            ) => "too-many-values",
             DecideError::Limiter(tollgate::Error::TooManyLimits) => "too-many-limits",
             DecideError::Limiter(tollgate::Error::DuplicateLimit { .. }) => "duplicate-limit",
             _ => "bad-key",

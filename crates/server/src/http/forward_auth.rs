@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, FORWARDED};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, FORWARDED, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use tollgate::store::Intent;
 use tollgate_http::Problem;
@@ -20,23 +20,26 @@ use self::original_request::OriginalRequest;
 use self::parameters::ForwardAuthParameters;
 use super::error::ApiError;
 use super::respond::{self, Body, json};
-use crate::gate::{ActiveConfig, CheckOptions, Gate, GateDecision};
+use crate::gate::{ActiveConfig, CheckOptions, Gate, GateDecision, PERMIT_HEADER_MAX};
+use crate::listen::ClientConnection;
 
 /// Decides the request that a proxy describes, and responds to the proxy.
 pub(super) async fn handle(
     gate: &Gate,
+    active: &ActiveConfig,
     request: &Request<Incoming>,
-    peer: SocketAddr,
+    connection: &ClientConnection,
     untrusted_proxy: &UntrustedProxyWarning,
 ) -> Result<Response<Body>, ApiError> {
-    let active = gate.active();
+    let _slot = connection.try_slot().ok_or_else(ApiError::overloaded)?;
+    let peer = connection.peer;
     let query = request.uri().query().unwrap_or_default();
     let parameters = ForwardAuthParameters::parse(query, request)?;
     let client = active
         .selector
         .clients()
         .address(peer.ip(), request.headers());
-    untrusted_proxy.check(&active, request, peer);
+    untrusted_proxy.check(active, request, peer);
     let original = OriginalRequest::from_headers(request, parameters, client)?;
 
     let options = CheckOptions {
@@ -44,7 +47,10 @@ pub(super) async fn handle(
         cost: None,
         intent: Intent::Spend,
     };
-    let GateDecision { decision, permit } = gate.decide(&active, &original, options).await?;
+    let GateDecision { decision, permit } = match gate.decide(active, &original, options).await {
+        Ok(decision) => decision,
+        Err(error) => return refusal(error.into(), parameters.deny_status),
+    };
 
     let mut response = match Problem::denied(&decision) {
         None => {
@@ -61,10 +67,24 @@ pub(super) async fn handle(
         gate.now(),
     );
     if let Some(permit) = permit
-        && let Ok(permit) = permit.to_text().parse()
+        && permit.len() <= PERMIT_HEADER_MAX
+        && let Ok(permit) = permit.parse()
     {
         response.headers_mut().insert("x-ratelimit-permit", permit);
     }
+    Ok(response)
+}
+
+/// Refuses a request that cannot be decided because of what the client sent. That is a denial, too:
+/// a proxy could take another status for a failure of this service, and let the request pass.
+fn refusal(error: ApiError, deny_status: Option<StatusCode>) -> Result<Response<Body>, ApiError> {
+    if !error.status.is_client_error() {
+        return Err(error);
+    }
+
+    let mut response = respond::denied(error.problem(), deny_status);
+    let no_store = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(CACHE_CONTROL, no_store);
     Ok(response)
 }
 

@@ -8,6 +8,7 @@ mod body;
 mod error;
 mod forward_auth;
 mod health;
+mod host;
 mod respond;
 mod route;
 
@@ -21,11 +22,13 @@ use tracing::Instrument as _;
 pub(crate) use body::{ATTRIBUTES_MAX, NamedAttributes, is_same_attribute};
 pub(crate) use error::ApiError;
 pub(crate) use health::{Readiness, alive};
+pub(crate) use host::expect_host;
 pub(crate) use respond::{Body, json, problem};
 
 use self::route::HttpRoute;
-use crate::gate::Gate;
-use crate::listen::Front;
+use crate::gate::{ActiveConfig, Gate};
+use crate::guard::{BrowserGuard, presented_token};
+use crate::listen::{self, ClientConnection, Front};
 use crate::traces;
 
 /// The description of this port, in the `OpenAPI` format.
@@ -36,14 +39,18 @@ pub(crate) const OPENAPI: &str = include_str!("openapi.json");
 pub(crate) struct HttpFront {
     gate: Arc<Gate>,
     readiness: Arc<Readiness>,
+    /// Whether the port can be reached from this machine only.
+    is_loopback: bool,
     untrusted_proxy: forward_auth::UntrustedProxyWarning,
 }
 
 impl HttpFront {
-    pub(crate) fn new(gate: Arc<Gate>, readiness: Arc<Readiness>) -> Self {
+    /// The handler of a port with this address.
+    pub(crate) fn new(gate: Arc<Gate>, readiness: Arc<Readiness>, address: SocketAddr) -> Self {
         Self {
             gate,
             readiness,
+            is_loopback: address.ip().to_canonical().is_loopback(),
             untrusted_proxy: forward_auth::UntrustedProxyWarning::default(),
         }
     }
@@ -53,16 +60,30 @@ impl HttpFront {
         &self,
         route: Option<HttpRoute>,
         request: &mut Request<Incoming>,
-        peer: SocketAddr,
+        connection: &Arc<ClientConnection>,
     ) -> Result<Response<Body>, ApiError> {
+        expect_host(request)?;
+        let is_probe = matches!(route, Some(HttpRoute::Alive | HttpRoute::Ready));
+        if !is_probe && !connection.admits_request() {
+            return Err(ApiError::too_many_connections());
+        }
+
+        let route = route.ok_or_else(|| ApiError::not_found(request.uri().path()))?;
+        let (gate, active) = (&*self.gate, &*self.gate.active());
+        self.authorize(active, route, request)?;
+
         // Less frequent operations are boxed, to keep the future of a check small.
-        match route.ok_or_else(|| ApiError::not_found(request.uri().path()))? {
-            HttpRoute::Check => api::check(&self.gate, post(request)?).await,
-            HttpRoute::Peek => api::peek(&self.gate, post(request)?).await,
-            HttpRoute::Refund => Box::pin(api::refund(&self.gate, post(request)?)).await,
-            HttpRoute::Release => Box::pin(api::release(&self.gate, post(request)?)).await,
+        match route {
+            HttpRoute::Check => api::check(gate, active, post(request)?, connection).await,
+            HttpRoute::Peek => api::peek(gate, active, post(request)?, connection).await,
+            HttpRoute::Refund => {
+                Box::pin(api::refund(gate, active, post(request)?, connection)).await
+            }
+            HttpRoute::Release => {
+                Box::pin(api::release(gate, active, post(request)?, connection)).await
+            }
             HttpRoute::Alive => get(request).map(|()| alive()),
-            HttpRoute::Ready => get(request).map(|()| self.readiness.response(&self.gate)),
+            HttpRoute::Ready => get(request).map(|()| self.readiness.response(gate)),
             HttpRoute::OpenApi => get(request).map(|()| {
                 json(
                     hyper::StatusCode::OK,
@@ -70,32 +91,63 @@ impl HttpFront {
                 )
             }),
             HttpRoute::ForwardAuth => {
+                let warning = &self.untrusted_proxy;
                 Box::pin(forward_auth::handle(
-                    &self.gate,
-                    request,
-                    peer,
-                    &self.untrusted_proxy,
+                    gate, active, request, connection, warning,
                 ))
                 .await
             }
         }
+    }
+
+    /// Decides whether the request may use the operation: by its token if tokens are configured,
+    /// otherwise anyone may but the web pages of other sites.
+    fn authorize<B>(
+        &self,
+        active: &ActiveConfig,
+        route: HttpRoute,
+        request: &Request<B>,
+    ) -> Result<(), ApiError> {
+        let Some(permission) = route.permission() else {
+            return Ok(());
+        };
+        if active.requires_token() {
+            // A page of another site does not know the token, so no further check is needed.
+            let token = presented_token(request.headers());
+            return Ok(active.authorize(token, permission)?);
+        }
+
+        // A proxy passes on the headers of its clients, and many of those are browsers.
+        if route == HttpRoute::ForwardAuth {
+            return Ok(());
+        }
+        let browsers = BrowserGuard::new(&active.config.server.access);
+        // Other addresses have names that this service does not know.
+        if self.is_loopback {
+            browsers.expect_own_host(request)?;
+        }
+        Ok(browsers.expect_own_page(request)?)
     }
 }
 
 impl Front for HttpFront {
     type Body = Body;
 
-    async fn handle(&self, mut request: Request<Incoming>, peer: SocketAddr) -> Response<Body> {
+    async fn handle(
+        &self,
+        mut request: Request<Incoming>,
+        connection: &Arc<ClientConnection>,
+    ) -> Response<Body> {
         let route = HttpRoute::from_path(request.uri().path());
         // Spans are named after the route, so that the number of names is bounded.
         let span = traces::span(route.map_or("unknown", HttpRoute::path), request.headers());
 
         let result = if span.is_disabled() {
-            self.route(route, &mut request, peer).await
+            self.route(route, &mut request, connection).await
         } else {
             // Boxed, so that the future of an untraced request does not reserve space for it.
             Box::pin(
-                self.route(route, &mut request, peer)
+                self.route(route, &mut request, connection)
                     .instrument(span.clone()),
             )
             .await
@@ -103,11 +155,7 @@ impl Front for HttpFront {
 
         let response = result.unwrap_or_else(|error| problem(&error));
         traces::record_status(&span, response.status());
-        response
-    }
-
-    fn overloaded_response(&self) -> Response<Body> {
-        problem(&ApiError::overloaded())
+        listen::discard_unread(&mut request, response, connection).await
     }
 }
 

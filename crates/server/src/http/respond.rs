@@ -2,13 +2,15 @@
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use hyper::{HeaderMap, Response, StatusCode};
 use tollgate::{Decision, Micros};
 use tollgate_http::{DecisionBody, EnabledFields, Fields, Problem};
 
 use super::error::ApiError;
-use crate::gate::{GateDecision, PermitToken};
+use crate::gate::GateDecision;
 
 pub(crate) type Body = Full<Bytes>;
 
@@ -40,6 +42,9 @@ pub(crate) fn problem(error: &ApiError) -> Response<Body> {
     if let Some(seconds) = error.retry_after_secs {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    if error.status == StatusCode::UNAUTHORIZED {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
     response
 }
 
@@ -55,7 +60,7 @@ pub(super) fn decision(
         denied(problem, None)
     } else {
         let mut body = DecisionBody::new(decision);
-        body.permit = permit.as_ref().map(PermitToken::to_text);
+        body.permit.clone_from(permit);
         json(StatusCode::OK, body.to_json())
     };
 

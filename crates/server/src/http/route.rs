@@ -1,5 +1,7 @@
 //! The paths of the HTTP port.
 
+use tollgate_rules::Permission;
+
 /// The path of forward-auth; Envoy appends the path of the original request.
 pub(super) const FORWARD_AUTH: &str = "/v1/forward-auth";
 
@@ -40,6 +42,17 @@ impl HttpRoute {
                 .filter(|rest| rest.starts_with('/'))
         };
         exact.or_else(|| below().map(|_| Self::ForwardAuth))
+    }
+
+    /// What a token must allow for this operation. Health checks and the description need no token.
+    pub(super) const fn permission(self) -> Option<Permission> {
+        match self {
+            Self::Check | Self::ForwardAuth => Some(Permission::Check),
+            Self::Peek => Some(Permission::Peek),
+            Self::Refund => Some(Permission::Refund),
+            Self::Release => Some(Permission::Release),
+            Self::Alive | Self::Ready | Self::OpenApi => None,
+        }
     }
 
     /// The operation's path, without what follows forward-auth.

@@ -1,7 +1,6 @@
 //! Serves one connection from its first byte to its end.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +11,20 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpStream;
+use tokio::time::timeout;
 
+use super::client_connection::{ClientConnection, InFlightRequest};
 use super::front::{Front, ListenProtocol, Port};
-use super::monitored_stream::{ConnectionProgress, MonitoredStream};
+use super::monitored_stream::MonitoredStream;
 use super::shutdown::ShutdownPhase;
 use super::timeouts::{ConnectionTimeouts, TimeoutAction};
+use super::tls::ServerStream;
 
-/// The most bytes of a request's head. The number of header lines is bounded by hyper's default of
-/// 100: any other value costs an allocation for each request.
+/// The most bytes of a request's head.
 const HEAD_MAX: u32 = 64 * 1024;
+/// The most header lines of a request: as many as nginx accepts from a client, and then some.
+const HEADER_LINES_MAX: usize = 1_024;
 /// The most concurrent requests on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 1_024;
 /// How often an HTTP/2 client is pinged.
@@ -32,18 +33,20 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 const DRAIN_IDLE: Duration = Duration::from_millis(500);
 /// How often a connection is examined while draining.
 const DRAIN_TICK: Duration = Duration::from_millis(50);
+/// How long an evicted connection may take to end gracefully.
+const EVICTION_GRACE: Duration = Duration::from_millis(100);
 
 /// Serves a connection until it ends.
-pub(super) async fn serve<F: Front>(port: &Arc<Port<F>>, stream: TcpStream, peer: SocketAddr) {
-    // A response is one segment; delaying it to fill a larger one gains nothing.
-    drop(stream.set_nodelay(true));
-
+pub(super) async fn serve<F: Front>(
+    port: &Arc<Port<F>>,
+    stream: ServerStream,
+    connection: Arc<ClientConnection>,
+) {
     let handler = Arc::new(ConnectionHandler {
         port: port.clone(),
-        peer,
-        progress: Arc::default(),
+        connection: connection.clone(),
     });
-    let stream = TokioIo::new(MonitoredStream::new(stream, handler.progress.clone()));
+    let stream = TokioIo::new(MonitoredStream::new(stream, connection));
     let service = {
         let handler = handler.clone();
         service_fn(move |request| handler.clone().respond(request))
@@ -54,6 +57,7 @@ pub(super) async fn serve<F: Front>(port: &Arc<Port<F>>, stream: TcpStream, peer
             let mut connection = http1::Builder::new()
                 .max_buf_size(HEAD_MAX as usize)
                 .max_header_size(HEAD_MAX as usize)
+                .max_headers(HEADER_LINES_MAX)
                 // A client may close its sending side after the request and still wait for the
                 // response.
                 .half_close(true)
@@ -61,9 +65,9 @@ pub(super) async fn serve<F: Front>(port: &Arc<Port<F>>, stream: TcpStream, peer
 
             let close = http1::Connection::graceful_shutdown;
             if let Some(Err(_)) = handler.drive(Pin::new(&mut connection), close).await {
-                // Shut down slowly: closing a socket with unread input could reset it, and the
-                // client would lose the error response.
-                drop(connection.into_parts().io.into_inner().shutdown().await);
+                handler
+                    .linger(connection.into_parts().io.into_inner())
+                    .await;
             }
         }
         ListenProtocol::Http2 => {
@@ -83,8 +87,7 @@ pub(super) async fn serve<F: Front>(port: &Arc<Port<F>>, stream: TcpStream, peer
 /// Handles the requests of a connection, and applies timeouts and the shutdown to it.
 struct ConnectionHandler<F> {
     port: Arc<Port<F>>,
-    peer: SocketAddr,
-    progress: Arc<Mutex<ConnectionProgress>>,
+    connection: Arc<ClientConnection>,
 }
 
 impl<F: Front> ConnectionHandler<F> {
@@ -97,16 +100,13 @@ impl<F: Front> ConnectionHandler<F> {
         let Port {
             protocol,
             front,
-            load,
             shutdown,
+            ..
         } = &*self.port;
 
-        self.progress.lock().start_request();
-        let mut response = match load.try_request() {
-            Some(_slot) => front.handle(request, self.peer).await,
-            None => front.overloaded_response(),
-        };
-        self.progress.lock().end_request();
+        let in_flight = InFlightRequest::new(&*self.connection);
+        let mut response = front.handle(request, &self.connection).await;
+        drop(in_flight);
 
         // The client's next connection then goes to another replica. HTTP/2 has a frame for that.
         if *protocol == ListenProtocol::Http1 && shutdown.phase() > ShutdownPhase::Serving {
@@ -117,8 +117,8 @@ impl<F: Front> ConnectionHandler<F> {
         Ok(response)
     }
 
-    /// Drives a connection until it ends, times out, or the shutdown expires. Returns the
-    /// connection's result if it ended by itself.
+    /// Drives a connection until it ends, times out, is evicted, or the shutdown expires. Returns
+    /// the connection's result if it ended by itself.
     async fn drive<C: Future>(
         &self,
         mut connection: Pin<&mut C>,
@@ -134,16 +134,24 @@ impl<F: Front> ConnectionHandler<F> {
             tokio::select! {
                 biased;
                 result = &mut connection => return Some(result),
-                () = tokio::time::sleep(tick) => {
-                    match timeouts.update(*self.progress.lock(), tick) {
-                        TimeoutAction::Abort => return None,
-                        TimeoutAction::Close => close(connection.as_mut()),
-                        TimeoutAction::Keep if is_draining && timeouts.idle() >= DRAIN_IDLE => {
-                            close(connection.as_mut());
-                        }
-                        TimeoutAction::Keep => {}
+                () = tokio::time::sleep(tick) => match self.check(&mut timeouts, tick) {
+                    TimeoutAction::Abort => return None,
+                    TimeoutAction::Close => close(connection.as_mut()),
+                    TimeoutAction::Keep if is_draining && timeouts.idle() >= DRAIN_IDLE => {
+                        close(connection.as_mut());
                     }
-                }
+                    TimeoutAction::Keep => {}
+                },
+                () = self.connection.evicted() => if self.connection.confirm_eviction() {
+                    if self.can_end_now() {
+                        return None;
+                    }
+                    close(connection.as_mut());
+                    let ended = timeout(EVICTION_GRACE, &mut connection).await;
+                    if ended.is_ok() || self.connection.confirm_eviction() {
+                        return ended.ok();
+                    }
+                },
                 () = shutdown.wait_for(next_phase) => {
                     if is_draining {
                         return None;
@@ -159,5 +167,26 @@ impl<F: Front> ConnectionHandler<F> {
                 }
             }
         }
+    }
+
+    /// Shuts down slowly: closing a socket with unread input could reset it, and the client would
+    /// lose the error response.
+    async fn linger(&self, mut stream: MonitoredStream) {
+        tokio::select! {
+            _ = stream.shutdown() => {}
+            () = self.connection.evicted() => {}
+        }
+    }
+
+    /// Checks the timeouts, and tells the port since when the connection is idle.
+    fn check(&self, timeouts: &mut ConnectionTimeouts, elapsed: Duration) -> TimeoutAction {
+        self.connection.refresh();
+        timeouts.update(*self.connection.progress().lock(), elapsed)
+    }
+
+    /// Whether an idle connection can be closed without a word: HTTP/1.1 has none for it.
+    fn can_end_now(&self) -> bool {
+        let is_blocked = self.connection.progress().lock().is_blocked;
+        self.port.protocol == ListenProtocol::Http1 && !is_blocked
     }
 }

@@ -1,14 +1,15 @@
 //! What a port serves: a protocol, a handler and the bounds that apply to it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http_body::Body;
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response};
 
-use super::load::ServerLoad;
+use super::client_connection::ClientConnection;
+use super::load::PortLoad;
 use super::shutdown::ShutdownSignal;
+use super::tls::PortTls;
 
 /// Handles the requests of a port.
 pub(crate) trait Front: Send + Sync + 'static {
@@ -17,15 +18,13 @@ pub(crate) trait Front: Send + Sync + 'static {
         + Send
         + 'static;
 
-    /// Handles a request that came from `peer`.
+    /// Handles a request. Takes a slot from the connection once the request has arrived
+    /// completely, unless it is a health probe.
     fn handle(
         &self,
         request: Request<Incoming>,
-        peer: SocketAddr,
+        connection: &Arc<ClientConnection>,
     ) -> impl Future<Output = Response<Self::Body>> + Send;
-
-    /// The response when there are too many requests in flight.
-    fn overloaded_response(&self) -> Response<Self::Body>;
 }
 
 /// The protocol of a port.
@@ -33,14 +32,15 @@ pub(crate) trait Front: Send + Sync + 'static {
 pub(crate) enum ListenProtocol {
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2 without TLS and without an upgrade ("prior knowledge"), as gRPC uses it.
+    /// HTTP/2 from the first byte on, without an upgrade ("prior knowledge"), as gRPC uses it.
     Http2,
 }
 
 /// A port, as its connections share it.
 pub(super) struct Port<F> {
     pub(super) protocol: ListenProtocol,
+    pub(super) tls: Arc<PortTls>,
     pub(super) front: Arc<F>,
-    pub(super) load: Arc<ServerLoad>,
+    pub(super) load: Arc<PortLoad>,
     pub(super) shutdown: ShutdownSignal,
 }

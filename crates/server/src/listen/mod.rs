@@ -4,14 +4,23 @@
 //! answers them.
 
 mod accept;
+mod client_connection;
 mod connection;
+mod connection_table;
 mod front;
 mod load;
 mod monitored_stream;
+mod progress;
+mod shed_log;
 mod shutdown;
 mod timeouts;
+mod tls;
+mod unread_body;
 
 pub(crate) use accept::run;
+pub(crate) use client_connection::{ClientConnection, InFlightRequest, IncompleteRequest};
 pub(crate) use front::{Front, ListenProtocol};
-pub(crate) use load::{ListenLimits, ServerLoad};
+pub(crate) use load::{ListenLimits, PortLoad};
 pub(crate) use shutdown::{ShutdownHandle, ShutdownPhase, ShutdownSignal};
+pub(crate) use tls::PortTls;
+pub(crate) use unread_body::discard_unread;

@@ -1,4 +1,4 @@
-//! A stream that reports its progress, so that timeouts can be checked without timers.
+//! A stream that reports its progress, and lingers when it is shut down.
 
 use std::io;
 use std::pin::Pin;
@@ -6,45 +6,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-/// The progress of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ConnectionProgress {
-    /// Reads that returned data.
-    pub(super) reads: u64,
-    /// Writes that completed.
-    pub(super) writes: u64,
-    /// True while a write waits for the client to read.
-    pub(super) is_blocked: bool,
-    /// Requests whose head has arrived.
-    pub(super) started: u64,
-    /// Requests that were answered.
-    pub(super) ended: u64,
-    /// The value of `reads` when the last head was complete or the last request ended.
-    pub(super) reads_at_head: u64,
-}
-
-impl ConnectionProgress {
-    pub(super) const fn start_request(&mut self) {
-        self.started += 1;
-        self.reads_at_head = self.reads;
-    }
-
-    pub(super) const fn end_request(&mut self) {
-        self.ended += 1;
-        // Reads since the head was complete were the body's.
-        self.reads_at_head = self.reads;
-    }
-}
+use super::client_connection::ClientConnection;
+use super::tls::ServerStream;
 
 /// How long input is still read from a client after the last response.
 const LINGER: Duration = Duration::from_secs(1);
 /// How many bytes of it are read at most.
-const LINGER_BYTES_MAX: usize = 1 << 20;
+const LINGER_BYTES_MAX: usize = 16 << 20;
 
 /// A stream that counts its reads and writes.
 ///
@@ -56,17 +27,17 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 /// responses that are ready on an HTTP/2 connection take a single system call.
 #[derive(Debug)]
 pub(super) struct MonitoredStream {
-    stream: TcpStream,
-    progress: Arc<Mutex<ConnectionProgress>>,
+    stream: ServerStream,
+    connection: Arc<ClientConnection>,
     /// While lingering: the bytes that may still be read, and the deadline.
     lingering: Option<(usize, Pin<Box<Sleep>>)>,
 }
 
 impl MonitoredStream {
-    pub(super) const fn new(stream: TcpStream, progress: Arc<Mutex<ConnectionProgress>>) -> Self {
+    pub(super) const fn new(stream: ServerStream, connection: Arc<ClientConnection>) -> Self {
         Self {
             stream,
-            progress,
+            connection,
             lingering: None,
         }
     }
@@ -101,7 +72,7 @@ impl AsyncRead for MonitoredStream {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
 
         if buffer.filled().len() > before {
-            self.progress.lock().reads += 1;
+            self.connection.progress().lock().reads += 1;
         }
         read
     }
@@ -115,7 +86,7 @@ impl AsyncWrite for MonitoredStream {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, buffer);
 
-        let mut progress = self.progress.lock();
+        let mut progress = self.connection.progress().lock();
         progress.is_blocked = written.is_pending();
         progress.writes += u64::from(written.is_ready());
         drop(progress);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::front::ListenProtocol;
 use super::load::ListenLimits;
-use super::monitored_stream::ConnectionProgress;
+use super::progress::ConnectionProgress;
 
 /// Measures how long a connection has been idle, in the head of a request, or blocked in a write.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl ConnectionTimeouts {
     /// Checks the connection; `elapsed` is the time since the last check.
     pub(super) fn update(&mut self, now: ConnectionProgress, elapsed: Duration) -> TimeoutAction {
         let before = std::mem::replace(&mut self.last, now);
-        let is_waiting = now.started == now.ended;
+        let is_waiting = now.is_idle();
         let extend = |time: Duration, continues: bool| {
             if continues {
                 time + elapsed
@@ -174,7 +174,7 @@ mod tests {
         let busy = |progress: &mut ConnectionProgress| {
             progress.reads += 3;
             progress.start_request();
-            progress.end_request();
+            progress.end_request(0);
         };
         let mut answering = ConnectionProgress::default();
         answering.start_request();

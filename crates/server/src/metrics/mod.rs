@@ -1,4 +1,4 @@
-//! The metrics of decisions, for Prometheus.
+//! The metrics of decisions and tokens, for Prometheus.
 //!
 //! Labels hold names from the configuration, never keys of clients, so the number of series is
 //! bounded. The keys denied most often are kept in a short list that never becomes a label.
@@ -10,21 +10,24 @@ mod denied_keys;
 mod duration;
 mod limit;
 mod page;
+mod token;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use tollgate::Micros;
+use tollgate_rules::SelectError;
 
 pub(crate) use self::denied_keys::{DenialCount, DeniedKey, DeniedKeys};
 pub(crate) use self::duration::DurationBuckets;
 use self::duration::DurationHistogram;
 pub(crate) use self::limit::{LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
 pub(crate) use self::page::{CONTENT_TYPE, MetricSample, MetricType, MetricsPage, seconds, to_f64};
+pub(crate) use self::token::TokenCounts;
 
-/// Everything that is counted about decisions.
+/// Everything that is counted about decisions and tokens.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     durations: DurationHistogram,
@@ -33,6 +36,10 @@ pub(crate) struct Metrics {
     /// The id of the next limit.
     next_id: AtomicU32,
     denied_keys: Arc<DeniedKeys>,
+    /// Requests that were refused because servers read their path differently.
+    ambiguous_paths: AtomicU64,
+    /// The requests of the tokens of the active configuration.
+    tokens: Mutex<TokenCounts>,
 }
 
 impl Metrics {
@@ -42,6 +49,15 @@ impl Metrics {
             limits: Mutex::default(),
             next_id: AtomicU32::new(1),
             denied_keys: Arc::default(),
+            ambiguous_paths: AtomicU64::new(0),
+            tokens: Mutex::default(),
+        }
+    }
+
+    /// Counts a request that was refused before any limit decided.
+    pub(crate) fn count_refusal(&self, error: &SelectError) {
+        if matches!(error, SelectError::AmbiguousPath { .. }) {
+            self.ambiguous_paths.fetch_add(1, Relaxed);
         }
     }
 
@@ -99,7 +115,14 @@ impl Metrics {
         limits
     }
 
-    /// Writes all decision metrics to the page.
+    /// Replaces the tokens by those of a new configuration. Tokens that are in both keep counting.
+    pub(crate) fn set_tokens<'n>(&self, names: impl Iterator<Item = &'n Arc<str>>) -> TokenCounts {
+        let mut known = self.tokens.lock();
+        *known = known.with_names(names);
+        known.clone()
+    }
+
+    /// Writes all metrics of decisions and tokens to the page.
     pub(crate) fn write(&self, page: &mut MetricsPage) {
         page.family(
             MetricType::COUNTER,
@@ -108,6 +131,18 @@ impl Metrics {
             self.limits.lock().iter().flat_map(|limit| limit.samples()),
         );
         page.add(self.durations.families());
+        page.family(
+            MetricType::COUNTER,
+            "ambiguous_paths_total",
+            "Requests refused because servers read their path differently",
+            [(vec![], to_f64(self.ambiguous_paths.load(Relaxed)))],
+        );
+        page.family(
+            MetricType::COUNTER,
+            "requests_total",
+            "Requests by token and whether it was accepted",
+            self.tokens.lock().samples(),
+        );
     }
 }
 

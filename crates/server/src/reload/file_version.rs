@@ -1,4 +1,4 @@
-//! Versions of the configuration file, compared by polling, which detects renames and replaced
+//! Versions of the certificate files, compared by polling, which detects renames and replaced
 //! symbolic links on every file system.
 
 use std::fs;
@@ -12,9 +12,9 @@ pub(super) struct FileVersion {
     target: PathBuf,
     device: u64,
     inode: u64,
-    size: u64,
-    /// Seconds and nanoseconds since the UNIX epoch.
-    modified: (i64, i64),
+    /// When the file or its metadata changed, in seconds and nanoseconds since the UNIX epoch. Unlike
+    /// the time of the last modification, no program can set it.
+    changed: (i64, i64),
 }
 
 impl FileVersion {
@@ -26,8 +26,7 @@ impl FileVersion {
             target,
             device: metadata.dev(),
             inode: metadata.ino(),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
         })
     }
 }

@@ -1,22 +1,28 @@
 //! Replaces the configuration while the service runs: read, validate, swap. An invalid file
 //! changes nothing.
 
+mod config_file;
 mod file_version;
+mod tls;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::signal::unix::Signal;
+use tokio::time::sleep;
 use tollgate::Micros;
 use tollgate_rules::Config;
 use tollgate_rules::config::ConfigError;
 
-use self::file_version::FileVersion;
+pub(crate) use self::config_file::ConfigFile;
+pub(crate) use self::tls::{DataPortTls, TlsFileError, TlsSettings, watch as watch_tls};
 use crate::gate::{Gate, StoreOpenError};
-use crate::listen::ShutdownSignal;
+use crate::listen::{ShutdownPhase, ShutdownSignal};
 
-/// How often the file is polled.
+/// How often the file is polled. It is read completely, at most 1 MiB, because an edit may keep its
+/// size and its times.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Reloads the configuration file and records the results.
@@ -24,12 +30,34 @@ const INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) struct Reloader {
     gate: Arc<Gate>,
     /// None when the built-in configuration is active.
-    file: Option<PathBuf>,
-    /// The file's version when the service started.
-    first_version: Option<FileVersion>,
+    file: Option<ConfigFile>,
+    tls: Arc<DataPortTls>,
     status: Mutex<ReloadStatus>,
-    /// Serialises reloads, so that the last one to finish read the newest file.
-    reload_lock: tokio::sync::Mutex<()>,
+    /// Locked by a reload, so that the last one to finish read the newest file.
+    last_read: tokio::sync::Mutex<LastRead>,
+}
+
+/// What the last attempt to read the file found.
+#[derive(Debug, Default)]
+struct LastRead {
+    /// None if the file could not be read, which was reported.
+    text: Option<Vec<u8>>,
+    /// True after a poll that could not read the file and did not report it.
+    is_missed: bool,
+}
+
+impl LastRead {
+    /// Whether a poll found something to report: another text than before, or twice in a row no
+    /// file. Once is not enough, because a file that is being replaced may be missing for a moment.
+    fn is_changed(&mut self, read: &Result<Vec<u8>, ConfigError>) -> bool {
+        match read {
+            Ok(text) => {
+                self.is_missed = false;
+                self.text.as_ref() != Some(text)
+            }
+            Err(_) => self.text.is_some() && std::mem::replace(&mut self.is_missed, true),
+        }
+    }
 }
 
 /// The results of reloads so far.
@@ -53,27 +81,37 @@ pub(crate) enum ConfigReloadError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
+    Tls(#[from] TlsFileError),
+    #[error(transparent)]
     Store(#[from] StoreOpenError),
 }
 
 impl Reloader {
-    pub(crate) fn new(gate: Arc<Gate>, file: Option<PathBuf>) -> Self {
+    pub(crate) fn new(
+        gate: Arc<Gate>,
+        mut file: Option<ConfigFile>,
+        tls: Arc<DataPortTls>,
+    ) -> Self {
         let status = ReloadStatus {
             active_since: gate.now(),
             ..ReloadStatus::default()
         };
+        let last_read = LastRead {
+            text: file.as_mut().map(ConfigFile::take_first_text),
+            is_missed: false,
+        };
 
         Self {
             gate,
-            first_version: file.as_deref().and_then(FileVersion::read),
             file,
+            tls,
             status: Mutex::new(status),
-            reload_lock: tokio::sync::Mutex::default(),
+            last_read: tokio::sync::Mutex::new(last_read),
         }
     }
 
     pub(crate) fn file(&self) -> Option<&PathBuf> {
-        self.file.as_ref()
+        self.file.as_ref().map(ConfigFile::path)
     }
 
     pub(crate) fn status(&self) -> ReloadStatus {
@@ -82,21 +120,58 @@ impl Reloader {
 
     /// Reads the file again and activates it if it is valid. Logs and records the result.
     pub(crate) async fn reload(&self) -> Result<(), ConfigReloadError> {
-        let file = self.file.clone().ok_or(ConfigReloadError::NoFile)?;
-        let _guard = self.reload_lock.lock().await;
+        let file = self.file.as_ref().ok_or(ConfigReloadError::NoFile)?;
+        let mut last_read = self.last_read.lock().await;
 
-        let result = self.activate(file).await;
+        let read = file.read().await;
+        self.activate(file, read, &mut last_read).await
+    }
+
+    /// Reads the file and, if it has changed, does the same.
+    async fn poll(&self) {
+        let Some(file) = &self.file else { return };
+        let mut last_read = self.last_read.lock().await;
+
+        let read = file.read().await;
+        if last_read.is_changed(&read) {
+            // The result is logged and recorded.
+            drop(self.activate(file, read, &mut last_read).await);
+        }
+    }
+
+    async fn activate(
+        &self,
+        file: &ConfigFile,
+        read: Result<Vec<u8>, ConfigError>,
+        last_read: &mut LastRead,
+    ) -> Result<(), ConfigReloadError> {
+        let text = read.as_ref().ok().cloned();
+        let result = match read {
+            Ok(text) => self.replace(file, text).await,
+            Err(error) => Err(error.into()),
+        };
         self.record(&result);
+
+        // Last, so that the next poll repeats a reload that was cancelled.
+        *last_read = LastRead {
+            text,
+            is_missed: false,
+        };
         result
     }
 
-    async fn activate(&self, file: PathBuf) -> Result<(), ConfigReloadError> {
-        let config = tokio::task::spawn_blocking(move || read(&file))
+    /// Parses and validates a text, and activates it with the certificate that it names.
+    async fn replace(&self, file: &ConfigFile, text: Vec<u8>) -> Result<(), ConfigReloadError> {
+        let config = file.parse(text).await?;
+        let read_tls = move || TlsSettings::read(&config).map(|tls| (config, tls));
+        let (config, tls) = tokio::task::spawn_blocking(read_tls)
             .await
-            .expect("reading a configuration does not panic")?;
+            .expect("reading a certificate does not panic")?;
 
         log_notes(&config);
-        Ok(self.gate.replace(config)?)
+        self.gate.replace(config)?;
+        self.tls.replace(tls.as_ref());
+        Ok(())
     }
 
     fn record(&self, result: &Result<(), ConfigReloadError>) {
@@ -120,31 +195,60 @@ impl Reloader {
     }
 }
 
-/// Reloads the file whenever it changes, until the server shuts down.
-pub(crate) async fn watch(reloader: Arc<Reloader>, mut shutdown: ShutdownSignal) {
-    let Some(file) = reloader.file() else {
-        return;
+/// Reloads the file whenever it changes and on each SIGHUP, until the server shuts down. A reload
+/// in progress does not delay the shutdown.
+pub(crate) async fn watch(
+    reloader: Arc<Reloader>,
+    mut hang_up: Signal,
+    mut shutdown: ShutdownSignal,
+) {
+    let reload_forever = async {
+        loop {
+            tokio::select! {
+                () = sleep(INTERVAL) => reloader.poll().await,
+                // The reloader logs and records the result.
+                _ = hang_up.recv() => drop(reloader.reload().await),
+            }
+        }
     };
 
-    let mut known = reloader.first_version.clone();
-    while shutdown.pause(INTERVAL).await {
-        let current = FileVersion::read(file);
-        if current.is_some() && current != known {
-            known = current;
-            // The reloader logs and records the result.
-            drop(reloader.reload().await);
-        }
+    tokio::select! {
+        () = reload_forever => {}
+        () = shutdown.wait_for(ShutdownPhase::Draining) => {}
     }
-}
-
-/// Reads a configuration file, with variables from the environment.
-pub(crate) fn read(file: &Path) -> Result<Config, ConfigError> {
-    Config::read(file, &|name| std::env::var(name).ok())
 }
 
 /// Logs the warnings about a valid configuration.
 pub(crate) fn log_notes(config: &Config) {
     for note in &config.notes {
         tracing::warn!("{note}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_file_is_reported_once_and_not_for_a_moment() {
+        let missing = || Err(ConfigError::for_file("tollgate.yaml", "missing"));
+        let text = |text: &str| Ok(text.as_bytes().to_vec());
+        let mut last_read = LastRead {
+            text: text("a").ok(),
+            is_missed: false,
+        };
+
+        assert!(!last_read.is_changed(&text("a")));
+        assert!(last_read.is_changed(&text("b")));
+        for _ in 0..3 {
+            assert!(!last_read.is_changed(&missing()), "it may be back soon");
+            assert!(!last_read.is_changed(&text("a")));
+        }
+        assert!(!last_read.is_changed(&missing()));
+        assert!(last_read.is_changed(&missing()));
+
+        last_read = LastRead::default();
+        assert!(!last_read.is_changed(&missing()), "it was reported");
+        assert!(last_read.is_changed(&text("a")), "it is back");
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tollgate_rules::config::AccessConfig;
 
 use super::args::ServeArgs;
 use super::listeners::Listeners;
@@ -34,18 +35,18 @@ const STORE_START_TIMEOUT: Duration = Duration::from_secs(1);
 /// Runs the service until a signal ends it.
 pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<(), String> {
     let listeners = Listeners::bind(args).await?;
-    let stopped = until_stopped(service.clone())
-        .map_err(|error| format!("cannot install signal handlers: {error}"))?;
+    let failed = |error| format!("cannot install signal handlers: {error}");
+    let stopped = until_stopped().map_err(failed)?;
+    let hang_up = signal(SignalKind::hangup()).map_err(failed)?;
 
-    if !service.gate.wait_until_ready(STORE_START_TIMEOUT).await {
-        tracing::warn!(
-            "the store is unavailable: limits decide by their failure policy until it is available"
-        );
-    }
+    // If the store is unavailable, the first probe logs it.
+    service.gate.wait_until_ready(STORE_START_TIMEOUT).await;
     print_banner(&service.gate, &listeners);
+    warn_about_open_ports(&service.gate.active().config.server.access, &listeners);
 
     let (handle, shutdown) = ShutdownHandle::new();
     let mut tasks = start(&service, listeners, &shutdown);
+    tasks.spawn(reload::watch(service.reloader.clone(), hang_up, shutdown));
     stopped.await;
     drain(&service, &handle, &mut tasks).await;
 
@@ -62,33 +63,38 @@ pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<(), S
 fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal) -> JoinSet<()> {
     let Service {
         gate,
-        reloader,
         load,
+        tls,
         readiness,
         alerts,
         ..
     } = &**service;
     let admin = Arc::new(AdminFront::new(service.clone(), listeners.admin_token));
+    let http = HttpFront::new(gate.clone(), readiness.clone(), listeners.addresses()[0]);
     let mut tasks = JoinSet::new();
 
     tasks.spawn(listen::run(
         listeners.http,
         ListenProtocol::Http1,
-        Arc::new(HttpFront::new(gate.clone(), readiness.clone())),
-        load.clone(),
+        tls.http.clone(),
+        Arc::new(http),
+        load.http.clone(),
         shutdown.clone(),
     ));
     tasks.spawn(grpc::run(
         listeners.grpc,
+        tls.grpc.clone(),
         gate.clone(),
-        load.clone(),
+        load.grpc.clone(),
         shutdown.clone(),
     ));
     tasks.spawn(listen::run(
         listeners.admin,
         ListenProtocol::Http1,
+        // The admin port has no TLS: it is for this machine, or behind a proxy.
+        Arc::default(),
         admin.clone(),
-        admin.own_load(),
+        load.admin.clone(),
         shutdown.clone(),
     ));
 
@@ -98,7 +104,11 @@ fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal
         alerts.clone(),
         shutdown.clone(),
     ));
-    tasks.spawn(reload::watch(reloader.clone(), shutdown.clone()));
+    tasks.spawn(reload::watch_tls(
+        gate.clone(),
+        tls.clone(),
+        shutdown.clone(),
+    ));
     tasks.spawn(probe_store(gate.clone(), shutdown.clone()));
     tasks
 }
@@ -129,19 +139,58 @@ fn print_banner(gate: &Gate, listeners: &Listeners) {
     };
     let store = gate.store_state().kind;
     let [http, grpc, admin] = listeners.addresses();
+    let access = &gate.active().config.server.access;
+    let scheme = if access.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    let token = if access.tokens.is_empty() {
+        ""
+    } else {
+        " -H \"Authorization: Bearer $TOLLGATE_TOKEN\""
+    };
     let attributes = r#"{"attributes": {"client_ip": "203.0.113.7"}}"#;
     let text = format!(
         "tollgate {}: {limits}, store: {store}\n  \
-           http   http://{http}\n  \
-           grpc   http://{grpc}\n  \
+           http   {scheme}://{http}\n  \
+           grpc   {scheme}://{grpc}\n  \
            admin  http://{admin}\n\
-         try:  curl -i http://{http}/v1/check -d '{attributes}'\n",
+         try:  curl -i {scheme}://{http}/v1/check{token} -d '{attributes}'\n",
         env!("CARGO_PKG_VERSION")
     );
 
     let mut output = std::io::stdout().lock();
     let written = output.write_all(text.as_bytes());
     drop(written.and_then(|()| output.flush()));
+}
+
+/// Logs one warning if other machines can use the data ports without TLS or without identifying
+/// themselves.
+fn warn_about_open_ports(access: &AccessConfig, listeners: &Listeners) {
+    let [http, grpc, _] = listeners.addresses();
+    let ports = [("http", http), ("grpc", grpc)].into_iter();
+    let exposed: Vec<String> = ports
+        .filter(|(_, address)| !address.ip().to_canonical().is_loopback())
+        .map(|(name, address)| format!("{name} ({address})"))
+        .collect();
+
+    let is_anonymous = access.tokens.is_empty()
+        && access
+            .tls
+            .as_ref()
+            .is_none_or(|tls| tls.client_ca.is_none());
+    let missing = match (&access.tls, is_anonymous) {
+        _ if exposed.is_empty() => return,
+        (Some(_), false) => return,
+        (None, true) => "without TLS (server.tls) and without a token (server.tokens)",
+        (None, false) => "without TLS (server.tls), which would keep tokens secret",
+        (Some(_), true) => "without a token (server.tokens) or client certificate",
+    };
+    tracing::warn!(
+        ports = exposed.join(", "),
+        "other machines can use the data ports {missing}"
+    );
 }
 
 /// Probes the store, so that its health is known even while there is no traffic.
@@ -160,21 +209,15 @@ async fn probe_store(gate: Arc<Gate>, mut shutdown: ShutdownSignal) {
     }
 }
 
-/// Installs the signal handlers. The future ends on SIGTERM and SIGINT; it reloads the
-/// configuration on each SIGHUP.
-fn until_stopped(service: Arc<Service>) -> std::io::Result<impl Future<Output = ()>> {
+/// Installs the handlers of SIGTERM and SIGINT. The future ends on either.
+fn until_stopped() -> std::io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
 
     Ok(async move {
-        loop {
-            tokio::select! {
-                _ = terminate.recv() => return,
-                _ = interrupt.recv() => return,
-                // The reloader logs and records the result.
-                _ = hang_up.recv() => drop(service.reloader.reload().await),
-            }
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
         }
     })
 }

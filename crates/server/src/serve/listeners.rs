@@ -3,13 +3,12 @@
 use std::net::SocketAddr;
 
 use tokio::net::TcpListener;
+use tollgate_rules::{TOKEN_MIN, TokenHash};
 
 use super::args::ServeArgs;
 
 /// The environment variable with the admin token.
 const TOKEN_VARIABLE: &str = "TOLLGATE_ADMIN_TOKEN";
-/// The fewest characters of a token; shorter ones can be guessed.
-const TOKEN_MIN: usize = 16;
 
 /// The listeners of the three ports.
 #[derive(Debug)]
@@ -18,7 +17,7 @@ pub(super) struct Listeners {
     pub(super) grpc: TcpListener,
     pub(super) admin: TcpListener,
     /// The token that the admin port requires, if one is set.
-    pub(super) admin_token: Option<String>,
+    pub(super) admin_token: Option<TokenHash>,
 }
 
 impl Listeners {
@@ -55,18 +54,20 @@ fn address(listener: &TcpListener) -> SocketAddr {
 }
 
 /// The token from the environment. An admin port that is not on a loopback address must have one.
-fn admin_token(admin: SocketAddr) -> Result<Option<String>, String> {
-    let token = std::env::var(TOKEN_VARIABLE).unwrap_or_default();
-
-    match token.len() {
-        0 if admin.ip().is_loopback() => Ok(None),
-        0 => Err(format!(
+fn admin_token(admin: SocketAddr) -> Result<Option<TokenHash>, String> {
+    let token = std::env::var_os(TOKEN_VARIABLE).unwrap_or_default();
+    if token.is_empty() && admin.ip().is_loopback() {
+        return Ok(None);
+    }
+    if token.is_empty() {
+        return Err(format!(
             "the admin address {admin} is not a loopback address and {TOKEN_VARIABLE} is not set; \
              set it to a secret of at least {TOKEN_MIN} characters, or use a loopback address"
-        )),
-        length @ 1..TOKEN_MIN => Err(format!(
-            "{TOKEN_VARIABLE} has {length} characters; it must have at least {TOKEN_MIN}"
-        )),
-        _ => Ok(Some(token)),
+        ));
     }
+
+    // What is not UTF-8 is not printable ASCII either.
+    TokenHash::from_token(&token.to_string_lossy())
+        .map(Some)
+        .map_err(|error| format!("invalid token in {TOKEN_VARIABLE}: {error}"))
 }

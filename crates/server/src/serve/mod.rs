@@ -5,9 +5,11 @@ mod lifecycle;
 mod listeners;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::runtime::Runtime;
 use tollgate_rules::Config;
 
 pub use self::args::ServeArgs;
+use crate::reload::{ConfigFile, TlsSettings};
 use crate::service::Service;
 use crate::traces::TraceExporter;
 use crate::{logs, reload};
@@ -15,23 +17,39 @@ use crate::{logs, reload};
 /// Runs the service until a signal stops it, or returns why it cannot start.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), String> {
     raise_file_limit();
-    let config = match &args.config {
-        None => Config::built_in(),
-        Some(file) => reload::read(file).map_err(|error| error.to_string())?,
+    let (config, file) = match &args.config {
+        None => (Config::built_in(), None),
+        Some(file) => {
+            let (config, file) = ConfigFile::open(file).map_err(|error| error.to_string())?;
+            (config, Some(file))
+        }
     };
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start: {error}"))?;
-    let _inside = runtime.enter();
+    let result = run_on(&runtime, args, config, file);
 
+    // Does not wait for threads that hang in the file system or in a name lookup.
+    runtime.shutdown_background();
+    result
+}
+
+fn run_on(
+    runtime: &Runtime,
+    args: &ServeArgs,
+    config: Config,
+    file: Option<ConfigFile>,
+) -> Result<(), String> {
+    let tls = TlsSettings::read(&config).map_err(|error| error.to_string())?;
+    let _inside = runtime.enter();
     let tracing = config.monitoring.tracing.as_ref();
     let traces = tracing.map(TraceExporter::start).transpose()?;
     let _logs = logs::start(args.log_format, traces.as_ref());
     reload::log_notes(&config);
 
-    let service = Service::open(config, args.config.clone()).map_err(|error| error.to_string());
+    let service = Service::open(config, file, tls.as_ref()).map_err(|error| error.to_string());
     let result = service.and_then(|service| runtime.block_on(lifecycle::run(service.into(), args)));
     if let Some(traces) = traces {
         traces.finish();

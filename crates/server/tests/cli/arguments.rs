@@ -8,7 +8,7 @@ use super::{command, text};
 
 /// Words of the command line, and some that are nearly valid.
 const WORDS: &str = "
-    tollgate serve validate explain check keys load get reset completions schema help bash
+    tollgate serve validate explain check keys load audit-paths get reset completions schema help bash
     --config -c --http -a --attribute --limit -l --cost --peek --json --url --admin --timeout
     --rate --keys zipf:9 --allow 1/s - -- --help -h -V
     127.0.0.1:0 client_ip=203.0.113.7 a=b header:= 5s -1 18446744073709551616 http://[::1]:1
@@ -45,7 +45,11 @@ proptest! {
         let parsed = Cli::try_parse_from(std::iter::once("tollgate").chain(words.iter().copied()));
         prop_assume!(!matches!(
             parsed.map(|cli| cli.command),
-            Ok(Command::Serve(_) | Command::Check(_) | Command::Keys(_) | Command::Load(_))
+            Ok(Command::Serve(_)
+                | Command::Check(_)
+                | Command::Keys(_)
+                | Command::Load(_)
+                | Command::AuditPaths(_))
         ));
 
         let mut command = command(&words);

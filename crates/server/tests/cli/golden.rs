@@ -60,6 +60,7 @@ fn help() {
         "keys",
         "load",
         "simulate",
+        "audit-paths",
         "completions",
         "schema",
     ] {
@@ -80,6 +81,7 @@ fn every_help_has_an_example_and_the_exit_codes() {
         "keys",
         "load",
         "simulate",
+        "audit-paths",
         "completions",
         "schema",
     ];
@@ -111,6 +113,22 @@ fn usage() {
 }
 
 #[test]
+fn invalid_audit_arguments() {
+    let url = "http://127.0.0.1:1/auth/login";
+    let golden = |name: &str, arguments: &[&str]| {
+        let arguments = [&["audit-paths"], arguments].concat();
+        golden(&format!("audit-paths-{name}"), &arguments);
+    };
+    golden("no-url", &[]);
+    golden("https", &["--url", "https://127.0.0.1/auth/login"]);
+    golden("no-path", &["--url", "http://127.0.0.1/"]);
+    golden("cookie", &["--url", url, "--cookie", "session"]);
+    golden("header", &["--url", url, "--header", "X-Api-Key"]);
+    golden("class", &["--url", url, "--class", "dots"]);
+    golden("rules", &["--url", url, "--rules", WRONG]);
+}
+
+#[test]
 fn invalid_load_arguments() {
     let golden = |name: &str, arguments: &[&str]| {
         golden(&format!("load-{name}"), &[&["load"], arguments].concat());
@@ -132,7 +150,7 @@ fn invalid_load_arguments() {
     golden("get-attribute", &["--get", "/", "-a", "client_ip={ip}"]);
     golden("get-path", &["--get", "search"]);
     golden("get-limit", &["--get", "/", "--limit", "api"]);
-    golden("url", &["--url", "https://example.com"]);
+    golden("url", &["--url", "ftp://example.com"]);
     golden("config", &["--config", WRONG]);
     golden("limit", &["--config", EXAMPLE, "--limit", "lgoin"]);
     golden("json", &["--json", "--duration", "5s", "--ramp", "10s"]);
@@ -183,6 +201,14 @@ fn explain() {
     of_example(
         "explain-login",
         &[&login[..], &["-a", "tenant=acme"]].concat(),
+    );
+    let ambiguous = login.map(|argument| match argument {
+        "path=/auth/login" => "path=/x/..%2fauth/login",
+        other => other,
+    });
+    of_example(
+        "explain-ambiguous-path",
+        &[&ambiguous[..], &["-a", "tenant=acme"]].concat(),
     );
     of_example(
         "explain-json",

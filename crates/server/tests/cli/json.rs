@@ -24,6 +24,23 @@ fn a_valid_configuration() {
     );
 }
 
+/// A bidirectional control would show the rest of the line reversed.
+#[test]
+fn hidden_characters_reach_no_terminal() {
+    let explain = |options: &[&str]| {
+        let config = "crates/server/tests/cli/data/simulate/a.yaml";
+        let tenant = ["-a", "client_ip=203.0.113.7", "-a", "tenant=acme\u{202e}"];
+        let output = tollgate(&[&["explain", "-c", config], &tenant[..], options].concat());
+        format!("{}{}", text(&output.stdout), text(&output.stderr))
+    };
+
+    let lines = explain(&[]);
+    assert!(lines.contains("tenant = acme\\u{202e}"), "{lines}");
+    let json = explain(&["--json"]);
+    assert!(json.contains(r#""acme\u202e""#), "{json}");
+    assert!(!lines.contains('\u{202e}') && !json.contains('\u{202e}'));
+}
+
 #[test]
 fn diagnostics_have_a_position() {
     let found = object(
@@ -67,11 +84,11 @@ fn explanations() {
 
 #[test]
 fn failures_are_objects() {
-    let found = object(&["check", "--json", "--url", "https://h"], 2);
+    let found = object(&["check", "--json", "--url", "ftp://h"], 2);
     assert!(
         found["error"]
             .as_str()
-            .is_some_and(|error| error.contains("plain http")),
+            .is_some_and(|error| error.contains("http or https")),
         "{found}"
     );
     let found = object(&["explain", "--json", "-a", "x"], 2);

@@ -5,12 +5,14 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Parser as _;
+use testkit::certificates::Authority;
+use testkit::processes::Directory;
 use tollgate_server::Cli;
 
 use super::{root, text, tollgate};
 
 /// The first keys of YAML blocks that configure other programs.
-const OTHER_PROGRAMS: [&str; 2] = ["rate_limits:", "scrape_configs:"];
+const OTHER_PROGRAMS: [&str; 3] = ["rate_limits:", "rate_limit_service:", "scrape_configs:"];
 
 /// A code block of a page.
 struct Block {
@@ -74,7 +76,11 @@ fn blocks_of(page: &str, content: &str) -> Vec<Block> {
 fn every_configuration_is_valid() {
     const LIMIT: &str =
         "limits: [{ name: a, key: [], algorithm: sliding_log, limit: 1, window: 1s }]\n";
-    let file = std::env::temp_dir().join(format!("tollgate-page-{}.yaml", std::process::id()));
+    // `validate` reads the certificate, so there must be one.
+    let directory = Directory::create();
+    let files = Authority::create(directory.path(), "ca").issue("server");
+    let (cert, key) = (files.certificate.display(), files.key.display());
+    let file = directory.path().join("page.yaml");
     let mut validated = 0;
 
     for Block { page, code, .. } in blocks(&["yaml"]) {
@@ -82,6 +88,9 @@ fn every_configuration_is_valid() {
             continue;
         }
         let limit = if code.contains("limits:") { "" } else { LIMIT };
+        let code = code
+            .replace("/etc/tollgate/tls.crt", &cert.to_string())
+            .replace("/etc/tollgate/tls.key", &key.to_string());
         fs::write(&file, format!("{code}{limit}")).expect("the temporary directory is writable");
 
         let output = tollgate(&["validate", &file.display().to_string()]);
@@ -93,7 +102,6 @@ fn every_configuration_is_valid() {
         validated += 1;
     }
 
-    fs::remove_file(&file).expect("the last configuration was written");
     assert!(validated >= 7, "only {validated} configurations were found");
 }
 

@@ -88,6 +88,30 @@ fn errors() {
 
 /// The same log as a file, packed, and on standard input, packed or not.
 #[test]
+fn bytes_after_a_gzip_log_are_a_warning() {
+    let compressed = std::fs::read(root().join(data("access.log.gz"))).expect("a log");
+    let padded = std::env::temp_dir().join(format!("tollgate-padded-{}.gz", std::process::id()));
+    std::fs::write(&padded, [&compressed[..], &[0; 512]].concat()).expect("a writable directory");
+    let name = padded.display().to_string();
+
+    let report = |log: &str| tollgate(&words(&simulate(&["--json", "--suggest", log])));
+    let (found, expected) = (report(&name), report(&data("access.log.gz")));
+    std::fs::remove_file(&padded).expect("it is ours");
+
+    let position = compressed.len();
+    assert_eq!(
+        text(&found.stderr),
+        format!(
+            "warning: {name}: ignored 512 bytes after the end of the gzip data at byte {position}\n"
+        )
+    );
+    assert_eq!(
+        object(&found)["configuration"],
+        object(&expected)["configuration"]
+    );
+}
+
+#[test]
 fn files_gzip_and_stdin_give_the_same_report() {
     let plain = object(&tollgate(&words(&simulate(&[
         "--json",

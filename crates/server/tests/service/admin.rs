@@ -8,6 +8,7 @@ mod views;
 use testkit::reverse_proxy::{self, Response};
 
 use crate::harness::{PATIENCE, Tollgate};
+use crate::load::Connection;
 
 const TOKEN: &str = "a-token-of-enough-letters";
 
@@ -223,18 +224,32 @@ fn a_public_address_accepts_the_token() {
 #[test]
 fn the_admin_port_responds_when_clients_have_filled_the_service() {
     let service = Tollgate::with_config(&format!("server: {{ connections_max: 1 }}{CONFIG}"));
-    let held = std::net::TcpStream::connect(service.http).expect("it listens");
-    let full = || json(&get(&service, "/admin/status"))["connections"] == 1;
-    testkit::wait::until_true(PATIENCE, "the connection to be accepted", full);
-    assert_eq!(
-        reverse_proxy::get(service.http, "/healthz", &[]).status,
-        503
-    );
-    let status = json(&get(&service, "/admin/status"));
-    assert_eq!(
-        (&status["connections"], &status["shed"]),
-        (&1.into(), &1.into())
-    );
+    let mut held = Connection::open(service.http).expect("it listens");
+    held.send(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+        .expect("it is sent");
+    let is_full = || service.check("{}").status == 503;
+    testkit::wait::until_true(PATIENCE, "the request to be in flight", is_full);
+
     assert_eq!(get(&service, "/healthz").status, 200);
-    drop(held);
+    let status = json(&get(&service, "/admin/status"));
+    assert!(status["shed"].as_u64() >= Some(1), "{status}");
+    assert!(status["connections"].as_u64() >= Some(1), "{status}");
+}
+
+/// Without a token nothing can be held open on the admin port.
+#[test]
+fn silent_connections_do_not_fill_the_admin_port() {
+    let variables = [("TOLLGATE_ADMIN_TOKEN", TOKEN)];
+    let service = Tollgate::with(CONFIG, &[], &variables);
+    let _silent: Vec<Connection> = (0..400)
+        .map(|_| Connection::open(service.admin).expect("it listens"))
+        .collect();
+
+    let token = format!("Bearer {TOKEN}");
+    let authorized = [("authorization", token.as_str())];
+    for _ in 0..20 {
+        assert_eq!(get(&service, "/healthz").status, 200);
+        let status = reverse_proxy::get(service.admin, "/admin/status", &authorized);
+        assert_eq!(status.status, 200, "{}", status.text());
+    }
 }

@@ -5,7 +5,7 @@ use testkit::reverse_proxy::{self, Proxy, Upstream};
 
 use crate::deploy::{put, read};
 use crate::harness::Tollgate;
-use crate::spoofing;
+use crate::spoofing::{self, keys};
 
 const LIMITS: &str = r#"
 version: 1
@@ -150,4 +150,28 @@ fn a_degraded_decision_is_marked() {
         "{answer:?}"
     );
     assert_eq!(answer.header("x-ratelimit-limit"), Some("3"));
+}
+
+#[test]
+fn every_spelling_of_a_key_is_counted() {
+    let setup = Setup::start(keys::LIMITS);
+    let fresh = keys::fresh_counters(setup.caddy.addr(), keys::get);
+    assert!(fresh.is_empty(), "{fresh:#?}");
+}
+
+#[test]
+fn the_application_gets_the_address_of_the_connection() {
+    let setup = Setup::start(LIMITS);
+    let forged = [
+        ("X-Forwarded-For", "198.51.100.1"),
+        ("X-Real-IP", "198.51.100.1"),
+        ("Forwarded", "for=198.51.100.1"),
+    ];
+    let seen = spoofing::login(setup.caddy.addr(), &forged);
+    assert!(
+        seen.text().contains("x-forwarded-for: 127.0.0.1\n"),
+        "{}",
+        seen.text()
+    );
+    assert!(!seen.text().contains("198.51.100.1"), "{}", seen.text());
 }

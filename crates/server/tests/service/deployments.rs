@@ -55,7 +55,7 @@ fn starts(arguments: &[&str], config: &str) {
     let service = Tollgate::with(
         &config,
         &[],
-        &[("TOLLGATE_ADMIN_TOKEN", "only for this test")],
+        &[("TOLLGATE_ADMIN_TOKEN", "only-for-this-test")],
     );
     let ready = reverse_proxy::get(service.http, "/readyz", &[]);
     assert_eq!(ready.status, 200, "{}", ready.text());

@@ -8,6 +8,7 @@ use testkit::wait;
 use tokio::net::TcpSocket;
 
 use crate::harness::{PATIENCE, Tollgate};
+use crate::many_limits;
 
 const RATELIMIT: &str = include_str!("../../../../deploy/envoy/ratelimit.yaml");
 const EXT_AUTHZ: &str = include_str!("../../../../deploy/envoy/ext_authz.yaml");
@@ -303,4 +304,100 @@ fn without_the_service_forward_auth_denies() {
     drop(service);
     assert_eq!(reverse_proxy::get(envoy.addr(), "/", &[]).status, 503);
     assert_eq!(upstream.answered(), 1);
+}
+
+/// One unit for each API key.
+fn one_per_key() -> Tollgate {
+    let limits = replaced(LIMITS, "capacity: 100\n", "capacity: 1\n");
+    let limits = replaced(&limits, "refill_rate: 10/s", "refill_rate: 1/h");
+    Tollgate::with(&limits, &[], &[SECRET])
+}
+
+/// The response to a request with two lines of the same header.
+fn with_keys(envoy: &Proxy, first: &str, second: &str) -> String {
+    let request = format!(
+        "GET /v1/a HTTP/1.1\r\nHost: shop\r\nConnection: close\r\n\
+         X-Api-Key: {first}\r\nX-Api-Key: {second}\r\n\r\n"
+    );
+    from([127, 0, 0, 1], envoy.addr(), request.as_bytes())
+}
+
+/// Envoy's `ext_authz` joins the lines of a header before it sends them.
+#[test]
+fn a_second_line_of_a_header_is_no_new_key() {
+    let (upstream, service) = (Upstream::start(), one_per_key());
+    let envoy = authorised(&upstream, service.http);
+
+    let answer = with_keys(&envoy, "k-1", "k-1");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    for (first, second) in [("k-1", "1"), ("2", "k-1"), ("k-1", "3, 4")] {
+        let answer = with_keys(&envoy, first, second);
+        assert!(
+            answer.starts_with("HTTP/1.1 429"),
+            "{first} {second}: {answer}"
+        );
+    }
+    assert_eq!(upstream.answered(), 1);
+}
+
+/// Envoy's rate limit filter sends the first line of a header, so that the upstream gets only that.
+#[test]
+fn the_upstream_gets_the_key_that_was_counted() {
+    let (upstream, service) = (Upstream::start(), one_per_key());
+    let envoy = rate_limited(RATELIMIT, &upstream, service.grpc);
+
+    let answer = with_keys(&envoy, "k-1", "1");
+    assert!(answer.contains("x-api-key: k-1\n"), "{answer}");
+    assert_eq!(answer.matches("x-api-key: ").count(), 1, "{answer}");
+    for second in ["2", "k-1"] {
+        let answer = with_keys(&envoy, "k-1", second);
+        assert!(answer.starts_with("HTTP/1.1 429"), "{second}: {answer}");
+    }
+
+    let without = reverse_proxy::get(envoy.addr(), "/v1/a", &[]);
+    assert!(!without.text().contains("x-api-key"), "{}", without.text());
+}
+
+/// A client used to switch all limits off with a header that made them more than 16.
+#[test]
+fn one_more_header_does_not_switch_the_limits_off() {
+    let upstream = Upstream::start();
+    let service = Tollgate::with_config(&many_limits::limits());
+    // One descriptor with everything, so that all limits apply to it.
+    let config = replaced(
+        RATELIMIT,
+        "                    - remote_address: {}\n",
+        "                    - remote_address: {}\n                    - request_headers: { header_name: x-api-key, descriptor_key: \"header:x-api-key\", skip_if_absent: true }\n",
+    );
+    let envoy = rate_limited(&config, &upstream, service.grpc);
+    let headers = [("X-Api-Key", "k-1")];
+    let answers: Vec<u16> = (0..4)
+        .map(|_| reverse_proxy::get(envoy.addr(), "/", &headers).status)
+        .collect();
+    // The header is in two descriptors, so each request costs two of three units.
+    assert_eq!(answers, [200, 429, 429, 429], "{}", envoy.log());
+}
+
+#[test]
+fn the_upstream_gets_the_address_of_the_connection() {
+    for shipped in [RATELIMIT, EXT_AUTHZ] {
+        let (upstream, service) = (Upstream::start(), tollgate(&[]));
+        let envoy = if shipped == RATELIMIT {
+            rate_limited(RATELIMIT, &upstream, service.grpc)
+        } else {
+            authorised(&upstream, service.http)
+        };
+        let forged = [
+            ("x-forwarded-for", "198.51.100.1"),
+            ("x-real-ip", "198.51.100.1"),
+            ("forwarded", "for=198.51.100.1"),
+        ];
+        let seen = login(&envoy, &forged);
+        assert!(
+            seen.text().contains("x-forwarded-for: 127.0.0.1\n"),
+            "{}",
+            seen.text()
+        );
+        assert!(!seen.text().contains("198.51.100.1"), "{}", seen.text());
+    }
 }

@@ -45,11 +45,11 @@ fn request(descriptors: impl IntoIterator<Item = RateLimitDescriptor>) -> RateLi
 }
 
 /// A request with one descriptor.
-fn about(entries: &[(&str, &str)]) -> RateLimitRequest {
+pub(crate) fn about(entries: &[(&str, &str)]) -> RateLimitRequest {
     request([described(entries)])
 }
 
-fn codes(response: &RateLimitResponse) -> Vec<Code> {
+pub(crate) fn codes(response: &RateLimitResponse) -> Vec<Code> {
     response
         .statuses
         .iter()

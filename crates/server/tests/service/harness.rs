@@ -88,7 +88,8 @@ impl Tollgate {
                 let line = line.expect("text");
                 line.trim_start()
                     .strip_prefix(name)
-                    .map(|rest| rest.trim().replace("http://", ""))
+                    .and_then(|rest| rest.trim().split_once("://"))
+                    .map(|(_scheme, address)| address.to_owned())
             });
             let shown = || {
                 log.lock()

@@ -1,7 +1,9 @@
 //! Tests of the real service: one process per test, on free ports.
 
+mod access;
 mod admin;
 mod answers;
+mod audit_paths;
 mod bad_requests;
 mod caddy;
 mod check;
@@ -13,19 +15,25 @@ mod drain;
 mod envoy;
 mod golden;
 mod grpc;
+mod hanging_files;
 mod harness;
 mod leases;
 mod load;
 mod load_command;
+mod many_limits;
 mod monitoring;
 mod nginx;
 mod openapi;
+mod original_requests;
 mod overload;
 #[path = "../cli/page.rs"]
 mod page;
+mod paths;
 mod raw;
 mod redis;
 mod reload;
 mod spoofing;
+mod stacks;
 mod traces;
 mod traefik;
+mod unread_bodies;

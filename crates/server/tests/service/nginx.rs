@@ -5,7 +5,8 @@ use testkit::reverse_proxy::{self, Proxy, Response, Upstream};
 
 use crate::deploy::{put, read};
 use crate::harness::Tollgate;
-use crate::spoofing;
+use crate::raw;
+use crate::spoofing::{self, keys};
 
 /// Limits that the tests try to bypass.
 const LIMITS: &str = r#"
@@ -164,10 +165,51 @@ fn a_long_permit_is_not_taken_for_an_outage() {
     );
     let longer = "x".repeat(1_100);
     let answer = reverse_proxy::get(setup.nginx.addr(), "/work", &[("X-Project", &longer)]);
-    assert_eq!(
-        answer.status, 500,
-        "a request without the key attribute does not pass"
+    assert_eq!(answer.status, 403, "what cannot be counted does not pass");
+}
+
+#[test]
+fn every_spelling_of_a_key_is_counted() {
+    let setup = Setup::start(keys::LIMITS);
+    let fresh = keys::fresh_counters(setup.nginx.addr(), keys::get);
+    assert!(fresh.is_empty(), "{fresh:#?}");
+}
+
+#[test]
+fn any_head_ends_in_a_decision() {
+    let setup = Setup::start(LIMITS);
+    let status = |path: &[u8], lines: usize| {
+        let mut request = [b"POST ", path, b" HTTP/1.1\r\nHost: shop.example\r\n"].concat();
+        for n in 0..lines {
+            request.extend(format!("X-{n}: 1\r\n").bytes());
+        }
+        request.extend(b"Content-Length: 0\r\nConnection: close\r\n\r\n");
+        raw::exchange(setup.nginx.addr(), &request, false).status
+    };
+    assert_eq!(status(b"/auth/login", 0), 200);
+    assert_eq!(status(b"/auth/login", 150), 200, "{}", setup.nginx.log());
+    assert_eq!(status(b"/auth/login?x=\xff\xc3\xa9", 0), 200);
+    assert_eq!(status(b"/auth/login?x=\xff", 150), 429);
+    // More than is read; recent versions of nginx reject it themselves.
+    assert!(matches!(status(b"/auth/login", 1_500), 400 | 403));
+    assert_eq!(setup.app.answered(), 3);
+}
+
+#[test]
+fn the_application_gets_the_address_of_the_connection() {
+    let setup = Setup::start(LIMITS);
+    let forged = [
+        ("X-Forwarded-For", "198.51.100.1"),
+        ("X-Real-IP", "198.51.100.1"),
+        ("Forwarded", "for=198.51.100.1"),
+    ];
+    let seen = setup.login(&forged);
+    assert!(
+        seen.text().contains("x-forwarded-for: 127.0.0.1\n"),
+        "{}",
+        seen.text()
     );
+    assert!(!seen.text().contains("198.51.100.1"), "{}", seen.text());
 }
 
 #[test]

@@ -1,7 +1,15 @@
 //! Bounds on connections, requests and their sizes, and what happens beyond them.
 
-use testkit::wait;
+use std::sync::mpsc;
+use std::thread;
 
+use testkit::reverse_proxy;
+use testkit::servers::{Flavor, Server};
+use testkit::wait;
+use tollgate_envoy::Code;
+
+use crate::grpc::about;
+use crate::grpc::client::Client;
 use crate::harness::{PATIENCE, Tollgate};
 use crate::load::Connection;
 
@@ -18,50 +26,134 @@ fn open(service: &Tollgate) -> Connection {
     Connection::open(service.http).expect("a connection")
 }
 
-#[test]
-fn a_connection_beyond_the_limit_gets_503() {
-    let service = with_server("connections_max: 3");
-    let mut kept: Vec<Connection> = (0..3).map(|_| open(&service)).collect();
-    for connection in &mut kept {
-        assert_eq!(connection.check(ANN).expect("an answer").status, 200);
-    }
-    let refused = open(&service).until_closed().expect("it is closed");
-    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
-    drop(kept);
-    let again = || {
-        open(&service)
-            .check(ANN)
-            .ok()
-            .filter(|answer| answer.status == 200)
-    };
-    wait::until(PATIENCE, "room for another connection", again);
+/// A connection with a request in flight: its body has not arrived completely.
+fn open_busy(service: &Tollgate) -> Connection {
+    let mut busy = open(service);
+    let length = ANN.len();
+    let head = format!("POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
+    busy.send(head.as_bytes()).expect("it is sent");
+    busy
 }
 
 #[test]
-fn requests_beyond_the_limit_in_flight_are_rejected() {
-    let service = with_server("in_flight_max: 2");
-    let half = b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
-    let (mut slow, mut connection) = (Vec::new(), open(&service));
-    // A request that arrives while the other one is in flight is rejected itself, so this may take
-    // a few attempts.
-    let answer = wait::until(PATIENCE, "a request to be shed", || {
-        let mut another = open(&service);
-        another.send(half).expect("it is sent");
-        slow.push(another);
-        connection
-            .check(ANN)
-            .ok()
-            .filter(|answer| answer.status == 503)
+fn the_longest_idle_connection_makes_room() {
+    let service = with_server("connections_max: 3");
+    let mut kept: Vec<Connection> = (0..3).map(|_| open(&service)).collect();
+    for index in [1, 2, 0] {
+        assert_eq!(kept[index].check(ANN).expect("an answer").status, 200);
+    }
+
+    let mut newcomer = open(&service);
+    assert_eq!(newcomer.check(ANN).expect("an answer").status, 200);
+    assert_eq!(kept[1].until_closed().expect("it is closed"), "");
+    kept.remove(1);
+    kept.push(newcomer);
+    for connection in &mut kept {
+        assert_eq!(connection.check(ANN).expect("an answer").status, 200);
+    }
+
+    let metrics = reverse_proxy::get(service.admin, "/metrics", &[]).text();
+    let evicted = "\ntollgate_evicted_connections_total 1\n";
+    assert!(metrics.contains(evicted), "{metrics}");
+}
+
+#[test]
+fn silent_connections_do_not_fill_a_port() {
+    let service = with_server("connections_max: 8");
+    let _silent: Vec<Connection> = (0..400).map(|_| open(&service)).collect();
+    for _ in 0..20 {
+        assert_eq!(service.check(ANN).status, 200);
+    }
+}
+
+#[test]
+fn a_connection_with_a_request_in_flight_is_not_evicted() {
+    let service = with_server("connections_max: 3, header_timeout: 1h");
+    let mut busy: Vec<Connection> = (0..3).map(|_| open_busy(&service)).collect();
+    // A request that arrives before the last of them evicts it, so this may take a few attempts.
+    wait::until_true(PATIENCE, "the requests to be in flight", || {
+        service.check(ANN).status == 503
     });
-    assert!(answer.body.contains(r#""code":"overloaded""#), "{answer:?}");
-    drop(slow);
-    let mut passes = || {
-        connection
-            .check(ANN)
-            .ok()
-            .filter(|answer| answer.status == 200)
-    };
-    wait::until(PATIENCE, "room for another request", &mut passes);
+
+    // The reserve answers health probes on any connection, and says why it answers nothing else.
+    for _ in 0..200 {
+        let mut newcomer = open(&service);
+        let answer = newcomer.check(ANN).expect("an answer");
+        assert_eq!(answer.status, 503);
+        assert!(answer.body.contains(r#""code":"overloaded""#), "{answer:?}");
+        newcomer
+            .send(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+            .expect("it is sent");
+        assert_eq!(newcomer.answer().expect("an answer").status, 200);
+    }
+    service.wait_for_log("overloaded: rejecting requests");
+    assert_eq!(service.log().matches("overloaded: rejecting").count(), 1);
+
+    for connection in &mut busy {
+        connection.send(ANN.as_bytes()).expect("it is sent");
+        assert_eq!(connection.answer().expect("an answer").status, 200);
+    }
+    assert_eq!(service.check(ANN).status, 200);
+}
+
+/// A slot is taken when the body has arrived, so slow clients cannot take them all.
+#[test]
+fn requests_whose_body_has_not_arrived_hold_no_slots() {
+    let service = with_server("in_flight_max: 2, header_timeout: 1h");
+    let mut slow: Vec<Connection> = (0..20).map(|_| open_busy(&service)).collect();
+    for _ in 0..20 {
+        assert_eq!(service.check(ANN).status, 200);
+    }
+
+    for connection in &mut slow {
+        connection.send(ANN.as_bytes()).expect("it is sent");
+        assert_eq!(connection.answer().expect("an answer").status, 200);
+    }
+}
+
+/// While the store does not reply, decisions are in flight.
+#[test]
+fn requests_beyond_the_limit_in_flight_are_rejected() {
+    let store = Server::start(Flavor::Redis);
+    let service = Tollgate::with_config(&format!(
+        "server: {{in_flight_max: 1}}\n\
+         store: {{type: redis, endpoints: ['{}'], timeout: 10s}}\n\
+         limits: [{{name: api, key: [client_ip], algorithm: sliding_window, limit: 100, window: 1h}}]",
+        store.url()
+    ));
+    let is_ready = || service.check(ANN).header("x-ratelimit-fallback").is_none();
+    wait::until_true(PATIENCE, "the store to be reached", is_ready);
+    store.freeze();
+
+    thread::scope(|scope| {
+        let (answers, answered) = mpsc::channel();
+        for _ in 0..2 {
+            let (service, answers) = (&service, answers.clone());
+            scope.spawn(move || {
+                let answer = service.check(ANN);
+                answers.send(answer).expect("the test waits for it");
+            });
+        }
+        let rejected = answered.recv().expect("an answer");
+        assert_eq!(rejected.status, 503);
+        let text = rejected.text();
+        assert!(text.contains(r#""code":"overloaded""#), "{text}");
+        assert_eq!(
+            reverse_proxy::get(service.http, "/healthz", &[]).status,
+            200
+        );
+
+        // The other port has a slot of its own.
+        let mut envoy = Client::connect(service.grpc);
+        let waiting = scope.spawn(move || envoy.ask(&about(&[("client_ip", "203.0.113.7")])));
+        let status = || reverse_proxy::get(service.admin, "/admin/status", &[]).text();
+        let in_flight = || status().contains(r#""in_flight":2"#);
+        wait::until_true(PATIENCE, "both requests to be in flight", in_flight);
+
+        store.thaw();
+        assert_eq!(answered.recv().expect("an answer").status, 200);
+        assert_eq!(waiting.join().expect("an answer").overall_code(), Code::Ok);
+    });
 }
 
 #[test]

@@ -109,9 +109,73 @@ fn a_service_starts_without_its_store_and_finds_it_later() {
             service.check(ANN).header("x-ratelimit-fallback").is_none()
         });
         service.wait_for_log("store available again");
+        let log = service.log();
+        assert_eq!(log.lines().count(), 2, "one line at each end: {log}");
         server.command(&["FLUSHALL"]);
         server.kill();
     }
+}
+
+/// The store errors that the service has counted: each probe adds one while the store is
+/// unavailable.
+fn store_errors(service: &Tollgate) -> u64 {
+    let metrics = testkit::reverse_proxy::get(service.admin, "/metrics", &[]).text();
+    let counts = metrics
+        .lines()
+        .filter(|line| line.starts_with("tollgate_store_errors_total{"))
+        .filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok());
+    counts.sum()
+}
+
+/// A replica answers reads, so that the store looked available between two writes: nine lines a
+/// second were logged.
+#[test]
+fn a_read_only_replica_is_one_outage_of_two_lines() {
+    let (server, primary) = (Server::start(Flavor::Redis), Server::start(Flavor::Redis));
+    let service = Tollgate::with_config(&on(&server.url(), "deny"));
+    assert_eq!(service.check(ANN).status, 200);
+    assert_eq!(service.log(), "", "nothing to report");
+
+    let port = primary.addr().port().to_string();
+    server.command(&["REPLICAOF", "127.0.0.1", &port]);
+    wait::until_true(PATIENCE, "an outage", || service.check(ANN).status == 503);
+    let before = store_errors(&service);
+    wait::until_true(PATIENCE, "probes, with a write now and then", || {
+        assert_eq!(service.post("/v1/peek", ANN).status, 503);
+        assert_eq!(service.check(ANN).status, 503);
+        let ready = testkit::reverse_proxy::get(service.http, "/readyz", &[]).text();
+        assert_eq!(ready, r#"{"ready":true,"degraded":true}"#);
+        store_errors(&service) >= before + 1_000
+    });
+    let log = service.log();
+    assert_eq!(log.lines().count(), 1, "{log}");
+    assert!(log.contains("READONLY You can't write against a read only replica."));
+
+    server.command(&["REPLICAOF", "NO", "ONE"]);
+    service.wait_for_log("store available again");
+    assert_eq!(service.check(ANN).status, 200);
+    assert_eq!(service.log().lines().count(), 2, "{}", service.log());
+}
+
+/// Without traffic only a write shows that a full server has room again: it answers reads all the
+/// time.
+#[test]
+fn a_full_server_is_one_outage_of_two_lines() {
+    let server = Server::start(Flavor::Redis);
+    let service = Tollgate::with_config(&on(&server.url(), "deny"));
+    assert_eq!(service.check(ANN).status, 200);
+
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    wait::until_true(PATIENCE, "an outage", || service.check(ANN).status == 503);
+    let before = store_errors(&service);
+    wait::until_true(PATIENCE, "probes, which write", || {
+        store_errors(&service) >= before + 10
+    });
+    assert_eq!(service.log().lines().count(), 1, "{}", service.log());
+
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    service.wait_for_log("store available again");
+    assert_eq!(service.log().lines().count(), 2, "{}", service.log());
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn a_replaced_symbolic_link_is_followed() {
     let file = service.config_path();
     let directory = file.parent().expect("a directory of its own");
     // As Kubernetes mounts a ConfigMap: the path goes through a link that is replaced atomically.
-    for (version, limit) in [("one", 10), ("two", 20)] {
+    for (version, limit) in [("one", 15), ("two", 20)] {
         std::fs::create_dir(directory.join(version)).expect("a writable directory");
         std::fs::write(directory.join(version).join("tollgate.yaml"), limits(limit))
             .expect("a writable directory");
@@ -71,16 +71,15 @@ fn a_replaced_symbolic_link_is_followed() {
     symlink("one", directory.join("data")).expect("a writable directory");
     std::fs::remove_file(file).expect("it is there");
     symlink("data/tollgate.yaml", file).expect("a writable directory");
-    service.wait_for_log("configuration reloaded");
+    wait_until_left(&service, "12");
     symlink("two", directory.join("next")).expect("a writable directory");
     std::fs::rename(directory.join("next"), directory.join("data")).expect("the same directory");
     wait_until_left(&service, "17");
 }
 
 #[test]
-fn sighup_reloads_the_file() {
+fn an_edit_that_keeps_size_and_time_is_noticed() {
     let service = used_three_of_ten();
-    // The same length and modification time, so that polling does not notice the change.
     let modified = std::fs::metadata(service.config_path())
         .and_then(|found| found.modified())
         .expect("a file");
@@ -90,8 +89,58 @@ fn sighup_reloads_the_file() {
         .expect("a file");
     std::io::Write::write_all(&mut &file, limits(30).as_bytes()).expect("a writable file");
     file.set_modified(modified).expect("it is ours");
-    service.signal("HUP");
     wait_until_left(&service, "27");
+}
+
+/// Also if it has not changed: a variable of the store may have another meaning now.
+#[test]
+fn sighup_reloads_the_file() {
+    let service = used_three_of_ten();
+    service.signal("HUP");
+    service.wait_for_log("configuration reloaded");
+    assert_eq!(left(&service), "7");
+}
+
+/// The `error` of the configuration in `/admin/status`.
+fn reload_error(service: &Tollgate) -> serde_json::Value {
+    let status = reverse_proxy::get(service.admin, "/admin/status", &[]).text();
+    let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+    status["config"]["error"].clone()
+}
+
+#[test]
+fn a_deleted_file_is_reported_once_and_reloaded_when_it_is_back() {
+    let service = used_three_of_ten();
+    let away = service.config_path().with_extension("away");
+    std::fs::rename(service.config_path(), &away).expect("it is there");
+    service.wait_for_log("reload failed: the old configuration stays active");
+    let error = reload_error(&service)["message"].to_string();
+    assert!(error.contains("No such file"), "{error}");
+    assert_eq!(left(&service), "7");
+
+    std::fs::rename(&away, service.config_path()).expect("it is there");
+    service.wait_for_log("configuration reloaded");
+    assert!(reload_error(&service).is_null());
+    assert_eq!(service.log().matches("reload failed").count(), 1);
+    assert_eq!(left(&service), "7");
+}
+
+/// Opening a pipe waits for a writer, which never comes.
+#[test]
+fn a_pipe_in_place_of_the_file_blocks_nothing() {
+    let mut service = used_three_of_ten();
+    let pipe = service.config_path().with_extension("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("there is a mkfifo").success());
+    std::fs::rename(&pipe, service.config_path()).expect("the same directory");
+
+    service.signal("HUP");
+    service.wait_for_log("it is a pipe; expected a regular file");
+    let reload = reverse_proxy::send(service.admin, "POST", "/admin/reload", &[], b"");
+    assert_eq!(reload.status, 422, "{}", reload.text());
+    assert_eq!(left(&service), "7");
+    service.signal("TERM");
+    assert!(service.wait_for_exit().success());
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Attempts of a client to pass for another client, or its request for another one.
 
+pub(crate) mod keys;
+
 use std::net::SocketAddr;
 
 use testkit::reverse_proxy::{self, Response};

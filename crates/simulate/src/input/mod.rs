@@ -1,5 +1,6 @@
 //! Reads lines from files and standard input, compressed with gzip or not.
 
+mod gzip;
 mod lines;
 
 use std::cell::Cell;
@@ -8,8 +9,7 @@ use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-use flate2::bufread::MultiGzDecoder;
-
+use gzip::GzipReader;
 pub use lines::{LINE_MAX, LineChunk, LineReader, LogLine};
 
 /// The first bytes of a gzip file.
@@ -22,6 +22,16 @@ pub struct LogInput {
     lines: LineReader<Box<dyn Read>>,
     bytes_read: Rc<Cell<u64>>,
     size: Option<u64>,
+    trailing_bytes: Rc<Cell<u64>>,
+}
+
+/// Bytes after the end of a gzip file, such as padding. They are not part of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrailingBytes {
+    /// The position of the first one in the file, from 0.
+    pub position: u64,
+    /// How many they are, at least 1.
+    pub count: u64,
 }
 
 impl LogInput {
@@ -49,10 +59,11 @@ impl LogInput {
             bytes_read: bytes_read.clone(),
         };
 
+        let trailing_bytes = Rc::new(Cell::new(0));
         let (is_gzip, reader) = detect_gzip(counting)?;
         let reader: Box<dyn Read> = if is_gzip {
             let buffered = BufReader::with_capacity(GZIP_BUFFER, reader);
-            Box::new(MultiGzDecoder::new(buffered))
+            Box::new(GzipReader::new(buffered, trailing_bytes.clone()))
         } else {
             Box::new(reader)
         };
@@ -60,6 +71,7 @@ impl LogInput {
             lines: LineReader::new(reader),
             bytes_read,
             size,
+            trailing_bytes,
         })
     }
 
@@ -71,6 +83,15 @@ impl LogInput {
     /// Bytes read so far, before decompression.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read.get()
+    }
+
+    /// After the end of a gzip file: the bytes behind it that were ignored, if there are any.
+    pub fn trailing_bytes(&self) -> Option<TrailingBytes> {
+        let count = self.trailing_bytes.get();
+        (count > 0).then(|| TrailingBytes {
+            position: self.bytes_read() - count,
+            count,
+        })
     }
 
     /// Total size in bytes before decompression, if known.
@@ -110,7 +131,10 @@ mod tests {
     use super::*;
 
     fn lines(bytes: Vec<u8>) -> Vec<String> {
-        let mut input = LogInput::new(Cursor::new(bytes), None).unwrap();
+        read(&mut LogInput::new(Cursor::new(bytes), None).unwrap())
+    }
+
+    fn read(input: &mut LogInput) -> Vec<String> {
         let mut found = Vec::new();
         while let Some(chunk) = input.chunk().unwrap() {
             for line in chunk {
@@ -140,6 +164,35 @@ mod tests {
     #[test]
     fn concatenated_gzip_files_are_one_log() {
         assert_eq!(lines([gzip("a\n"), gzip("b\n")].concat()), ["a", "b"]);
+    }
+
+    #[test]
+    fn bytes_after_a_gzip_file_are_ignored_and_counted() {
+        let log = [gzip("a\n"), gzip("b\n")].concat();
+        let end = log.len() as u64;
+
+        for trailing in [
+            &[0][..],
+            &vec![0; 200_000],
+            b"garbage",
+            &GZIP_MAGIC,
+            &[0x1f, 0x8b, 0x07, 0],
+        ] {
+            let bytes = Cursor::new([&log, trailing].concat());
+            let mut input = LogInput::new(bytes, None).unwrap();
+            assert_eq!(input.trailing_bytes(), None);
+
+            assert_eq!(read(&mut input), ["a", "b"]);
+            let expected = TrailingBytes {
+                position: end,
+                count: trailing.len() as u64,
+            };
+            assert_eq!(input.trailing_bytes(), Some(expected));
+        }
+
+        let mut input = LogInput::new(Cursor::new(log), None).unwrap();
+        assert_eq!(read(&mut input), ["a", "b"]);
+        assert_eq!(input.trailing_bytes(), None);
     }
 
     #[test]

@@ -92,7 +92,9 @@ impl<'l> CommonLine<'l> {
             AttributeKind::Method => self.method,
             AttributeKind::Path => return Some(Value::Text(unescape(self.target.path))),
             AttributeKind::Host => self.target.host.or(present(self.host))?,
-            AttributeKind::Query => return self.target.query(attribute.field()).map(Value::Text),
+            AttributeKind::Query => {
+                return Some(Value::Texts(self.target.query(attribute.field())));
+            }
             AttributeKind::Header => {
                 let (referer, user_agent) = self.referer_and_agent()?;
                 return tail_value(match attribute.field() {

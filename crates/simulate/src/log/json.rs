@@ -100,17 +100,18 @@ impl<'l> JsonLine<'l> {
 
     /// A query parameter: from the target, from a field with the query string, or from a field of
     /// its own.
-    fn query(&self, attribute: &Attribute) -> Option<Cow<'_, str>> {
-        let name = attribute.field();
-        let in_query_string = || {
-            let query = self.built_in(BuiltInField::Query)?;
-            RequestTarget::from_query(query.strip_prefix('?').unwrap_or(query)).query(name)
-        };
+    fn query(&self, attribute: &Attribute) -> Option<Value<'_>> {
+        let query_string = self.built_in(BuiltInField::Query);
+        let query_string = query_string
+            .map(|query| RequestTarget::from_query(query.strip_prefix('?').unwrap_or(query)));
+        let mut values = [self.target(), query_string]
+            .into_iter()
+            .flatten()
+            .map(|target| target.query(attribute.field()));
 
-        self.target()
-            .and_then(|target| target.query(name))
-            .or_else(in_query_string)
-            .or_else(|| self.own_field(attribute).map(Cow::Borrowed))
+        let values = values.find(|values| !values.as_slice().is_empty());
+        let own_field = || Some(Value::Text(self.own_field(attribute)?.into()));
+        values.map(Value::Texts).or_else(own_field)
     }
 
     pub(super) fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
@@ -119,7 +120,7 @@ impl<'l> JsonLine<'l> {
                 let text = self.built_in(BuiltInField::ClientIp)?;
                 return Some(client_ip(text, &self.address));
             }
-            AttributeKind::Query => return self.query(attribute).map(Value::Text),
+            AttributeKind::Query => return self.query(attribute),
             AttributeKind::Method => self.method()?,
             AttributeKind::Path => self.target()?.path,
             AttributeKind::Host => self

@@ -39,6 +39,7 @@ fn values(parser: &LogParser, line: &str) -> Vec<(&'static str, String)> {
     let value = |name: &&'static str| match record.get(&name.parse().unwrap())? {
         Value::Text(text) => Some((*name, text.into_owned())),
         Value::Address(address) => Some((*name, address.to_string())),
+        Value::Texts(values) => Some((*name, values.as_slice().first()?.to_string())),
     };
     NAMES.iter().filter_map(value).collect()
 }

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-/// Escapes HTML special characters and invisible characters. The templates use it for every value.
+use tollgate_rules::text::is_hidden;
+
+/// Escapes HTML special characters and hidden characters. The templates use it for every value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageEscaper;
 
@@ -15,18 +17,8 @@ impl askama::filters::Escaper for PageEscaper {
             '"' => dest.write_str("&quot;"),
             '\'' => dest.write_str("&#39;"),
             // Bidirectional controls could reverse the surrounding text.
-            c if c.is_control() || is_invisible(c) => write!(dest, "{}", c.escape_default()),
+            c if is_hidden(c) => write!(dest, "{}", c.escape_default()),
             c => dest.write_char(c),
         })
     }
-}
-
-const fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{2069}'
-            | '\u{feff}'
-    )
 }

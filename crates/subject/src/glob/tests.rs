@@ -71,6 +71,28 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn a_set_matches_what_each_of_its_patterns_matches(
+        patterns in proptest::collection::vec(
+            ("(/(\\*{0,3}|a|bA|a\\*|\\*b\\*|a\\*\\*|b)){1,5}", any::<bool>()), 1..40,
+        ),
+        text in "(/[abAB]{0,3}){1,7}",
+    ) {
+        let glob = |(text, is_exact): &(String, bool)| {
+            let case = if *is_exact { Case::Sensitive } else { Case::Insensitive };
+            Glob::new(text, case).unwrap()
+        };
+        let globs: Vec<Glob> = patterns.iter().map(glob).collect();
+        let mut found = Vec::new();
+        GlobSet::new(&globs).for_each_match(&text, |index| found.push(index));
+        found.sort_unstable();
+
+        let matching = (0..globs.len()).filter(|index| globs[*index].matches(&text));
+        prop_assert_eq!(found, matching.collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn stars_match_as_documented() {
     for (pattern, texts, others) in [
@@ -122,6 +144,20 @@ fn no_text_makes_matching_slow() {
     let widest = format!("**{}b", "a".repeat(PATTERN_MAX - 3));
     assert!(!glob(&widest).matches(&long));
     assert!(glob(&widest).matches(&(long + "b")));
+}
+
+/// The states of many patterns, and of long ones, do not touch each other.
+#[test]
+fn a_set_may_have_many_and_long_patterns() {
+    let long = |at: usize| format!("/**/{}{at}/*/{}", "a".repeat(100), "b/".repeat(60) + "end");
+    let globs: Vec<Glob> = (0..500).map(|at| glob(&long(at))).collect();
+    let set = GlobSet::new(&globs);
+    for at in [0, 1, 63, 250, 499] {
+        let mut found = Vec::new();
+        let text = long(at).replace("**", "x/y").replace('*', "z");
+        set.for_each_match(&text, |index| found.push(index));
+        assert_eq!(found, [at]);
+    }
 }
 
 #[test]

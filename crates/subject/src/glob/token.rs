@@ -13,8 +13,8 @@ pub(super) enum Token {
     DoubleStar,
 }
 
-/// Parses a pattern. Two stars are never adjacent in the result, so that matching need not follow
-/// chains of them.
+/// Parses a pattern. Two stars are never adjacent in the result, and `/**/**` is `/**`, so that
+/// matching need not follow chains of them.
 pub(super) fn parse(text: &str) -> Vec<Token> {
     let mut tokens = Vec::with_capacity(text.len());
     for byte in text.bytes() {
@@ -30,7 +30,14 @@ pub(super) fn parse(text: &str) -> Vec<Token> {
     }
 
     mark_optional_slashes(&mut tokens);
-    tokens
+    let repeats = |at: usize| {
+        let pairs = [Token::OptionalSlash, Token::DoubleStar];
+        let is_pair = |at| tokens.get(at..at + 2).is_some_and(|two| *two == pairs);
+        is_pair(at) && is_pair(at + 2)
+    };
+    let is_kept = |at: &usize| !repeats(*at) && !at.checked_sub(1).is_some_and(repeats);
+    let kept = (0..tokens.len()).filter(is_kept).map(|at| tokens[at]);
+    kept.collect()
 }
 
 /// Finds `/**` at the end of a segment, whose slash is optional.

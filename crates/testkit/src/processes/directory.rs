@@ -38,9 +38,13 @@ impl Directory {
     }
 
     /// Writes a file into the directory and returns its path.
-    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+    ///
+    /// # Panics
+    ///
+    /// If the directory is not writable.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.0.join(name);
-        fs::write(&path, text).expect("a directory just created can be written");
+        fs::write(&path, content).expect("a directory just created can be written");
         path
     }
 }

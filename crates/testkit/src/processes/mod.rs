@@ -7,4 +7,5 @@ mod program;
 
 pub use directory::Directory;
 pub use process::Process;
-pub use program::{find_program, find_python_tools};
+pub(crate) use program::find_beside;
+pub use program::{find_program, find_python_tools, try_find_program};

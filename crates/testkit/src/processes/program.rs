@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 ///
 /// If it is not found; the message says how to install it.
 pub fn find_program(variable: &str, program: &str) -> PathBuf {
-    let told = env::var_os(variable)
-        .filter(|path| !path.is_empty())
-        .map(PathBuf::from);
-    let found = told
+    try_find_program(variable, program).unwrap_or_else(|| missing(program, variable))
+}
+
+/// The same for callers that can do without the program.
+pub fn try_find_program(variable: &str, program: &str) -> Option<PathBuf> {
+    told(variable)
         .or_else(|| on_path(program))
-        .or_else(|| installed(program));
-    found.unwrap_or_else(|| missing(program, variable))
+        .or_else(|| installed(program))
 }
 
 /// Finds a Python that can import `schemathesis` and `http_sfv`. The one on the PATH may not have
@@ -26,12 +27,25 @@ pub fn find_program(variable: &str, program: &str) -> PathBuf {
 ///
 /// If no Python is found; the message says how to install it.
 pub fn find_python_tools() -> PathBuf {
-    let (variable, program) = ("TOLLGATE_PYTHON_TOOLS", "python3");
-    let told = env::var_os(variable)
-        .filter(|path| !path.is_empty())
-        .map(PathBuf::from);
-    told.or_else(|| installed("schemathesis").map(|tool| tool.with_file_name(program)))
+    find_beside("TOLLGATE_PYTHON_TOOLS", "schemathesis", "python3")
+}
+
+/// Finds the program in the environment variable, or the one that was installed together with
+/// another program, or the one on the PATH.
+///
+/// # Panics
+///
+/// If it is not found; the message says how to install it.
+pub(crate) fn find_beside(variable: &str, neighbor: &str, program: &str) -> PathBuf {
+    told(variable)
+        .or_else(|| installed(neighbor).map(|tool| tool.with_file_name(program)))
         .unwrap_or_else(|| find_program(variable, program))
+}
+
+/// The path in an environment variable.
+fn told(variable: &str) -> Option<PathBuf> {
+    let path = env::var_os(variable).filter(|path| !path.is_empty());
+    path.map(PathBuf::from)
 }
 
 /// Debian installs servers in a directory that only root has on the PATH.

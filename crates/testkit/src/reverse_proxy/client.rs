@@ -4,7 +4,7 @@
 //! Time and size are bounded: a test that fails is more useful than one that hangs.
 
 use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, Read, Write as _};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -69,10 +69,21 @@ fn exchange(
     headers: &[(&str, &str)],
     body: &[u8],
 ) -> io::Result<Response> {
-    let mut stream = TcpStream::connect_timeout(&addr, TIME_LIMIT)?;
+    let stream = TcpStream::connect_timeout(&addr, TIME_LIMIT)?;
     stream.set_read_timeout(Some(TIME_LIMIT))?;
     stream.set_write_timeout(Some(TIME_LIMIT))?;
+    send_over(stream, addr, method, path, headers, body)
+}
 
+/// Sends a request over a connection to this address, such as one with TLS, and reads the response.
+pub fn send_over(
+    mut stream: impl Read + Write,
+    addr: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> io::Result<Response> {
     let mut request = head(addr, method, path, headers, body.len()).into_bytes();
     request.extend_from_slice(body);
     stream.write_all(&request)?;
@@ -87,12 +98,16 @@ fn head(
     headers: &[(&str, &str)],
     length: usize,
 ) -> String {
-    let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+    let has = |wanted: &str| {
+        let mut names = headers.iter().map(|(name, _)| name);
+        names.any(|name| name.eq_ignore_ascii_case(wanted))
+    };
+    let mut head = format!("{method} {path} HTTP/1.1\r\n");
+    if !has("connection") {
+        head.push_str("Connection: close\r\n");
+    }
 
-    if !headers
-        .iter()
-        .any(|(name, _)| name.eq_ignore_ascii_case("host"))
-    {
+    if !has("host") {
         let _infallible = write!(head, "Host: {addr}\r\n");
     }
 
@@ -196,8 +211,10 @@ pub(super) fn read_exactly(reader: &mut impl BufRead, length: u64) -> io::Result
 
 /// Reads a line and removes its line ending, which must be there.
 pub(super) fn read_line(reader: &mut impl BufRead) -> io::Result<String> {
-    let mut line = String::new();
-    reader.read_line(&mut line)?;
+    let mut line = Vec::new();
+    reader.read_until(b'\n', &mut line)?;
+    // A proxy passes on bytes that are not text.
+    let line = String::from_utf8_lossy(&line);
     match line.strip_suffix("\r\n") {
         Some(content) => Ok(content.to_owned()),
         None => Err(unreadable(&line)),

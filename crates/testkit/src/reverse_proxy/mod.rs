@@ -30,7 +30,7 @@ mod running;
 mod template;
 mod upstream;
 
-pub use self::client::{Response, get, send};
+pub use self::client::{Response, get, send, send_over};
 pub use self::running::{Builder, Proxy};
 pub use self::upstream::Upstream;
 pub use crate::processes::{find_program, find_python_tools};

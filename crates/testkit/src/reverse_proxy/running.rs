@@ -138,7 +138,7 @@ impl Builder {
         );
 
         let directory = Directory::create();
-        let config = directory.write(self.kind.file_name(), &self.kind.complete(&filled.text));
+        let config = directory.write(self.kind.file_name(), self.kind.complete(&filled.text));
         let process = LoggedProcess::spawn(
             self.kind.command(&config, directory.path()),
             directory.path(),

@@ -68,7 +68,7 @@ impl Server {
             let port = builder.port.map_or_else(Port::reserve, Port::chosen);
             directory.write(
                 CONFIG_FILE,
-                &builder.file(port.number(), certificates.as_ref()),
+                builder.file(port.number(), certificates.as_ref()),
             );
 
             let mut process = spawn(&builder, &directory);

@@ -31,6 +31,11 @@ pub enum MissingKey {
         /// The missing key as a noun with its article, such as `the header x-api-key`.
         description: String,
     },
+    /// Reject the request with status 400: it has several different values for the key.
+    Ambiguous {
+        /// The key as a noun with its article, such as `the header x-api-key`.
+        description: String,
+    },
     /// Answer with status 500 and log the reason: the application is set up wrongly.
     Misconfigured {
         /// What is wrong and how to fix it. Clients do not see it.

@@ -4,12 +4,17 @@ use std::borrow::Cow;
 
 use http::HeaderName;
 use tollgate::{KeyHasher, KeyParts};
+use tollgate_subject::header_values;
 
 use super::optional::{KeyLookup, KeySource, OptionalKey};
 use crate::request_head::RequestHead;
 
-/// The value of a header, such as an API key. An empty header counts as missing, and so does a
-/// header that is sent more than once.
+/// The value of a header, such as an API key. An empty header counts as missing.
+///
+/// White space around the value is ignored, and so is the scheme of `authorization`: `Bearer t` and
+/// `bearer  t` are the same key. A request with several different values is rejected with status
+/// 400, whatever [`or_skip`](OptionalKey::or_skip) and the like say: the application might use
+/// either of them, so a client could choose its counter.
 ///
 /// ```
 /// use tollgate::KeyHasher;
@@ -50,8 +55,13 @@ impl OptionalKey<HeaderKey> {
 
 impl KeySource for HeaderKey {
     fn look_up(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> KeyLookup {
-        let Some(value) = head.header(&self.name).filter(|value| !value.is_empty()) else {
-            return KeyLookup::Absent;
+        let lines = head.headers().get_all(&self.name).iter();
+        let lines = lines.map(|line| String::from_utf8_lossy(line.as_bytes()));
+        let values = header_values(self.name.as_str(), lines);
+        let value = match values.as_slice() {
+            [] => return KeyLookup::Absent,
+            [value] => value,
+            _ => return KeyLookup::Ambiguous,
         };
 
         match &self.hasher {

@@ -28,6 +28,9 @@ pub enum KeyLookup {
     Written,
     /// The request does not have the key.
     Absent,
+    /// The request has several different values for the key, and the application might use any of
+    /// them. The request is rejected with status 400.
+    Ambiguous,
     /// The key cannot be looked up because the application is set up wrongly. The text says what is
     /// wrong and how to fix it; it is logged, and clients do not see it.
     Misconfigured(String),
@@ -100,6 +103,9 @@ impl<S: KeySource, K: KeyExtractor> KeyExtractor for KeyOr<S, K> {
         match self.source.look_up(head, parts) {
             KeyLookup::Written => Ok(()),
             KeyLookup::Absent => self.other.extract(head, parts),
+            KeyLookup::Ambiguous => Err(MissingKey::Ambiguous {
+                description: self.source.description().into_owned(),
+            }),
             KeyLookup::Misconfigured(reason) => Err(MissingKey::Misconfigured { reason }),
         }
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use tollgate::{KeyParts, ToKey};
-use tollgate_subject::{Case, Glob, GlobError, normalise};
+use tollgate_subject::{Case, Glob, GlobError};
 
 use super::optional::{KeyLookup, KeySource, OptionalKey};
 use crate::request_head::RequestHead;
@@ -97,10 +97,11 @@ pub fn extension<T: Send + Sync + 'static, K: ToKey>(
     })
 }
 
-/// The name of the first class whose pattern matches the path.
+/// The name of the first class whose pattern matches the path, in any of its
+/// [readings](RequestHead::path_readings).
 ///
-/// Paths are normalised before they are matched, so `/auth/./login` and `/auth/%6Cogin` are in the
-/// same class as `/auth/login`. A path that no pattern matches has no key.
+/// So `/auth/./login`, `/auth%2Flogin` and `/Auth/Login` are in the same class as `/auth/login`. Put
+/// the strictest class first. A path has no key only if no pattern matches any of its readings.
 ///
 /// ```
 /// use tollgate_tower::by;
@@ -114,7 +115,7 @@ pub fn path_class<'c>(
     classes: impl IntoIterator<Item = (&'c str, &'c str)>,
 ) -> Result<OptionalKey<impl KeySource + Clone>, GlobError> {
     let parse = |(pattern, name): (&str, &str)| {
-        Ok((Glob::for_path(pattern, Case::Sensitive)?, name.to_owned()))
+        Ok((Glob::for_path(pattern, Case::Insensitive)?, name.to_owned()))
     };
     let classes = classes
         .into_iter()
@@ -122,9 +123,9 @@ pub fn path_class<'c>(
         .collect::<Result<Vec<_>, GlobError>>()?;
 
     Ok(source("a known path class", move |head, parts| {
-        let path = normalise(head.path());
+        let path = head.path_readings();
         let mut classes = classes.iter();
-        let class = classes.find(|(pattern, _)| pattern.matches(&path));
+        let class = classes.find(|(pattern, _)| path.any_matches(pattern));
         write(class.map(|(_, name)| name), parts)
     }))
 }

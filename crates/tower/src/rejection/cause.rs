@@ -23,6 +23,12 @@ pub enum RejectionCause {
         /// The missing key as a noun with its article, such as `the header x-api-key`.
         description: String,
     },
+    /// The request has several different values for a key.
+    #[error("The request has several values for {description}.")]
+    AmbiguousKey {
+        /// The key as a noun with its article, such as `the header x-api-key`.
+        description: String,
+    },
     /// The key is invalid, for example too long.
     #[error("Invalid key for the limit {limit:?}: {source}.")]
     InvalidKey {
@@ -65,7 +71,9 @@ impl RejectionCause {
             Self::Denied(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::DenyListed => StatusCode::FORBIDDEN,
             Self::MissingKey { status, .. } => *status,
-            Self::InvalidKey { .. } | Self::BodyUnreadable => StatusCode::BAD_REQUEST,
+            Self::AmbiguousKey { .. } | Self::InvalidKey { .. } | Self::BodyUnreadable => {
+                StatusCode::BAD_REQUEST
+            }
             Self::BodyTooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Misconfigured { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         }

@@ -3,7 +3,9 @@
 use http::{Request, StatusCode};
 use http_body_util::Full;
 use tollgate::{KeyHasher, Limit, Limiter};
-use tollgate_tower::{ClientResolver, ForwardedBy, RateLimitLayer, ReadBodyLayer, RequestHead, by};
+use tollgate_tower::{
+    Case, ClientResolver, ForwardedBy, Glob, RateLimitLayer, ReadBodyLayer, RequestHead, by,
+};
 use tower::{Layer, service_fn};
 
 use crate::support::{from, get, hello, left, limiter, per_minute, send, status, with};
@@ -98,8 +100,58 @@ fn forwarding_headers_count_only_from_trusted_proxies() {
     assert_eq!(statuses(&layer, past), [200, 200, 429]);
 }
 
+/// A client cannot choose its counter with the spelling of a header.
 #[test]
-fn a_header_that_occurs_once_is_a_key() {
+fn all_spellings_of_a_header_are_one_key() {
+    let layer = |name| {
+        RateLimitLayer::new(
+            &limiter([per_minute("two", 1)]),
+            "two",
+            by::header(name).or_skip(),
+        )
+    };
+    let request = |name: &'static str, lines: &[&str]| {
+        let mut request = get("/");
+        for line in lines {
+            let value = http::HeaderValue::from_bytes(line.as_bytes()).unwrap();
+            request.headers_mut().append(name, value);
+        }
+        request
+    };
+
+    let rows: [(&str, &[&[&str]]); 3] = [
+        ("x-api-key", &[&["k"], &[" k\t"], &["k", "k"], &["", "k"]]),
+        ("x-user", &[&["j\u{f6}rg"], &["j\u{f6}rg "]]),
+        (
+            "authorization",
+            &[
+                &["Bearer T"],
+                &["bearer T"],
+                &["Bearer  T"],
+                &["Bearer\tT "],
+                &["T"],
+                &["Bearer T", "bearer T"],
+            ],
+        ),
+    ];
+    for (name, spellings) in rows {
+        let requests = spellings.iter().map(|lines| request(name, lines));
+        let expected: Vec<u16> = (0..spellings.len())
+            .map(|n| if n == 0 { 200 } else { 429 })
+            .collect();
+        assert_eq!(statuses(&layer(name), requests), expected, "{name}");
+    }
+
+    for lines in [&["Bearer T x"][..], &["Bearer T", "Bearer x"]] {
+        assert_eq!(
+            statuses(&layer("authorization"), [request("authorization", lines)]),
+            [400]
+        );
+    }
+}
+
+#[test]
+fn a_header_with_one_value_is_a_key() {
     let by_key = || by::header("x-api-key");
     let key = |value| with("/", &[("x-api-key", value)]);
     let rejected = RateLimitLayer::new(&two(), "two", by_key().or_reject(StatusCode::UNAUTHORIZED));
@@ -115,7 +167,7 @@ fn a_header_that_occurs_once_is_a_key() {
     ];
     assert_eq!(
         statuses(&rejected, requests),
-        [200, 200, 429, 200, 401, 401, 401]
+        [200, 200, 429, 200, 401, 401, 400]
     );
 
     let skipped = RateLimitLayer::new(&two(), "two", by_key().or_skip());
@@ -124,7 +176,12 @@ fn a_header_that_occurs_once_is_a_key() {
         [200; 4]
     );
 
+    // A second value is neither a missing key nor a key of its own.
+    let twice = || with("/", &[("x-api-key", "a"), ("x-api-key", "b")]);
+    assert_eq!(statuses(&skipped, [twice()]), [400]);
+
     let instead = RateLimitLayer::new(&two(), "two", by_key().or(by::client_address()));
+    assert_eq!(statuses(&instead, [twice()]), [400]);
     // A key that looks like an address does not share the counter of that address.
     let requests = [
         key("203.0.113.7"),
@@ -284,6 +341,39 @@ fn path_classes_normalise_paths_and_combine_with_other_keys() {
         [200],
         "each client has a budget for each class"
     );
+}
+
+/// Both directions: what limits holds for any reading, what exempts only for all of them.
+#[test]
+fn an_ambiguous_path_is_limited_and_never_exempt() {
+    let class = by::path_class([("/auth/login", "login")]).unwrap();
+    let layer = RateLimitLayer::new(&two(), "two", class.or_skip());
+    let spellings = [
+        "/auth%2Flogin",
+        "/AUTH/login%0a",
+        "//x/auth/login",
+        "/auth/x//../../login",
+    ];
+    assert_eq!(statuses(&layer, spellings.map(get)), [200, 200, 429, 429]);
+
+    let assets = Glob::for_path("/assets/**", Case::Insensitive).unwrap();
+    let layer = RateLimitLayer::new(&two(), "two", by::client_address())
+        .skip(move |head| head.path_readings().all_match(&assets));
+    let exempt = [
+        "/assets/a.css",
+        "/assets/b%2Fc",
+        "/ASSETS//d",
+        "/assets/e/../f",
+    ];
+    assert_eq!(statuses(&layer, exempt.map(get)), [200; 4]);
+
+    let counted = [
+        "/assets/..%2fauth/login",
+        "/assets/../auth",
+        "//assets/auth",
+        "/assets/%5c../x",
+    ];
+    assert_eq!(statuses(&layer, counted.map(get)), [200, 200, 429, 429]);
 }
 
 #[test]

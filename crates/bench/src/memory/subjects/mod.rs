@@ -34,7 +34,7 @@ impl SubjectQuota {
 }
 
 /// How to set up a subject.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Setup {
     pub(super) quota: SubjectQuota,
     /// The most keys to store, for subjects that have such a bound.
@@ -44,8 +44,6 @@ pub(super) struct Setup {
 /// A rate limiter. Calls are resolved at compile time, so that a subject pays for nothing but
 /// itself.
 pub(super) trait Subject: Sync + Sized + 'static {
-    const NAME: &'static str;
-
     fn new(setup: &Setup) -> Self;
 
     /// Checks one request of this key, from any thread.
@@ -78,9 +76,9 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    const fn of<S: Subject>() -> Self {
+    const fn new<S: Subject>(name: &'static str) -> Self {
         Self {
-            name: S::NAME,
+            name,
             fill: timed::fill::<S>,
             insert: timed::insert::<S>,
             footprint: footprint::footprint::<S>,
@@ -90,23 +88,28 @@ impl Kind {
 }
 
 /// The subjects for traffic with many keys.
-pub(super) const KEYED: [Kind; 8] = with_ratelimit(Kind::of::<others::Keyed>());
+pub(super) const KEYED: [Kind; 8] = with_ratelimit(Kind::new::<others::Keyed>("ratelimit"));
 
 /// The subjects for traffic with one key.
-pub(super) const SINGLE: [Kind; 8] = with_ratelimit(Kind::of::<others::Single>());
+pub(super) const SINGLE: [Kind; 8] = with_ratelimit(Kind::new::<others::Single>("ratelimit"));
 
 const fn with_ratelimit(ratelimit: Kind) -> [Kind; 8] {
     [
-        Kind::of::<tollgate::Bucket>(),
-        Kind::of::<tollgate::IsAllowed>(),
-        Kind::of::<tollgate::Sliding>(),
-        Kind::of::<others::DefaultGovernor>(),
-        Kind::of::<others::AhashGovernor>(),
-        Kind::of::<others::HashMapGovernor>(),
+        BUCKET,
+        Kind::new::<tollgate::IsAllowed>("tollgate-is-allowed"),
+        SLIDING,
+        GOVERNOR,
+        Kind::new::<others::AhashGovernor>("governor-ahash"),
+        Kind::new::<others::HashMapGovernor>("governor-hashmap"),
         ratelimit,
-        Kind::of::<others::Periodic>(),
+        THROTTLECRAB,
     ]
 }
+
+const BUCKET: Kind = Kind::new::<tollgate::Bucket>("tollgate");
+const SLIDING: Kind = Kind::new::<tollgate::Sliding>("tollgate-sliding");
+const GOVERNOR: Kind = Kind::new::<others::DefaultGovernor>("governor");
+const THROTTLECRAB: Kind = Kind::new::<others::Periodic>("throttlecrab");
 
 /// The subjects that can be selected by name.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
@@ -114,12 +117,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Not a rate limiter, but as fast as memory allows one to be.
-pub(super) const ATOMIC_COUNTER: Kind = Kind::of::<others::AtomicCounter>();
+pub(super) const ATOMIC_COUNTER: Kind = Kind::new::<others::AtomicCounter>("atomic-counter");
 
 /// The subjects whose behaviour under a flood of new keys is shown.
-pub(super) const FLOODED: [Kind; 4] = [
-    Kind::of::<tollgate::Bucket>(),
-    Kind::of::<tollgate::Sliding>(),
-    Kind::of::<others::DefaultGovernor>(),
-    Kind::of::<others::Periodic>(),
-];
+pub(super) const FLOODED: [Kind; 4] = [BUCKET, SLIDING, GOVERNOR, THROTTLECRAB];

@@ -9,6 +9,7 @@ use std::time::Duration;
 use ahash::RandomState;
 use dashmap::DashMap;
 use governor::clock::DefaultClock;
+use governor::state::StateStore;
 use governor::state::keyed::{DashMapStateStore, HashMapStateStore, ShrinkableKeyedStateStore};
 use governor::{Quota, RateLimiter};
 use parking_lot::Mutex;
@@ -26,30 +27,13 @@ pub(super) type AhashGovernor = Governor<DashMapStateStore<String, ahash::Random
 /// One map behind one lock.
 pub(super) type HashMapGovernor = Governor<HashMapStateStore<String>>;
 
-/// A map for governor's state. Which one is fastest depends on the number of threads.
-pub(super) trait GovernorMap:
-    ShrinkableKeyedStateStore<String> + Default + Sync + 'static
+/// governor with a map for its state. Which one is fastest depends on the number of threads.
+pub(super) struct Governor<M: StateStore<Key = String>>(RateLimiter<String, M, DefaultClock>);
+
+impl<M> Subject for Governor<M>
+where
+    M: ShrinkableKeyedStateStore<String> + Default + Sync + 'static,
 {
-    const NAME: &'static str;
-}
-
-impl GovernorMap for DashMapStateStore<String> {
-    const NAME: &'static str = "governor";
-}
-
-impl GovernorMap for DashMapStateStore<String, ahash::RandomState> {
-    const NAME: &'static str = "governor-ahash";
-}
-
-impl GovernorMap for HashMapStateStore<String> {
-    const NAME: &'static str = "governor-hashmap";
-}
-
-pub(super) struct Governor<M: GovernorMap>(RateLimiter<String, M, DefaultClock>);
-
-impl<M: GovernorMap> Subject for Governor<M> {
-    const NAME: &'static str = M::NAME;
-
     fn new(setup: &Setup) -> Self {
         let quota = setup.quota;
         let one_per = Duration::from_secs(quota.period_secs.into()) / quota.count;
@@ -93,8 +77,6 @@ fn ratelimiter(quota: SubjectQuota) -> Ratelimiter {
 }
 
 impl Subject for Single {
-    const NAME: &'static str = "ratelimit";
-
     fn new(setup: &Setup) -> Self {
         Self(ratelimiter(setup.quota))
     }
@@ -106,8 +88,6 @@ impl Subject for Single {
 }
 
 impl Subject for Keyed {
-    const NAME: &'static str = "ratelimit";
-
     fn new(setup: &Setup) -> Self {
         Self {
             limiters: DashMap::default(),
@@ -148,18 +128,18 @@ fn allow_at_time(
     quota: SubjectQuota,
     key: &str,
 ) -> bool {
-    let (burst, count, period) = (
+    let answer = limiter.rate_limit(
+        key,
         quota.burst.into(),
         quota.count.into(),
         quota.period_secs.into(),
+        1,
+        wall_clock(),
     );
-    let answer = limiter.rate_limit(key, burst, count, period, 1, wall_clock());
     answer.expect("quotas are valid").0
 }
 
 impl Subject for Periodic {
-    const NAME: &'static str = "throttlecrab";
-
     fn new(setup: &Setup) -> Self {
         Self {
             limiter: Mutex::new(throttlecrab::RateLimiter::new(PeriodicStore::new())),
@@ -191,8 +171,6 @@ pub(super) struct AtomicCounter {
 }
 
 impl Subject for AtomicCounter {
-    const NAME: &'static str = "atomic-counter";
-
     fn new(setup: &Setup) -> Self {
         // As many words as Tollgate has for half of `keys_max`.
         let words = (setup.keys_max / 2).max(1) as usize * 9 / 5;

@@ -28,12 +28,6 @@ pub(super) struct IsAllowed {
 }
 
 impl<const IS_SLIDING: bool> Subject for Tollgate<IS_SLIDING> {
-    const NAME: &'static str = if IS_SLIDING {
-        "tollgate-sliding"
-    } else {
-        "tollgate"
-    };
-
     fn new(setup: &Setup) -> Self {
         let quota = setup.quota;
         let burst = quota.burst.into();
@@ -66,8 +60,6 @@ impl<const IS_SLIDING: bool> Subject for Tollgate<IS_SLIDING> {
 }
 
 impl Subject for IsAllowed {
-    const NAME: &'static str = "tollgate-is-allowed";
-
     fn new(setup: &Setup) -> Self {
         let Tollgate { limiter, store } = Bucket::new(setup);
         // An application would keep the limiter as long as it runs; the few that are created here

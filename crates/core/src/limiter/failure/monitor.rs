@@ -6,7 +6,6 @@ use parking_lot::Mutex;
 
 use super::local_fallback::LocalFallback;
 use super::log;
-use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::store::StoreError;
 use crate::time::Micros;
@@ -21,7 +20,8 @@ const QUIET_TIME: Micros = Micros::from_secs(1);
 #[non_exhaustive]
 pub struct Health {
     /// True while limits decide by their failure policies, and until the store has replied without
-    /// a failure for a second.
+    /// a failure for a second. If the store refused calls, its reply must be to a charge: a store
+    /// that refuses writes may still answer reads.
     pub degraded: bool,
     /// When the current outage began, on the limiter's clock; `None` when there is none.
     pub degraded_since: Option<Micros>,
@@ -87,22 +87,23 @@ pub(in crate::limiter) struct StoreMonitor {
 struct Outage {
     since: Micros,
     last_failure: Micros,
+    /// True if the store replied to the last failed call, but refused it. Such a store may still
+    /// answer reads, so only a charge shows that it has recovered.
+    is_refusing: bool,
     /// How many requests were decided by failure policies.
     decisions: u64,
     local: LocalFallback,
 }
 
 impl StoreMonitor {
-    /// Records that the store has replied.
+    /// True during an outage.
     #[inline]
-    pub(in crate::limiter) fn record_success(&self, clock: &dyn Clock) {
-        if self.is_degraded.load(Relaxed) {
-            self.try_end_outage(clock.now());
-        }
+    pub(in crate::limiter) fn is_degraded(&self) -> bool {
+        self.is_degraded.load(Relaxed)
     }
 
-    #[cold]
-    fn try_end_outage(&self, now: Micros) {
+    /// Records that the store has replied during an outage. Ends the outage if it has recovered.
+    pub(in crate::limiter) fn record_success(&self, now: Micros, was_charged: bool) {
         let ended = {
             // If the lock is taken, another thread is doing the same, or records a failure.
             let Some(mut outage) = self.outage.try_lock() else {
@@ -114,7 +115,8 @@ impl StoreMonitor {
 
             // If the clock was set back, the outage must not last until the clock catches up.
             current.last_failure = current.last_failure.min(now);
-            if now.since(current.last_failure) <= QUIET_TIME {
+            let is_proof = was_charged || !current.is_refusing;
+            if !is_proof || now.since(current.last_failure) <= QUIET_TIME {
                 return;
             }
 
@@ -150,11 +152,13 @@ impl StoreMonitor {
                 Outage {
                     since: now,
                     last_failure: now,
+                    is_refusing: false,
                     decisions: 0,
                     local: create(),
                 }
             });
             current.last_failure = now;
+            current.is_refusing = matches!(error, StoreError::Refused(_));
             current.decisions += 1;
             (is_new, current.local.clone())
         };
@@ -188,7 +192,7 @@ impl StoreMonitor {
 
     /// The local counters of the current outage, if there is one.
     pub(in crate::limiter) fn local_fallback(&self) -> Option<LocalFallback> {
-        if !self.is_degraded.load(Relaxed) {
+        if !self.is_degraded() {
             return None;
         }
         self.outage

@@ -16,8 +16,11 @@ const VALUE: &str = "expected a string or a list of strings";
 const GLOB: &str = "expected a pattern of at most 255 bytes and 16 stars, such as /v1/**";
 
 // Patterns are normalised the way the values of requests are normalised.
-const PATH: ValueKind<Pattern> = ValueKind::new("pattern", GLOB, |text| {
+const EXACT_PATH: ValueKind<Pattern> = ValueKind::new("pattern", GLOB, |text| {
     glob(Glob::for_path(text, Case::Sensitive))
+});
+const PATH: ValueKind<Pattern> = ValueKind::new("pattern", GLOB, |text| {
+    glob(Glob::for_path(text, Case::Insensitive))
 });
 const HOST: ValueKind<Pattern> = ValueKind::new("pattern", GLOB, |text| {
     if text.contains('*') {
@@ -56,7 +59,8 @@ fn glob(glob: Result<Glob, GlobError>) -> Result<Pattern, ValueError> {
     glob.map(Pattern::Glob).map_err(ValueError::message)
 }
 
-pub(super) fn read(field: &ConfigField<'_>) -> Option<Vec<Condition>> {
+/// Reads the conditions. `case` is for paths; everything else has a rule of its own.
+pub(super) fn read(field: &ConfigField<'_>, case: Case) -> Option<Vec<Condition>> {
     let expected = "expected a mapping, such as { method: POST, path: \"/v1/**\" }";
     let mapping = FieldMap::with_free_keys(field, expected)?;
 
@@ -71,11 +75,11 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<Vec<Condition>> {
             };
             mapping.error_at_key(entry, message);
         });
-        read_condition(&value, attribute.ok()?)
+        read_condition(&value, attribute.ok()?, case)
     }))
 }
 
-fn read_condition(field: &ConfigField<'_>, attribute: Attribute) -> Option<Condition> {
+fn read_condition(field: &ConfigField<'_>, attribute: Attribute, case: Case) -> Option<Condition> {
     let items = if field.scalar().is_some() {
         vec![field.clone()]
     } else {
@@ -86,12 +90,12 @@ fn read_condition(field: &ConfigField<'_>, attribute: Attribute) -> Option<Condi
         return None;
     }
 
-    let pattern = |item: &ConfigField<'_>| read_pattern(item, attribute.kind());
+    let pattern = |item: &ConfigField<'_>| read_pattern(item, attribute.kind(), case);
     let any_of = collect_all(items.iter().map(pattern))?;
     Some(Condition { attribute, any_of })
 }
 
-fn read_pattern(field: &ConfigField<'_>, attribute: AttributeKind) -> Option<Pattern> {
+fn read_pattern(field: &ConfigField<'_>, attribute: AttributeKind, case: Case) -> Option<Pattern> {
     let text = field.string("value", VALUE)?;
     if text.len() > TEXT_MAX {
         let found = text.len();
@@ -102,6 +106,7 @@ fn read_pattern(field: &ConfigField<'_>, attribute: AttributeKind) -> Option<Pat
     }
 
     field.value(match attribute {
+        AttributeKind::Path if case == Case::Sensitive => &EXACT_PATH,
         AttributeKind::Path => &PATH,
         AttributeKind::Method => &METHOD,
         AttributeKind::Host => &HOST,

@@ -11,15 +11,19 @@ use std::num::NonZeroU32;
 
 use tollgate::algorithm::AMOUNT_MAX;
 use tollgate::{Consistency, FailurePolicy, LeakyMode, Limit, LimitName, Quota};
+use tollgate_subject::Case;
 
 use self::tiers::Tier;
 use super::clients::ATTRIBUTE;
 use super::field::{BOOLEAN, ConfigField, collect_all, list_and, list_or};
 use super::field_map::FieldMap;
-use super::names::{ALGORITHMS, Algorithm, CONSISTENCIES, COST, LIMIT, ON_STORE_FAILURE};
+use super::names::{
+    ALGORITHMS, Algorithm, CONSISTENCIES, COST, LIMIT, MATCH_CASES, ON_AMBIGUOUS_PATH,
+    ON_STORE_FAILURE,
+};
 use super::values::{ValueError, ValueKind};
 use super::yaml::YamlValue;
-use crate::limit::{Cost, LimitConfig};
+use crate::limit::{AmbiguousPathPolicy, Cost, LimitConfig};
 
 const LIMITS_MAX: usize = 1_000;
 const LIMITS: &str = "expected a list of limits, such as - { name: api, key: [client_ip], \
@@ -43,6 +47,9 @@ pub(super) struct LimitDefaults {
     pub(super) consistency: Consistency,
     pub(super) on_store_failure: FailurePolicy,
     pub(super) expected_replicas: NonZeroU32,
+    /// Whether the case of a path matters.
+    pub(super) match_case: Case,
+    pub(super) on_ambiguous_path: AmbiguousPathPolicy,
 }
 
 impl Default for LimitDefaults {
@@ -51,6 +58,9 @@ impl Default for LimitDefaults {
             consistency: Consistency::default(),
             on_store_failure: FailurePolicy::default(),
             expected_replicas: NonZeroU32::MIN,
+            // Express, Koa, Rails and ASP.NET ignore case.
+            match_case: Case::Insensitive,
+            on_ambiguous_path: AmbiguousPathPolicy::default(),
         }
     }
 }
@@ -100,13 +110,17 @@ fn read_limit(
 ) -> Option<LimitConfig> {
     let algorithm = read_algorithm(mapping);
     let quotas = algorithm.and_then(|algorithm| tier::read(mapping, algorithm, tiers));
+    let case = mapping.read("match_case", |field| field.choice(MATCH_CASES));
+    let case = case.unwrap_or(defaults.match_case);
     let key = mapping
         .require("key", key::KEY)
-        .and_then(|field| key::read(&field));
+        .and_then(|field| key::read(&field, case));
     let conditions = match mapping.get("match") {
-        Some(field) => conditions::read(&field),
+        Some(field) => conditions::read(&field, case),
         None => Some(Vec::new()),
     };
+    let on_ambiguous_path =
+        mapping.read("on_ambiguous_path", |field| field.choice(ON_AMBIGUOUS_PATH));
 
     let quota = quotas.as_ref().map(|(quota, _)| *quota);
     let cost = mapping.read("cost", |field| read_cost(field, quota));
@@ -129,6 +143,7 @@ fn read_limit(
             .with_shadow(shadow)
             .with_replicas(defaults.expected_replicas),
         conditions: conditions?,
+        on_ambiguous_path: on_ambiguous_path.unwrap_or(defaults.on_ambiguous_path),
         key: key?,
         optional,
         tiers,

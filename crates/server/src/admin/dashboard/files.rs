@@ -58,6 +58,8 @@ pub(in crate::admin) fn find(path: &str) -> Option<Response<Body>> {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_rules::text::HIDDEN;
+
     use super::*;
 
     #[test]
@@ -76,6 +78,38 @@ mod tests {
             }
         }
         assert!(find("/dashboard/").is_none() && find("/dashboard/../lib.rs").is_none());
+    }
+
+    /// The page escapes the same characters as the rest of Tollgate.
+    #[test]
+    fn hidden_characters_are_those_of_the_terminal() {
+        let (_, script) = FILES
+            .iter()
+            .find(|(name, _)| *name == "dom.js")
+            .expect("a file");
+        let (_, class) = script
+            .split_once("HIDDEN = new RegExp(")
+            .expect("the ranges");
+        let (class, _) = class.split_once("'gu'").expect("the end of the ranges");
+        let character = |hex: &str| {
+            let code = u32::from_str_radix(hex, 16).expect("a code point");
+            char::from_u32(code).expect("a character")
+        };
+
+        let mut ranges = Vec::new();
+        for part in class.split("\\\\u{").skip(1) {
+            let (hex, rest) = part.split_once('}').expect("a closing brace");
+            match ranges.last_mut() {
+                Some((_, end @ None)) => *end = Some(character(hex)),
+                _ => ranges.push((character(hex), Some(character(hex)))),
+            }
+            if rest.starts_with('-') {
+                let (_, end) = ranges.last_mut().expect("the range that begins here");
+                *end = None;
+            }
+        }
+        let expected = HIDDEN.map(|range| (*range.start(), Some(*range.end())));
+        assert_eq!(ranges, expected);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! them.
 
 mod event;
+mod event_stream;
 mod files;
 mod hub;
 mod sample;
@@ -15,18 +16,17 @@ mod status_event;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::channel::Channel;
 use hyper::Response;
-use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use tollgate::Micros;
 
+pub(super) use self::event_stream::EventStream;
 pub(super) use self::files::find as file;
 use self::hub::EventHub;
 use self::sample::CounterSnapshot;
 use self::status_event::WatchedState;
 use crate::http::ApiError;
-use crate::listen::ShutdownSignal;
+use crate::listen::{ClientConnection, ShutdownSignal};
 use crate::service::Service;
 
 /// The time between two samples.
@@ -82,8 +82,12 @@ impl Dashboard {
     }
 
     /// The event stream: the history, then every event as it happens.
-    pub(super) fn events(&self) -> Result<Response<Channel<Bytes>>, ApiError> {
-        let mut response = Response::new(self.hub.join(status_event::encode(&self.service))?);
+    pub(super) fn events(
+        &self,
+        viewer: &Arc<ClientConnection>,
+    ) -> Result<Response<EventStream>, ApiError> {
+        let events = self.hub.join(status_event::encode(&self.service))?;
+        let mut response = Response::new(EventStream::new(events, viewer));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));

@@ -57,6 +57,9 @@ struct DemandExplanation {
     cost: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     tier: Option<String>,
+    /// The reading of the path that matched, quoted; absent if the path has only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
     algorithm: &'static str,
     limit: u64,
     /// The window, or how long a bucket takes to fill; absent for a concurrency limit.
@@ -98,12 +101,14 @@ impl LimitExplanation {
                 demand,
                 parts,
                 tier,
+                path,
             } => {
                 let quota = demand.quota();
                 demand_explanation = Some(DemandExplanation {
                     key: parts.into_iter().map(Into::into).collect(),
                     cost: demand.cost,
                     tier,
+                    path,
                     algorithm: quota.algorithm(),
                     limit: quota.limit(),
                     window_us: quota.window().map(tollgate::Micros::get),
@@ -187,6 +192,9 @@ fn details(limit: &LimitExplanation) -> Vec<String> {
     };
 
     let mut details = vec![quota(limit, demand), key(&demand.key)];
+    if let Some(path) = &demand.path {
+        details.push(format!("the path may be read as {}", plain(path)));
+    }
     if demand.cost != 1 {
         details.push(format!("cost {}", demand.cost));
     }

@@ -17,7 +17,7 @@ use tollgate::Micros;
 use tollgate_load::{Allowance, Arrivals, CostRange, LoadError, LoadProgress};
 
 use super::attributes::AttributeArgs;
-use super::client::block_on;
+use super::client::{ConnectionArgs, block_on};
 use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, no_response, output};
 use super::terminal::{ProgressLine, plain};
 
@@ -94,6 +94,8 @@ pub struct LoadArgs {
     /// Seed of the random numbers; the same seed sends the same requests
     #[arg(long, value_name = "N", default_value = "0")]
     seed: u64,
+    #[command(flatten)]
+    connection: ConnectionArgs,
     /// Do not show progress
     #[arg(long, short)]
     quiet: bool,

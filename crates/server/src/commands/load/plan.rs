@@ -9,9 +9,8 @@ use tollgate_load::{
 };
 use tollgate_rules::{Attribute, AttributeKind, Selector};
 
-use super::super::client::parse_url;
-use super::super::configuration;
 use super::super::outcome::{CommandError, invalid};
+use super::super::{client, configuration};
 use super::values::KeysArg;
 use super::{LoadArgs, LoadShape};
 
@@ -20,7 +19,8 @@ const FILE_MAX: u64 = 64 << 20;
 const REPLICAS_MAX: usize = 1_000;
 
 pub(super) fn plan(args: &LoadArgs) -> Result<LoadPlan, CommandError> {
-    let replicas: Result<Vec<_>, _> = args.urls.iter().map(|url| parse_url(url)).collect();
+    let service = |url: &String| args.connection.service(url, &[client::TOKEN_VARIABLE]);
+    let replicas: Result<Vec<_>, _> = args.urls.iter().map(service).collect();
     let replicas = replicas?;
     let replicas_max = REPLICAS_MAX.min(args.connections.into());
     if replicas.len() > replicas_max {

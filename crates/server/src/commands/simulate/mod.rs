@@ -13,11 +13,12 @@ use std::process::ExitCode;
 
 use tollgate_simulate::{
     AccessLogFormat, LogInput, ReportLabels, Simulation, SimulationPlan, SimulationProgress,
+    TrailingBytes,
 };
 
 use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, output};
 use super::terminal::ProgressLine;
-use super::{configuration, numbers};
+use super::{configuration, numbers, terminal};
 
 /// Which log to replay, and through which configuration.
 #[derive(Clone, Debug, clap::Args)]
@@ -116,9 +117,12 @@ fn simulate(args: &SimulateArgs) -> CommandResult {
     };
     let simulation = Simulation::new(&plan);
     let mut simulation = simulation.map_err(|error| invalid(format!("--field: {error}")))?;
-    replay(&args.logs, "replaying", |input, on_progress| {
+    let warnings = replay(&args.logs, "replaying", |input, on_progress| {
         simulation.replay(input, on_progress)
     })?;
+    for warning in warnings {
+        terminal::print_error(&warning);
+    }
 
     // Standard input cannot be read a second time.
     let can_reread = !has_stdin && !simulation.is_unread();
@@ -156,7 +160,8 @@ fn labels(args: &SimulateArgs) -> ReportLabels {
     }
 }
 
-/// Passes all logs to `replay_input`, one after the other, and shows the progress.
+/// Passes all logs to `replay_input`, one after the other, and shows the progress. Returns warnings
+/// about the files.
 fn replay(
     logs: &[PathBuf],
     activity: &'static str,
@@ -164,7 +169,8 @@ fn replay(
         &mut LogInput,
         &mut dyn FnMut(SimulationProgress),
     ) -> std::io::Result<()>,
-) -> Result<(), CommandError> {
+) -> Result<Vec<String>, CommandError> {
+    let mut warnings = Vec::new();
     for log in logs {
         let name = configuration::name(log);
         let failed = |error: std::io::Error| invalid(format!("cannot read {name}: {error}"));
@@ -183,6 +189,13 @@ fn replay(
         };
         replay_input(&mut input, &mut on_progress).map_err(failed)?;
         line.clear();
+        warnings.extend(input.trailing_bytes().map(|bytes| ignored(&name, bytes)));
     }
-    Ok(())
+    Ok(warnings)
+}
+
+/// The warning about bytes after the end of a gzip file.
+fn ignored(file: &str, TrailingBytes { position, count }: TrailingBytes) -> String {
+    let count = numbers::counted(count, "byte");
+    format!("warning: {file}: ignored {count} after the end of the gzip data at byte {position}")
 }

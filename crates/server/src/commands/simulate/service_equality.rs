@@ -15,7 +15,7 @@ use tollgate_simulate::{
 use super::super::client::{self, ServiceRequest};
 use crate::gate::Gate;
 use crate::http::HttpFront;
-use crate::listen::{self, ListenLimits, ListenProtocol, ServerLoad, ShutdownHandle};
+use crate::listen::{self, ListenLimits, ListenProtocol, PortLoad, ShutdownHandle};
 
 /// All algorithms that can be replayed, tiers, costs, a shadow limit, optional keys, and a limit
 /// without a key.
@@ -185,23 +185,27 @@ impl TestService {
             .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
             .expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let front = Arc::new(HttpFront::new(gate, Arc::default()));
+        let front = Arc::new(HttpFront::new(gate, Arc::default(), address));
         let (stopper, stop) = ShutdownHandle::new();
         let minute = Duration::from_secs(60);
-        let load = ServerLoad::new(ListenLimits {
-            connections_max: 64,
-            in_flight_max: 64,
-            header_timeout: minute,
-            idle_timeout: minute,
-        });
+        let load = PortLoad::new(
+            "http",
+            ListenLimits {
+                connections_max: 64,
+                in_flight_max: 64,
+                header_timeout: minute,
+                idle_timeout: minute,
+            },
+        );
         runtime.spawn(listen::run(
             listener,
             ListenProtocol::Http1,
+            Arc::default(),
             front,
             load,
             stop,
         ));
-        let target = client::parse_url(&address.to_string()).expect("an address is a target");
+        let target = tollgate_load::Replica::from(address);
         drop(inside);
         Self {
             clock,
@@ -218,7 +222,6 @@ impl TestService {
         let ask = ServiceRequest {
             method: hyper::Method::POST,
             path: "/v1/check",
-            token: None,
             body,
         };
         let answer =

@@ -5,23 +5,30 @@ use std::net::IpAddr;
 
 use hyper::header::{COOKIE, HOST, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request};
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, percent_encode};
 use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
+use tollgate_subject::{FieldValues, cookie_values, joined_lines, query_values};
 
 use super::super::error::ApiError;
 use super::super::route::FORWARD_AUTH;
 use super::parameters::{ForwardAuthParameters, ProxyKind};
 
+/// Only bytes that are not ASCII are encoded: a client may send them without encoding.
+const NOT_ASCII: &AsciiSet = &AsciiSet::EMPTY;
+
 /// The request that a proxy received from its client.
 #[derive(Debug)]
 pub(super) struct OriginalRequest<'r> {
     client: IpAddr,
-    method: &'r str,
-    path: &'r str,
-    /// Without the question mark; empty when there is none.
-    query: &'r str,
-    host: Option<&'r str>,
+    method: Cow<'r, str>,
+    /// The path and the query. Bytes that are not ASCII are percent-encoded.
+    uri: Cow<'r, str>,
+    host: Option<Cow<'r, str>>,
     headers: &'r HeaderMap,
+    /// Whether the proxy joins the lines of a header with commas.
+    has_joined_lines: bool,
+    /// Whether the name of a header contains `_`, which some backends take for `-`.
+    has_underscores: bool,
 }
 
 impl<'r> OriginalRequest<'r> {
@@ -31,7 +38,7 @@ impl<'r> OriginalRequest<'r> {
         client: IpAddr,
     ) -> Result<Self, ApiError> {
         let headers = request.headers();
-        let own_method = request.method().as_str();
+        let own_method = request.method().as_str().as_bytes();
         let header = |name: &'static str| single(headers, &HeaderName::from_static(name));
 
         let (method, uri, host) = match parameters.proxy {
@@ -49,100 +56,93 @@ impl<'r> OriginalRequest<'r> {
             ProxyKind::Envoy => (own_method, appended_uri(request)?, single(headers, &HOST)?),
         };
 
-        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
-        // An empty path would match no condition on paths.
-        let path = if path.is_empty() { "/" } else { path };
         Ok(Self {
             client,
-            method,
-            path,
-            query,
-            host,
+            method: String::from_utf8_lossy(method),
+            uri: percent_encode(uri, NOT_ASCII).into(),
+            host: host.map(String::from_utf8_lossy),
             headers,
+            has_joined_lines: parameters.proxy == ProxyKind::Envoy,
+            has_underscores: headers.keys().any(|name| name.as_str().contains('_')),
         })
     }
 
-    fn query(&self, field: &str) -> Option<Cow<'_, str>> {
-        let mut pairs = self
-            .query
-            .split('&')
-            .map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        pairs
-            .find(|(name, _)| percent_decoded(name) == field)
-            .map(|(_, value)| percent_decoded(value))
+    /// The path and the query without the question mark, which is empty when there is none.
+    fn path_and_query(&self) -> (&str, &str) {
+        let (path, query) = self.uri.split_once('?').unwrap_or((&self.uri, ""));
+        // An empty path would match no condition on paths.
+        (if path.is_empty() { "/" } else { path }, query)
     }
 
-    fn cookie(&self, field: &str) -> Option<Cow<'_, str>> {
-        let lines = self
-            .headers
-            .get_all(COOKIE)
-            .iter()
-            .filter_map(|line| line.to_str().ok());
-        let mut pairs = lines
-            .flat_map(|line| line.split(';'))
-            .filter_map(|pair| pair.trim().split_once('='));
-
-        pairs
-            .find(|(name, _)| *name == field)
-            .map(|(_, value)| Cow::Borrowed(value))
+    fn cookie(&self, name: &str) -> FieldValues<'_> {
+        let lines = self.headers.get_all(COOKIE).iter();
+        cookie_values(name, lines.map(HeaderValue::as_bytes))
     }
 
-    /// A header's value. Several lines are joined to one list, as HTTP defines it.
-    fn header(&self, field: &str) -> Option<Cow<'_, str>> {
-        let mut lines = self
-            .headers
-            .get_all(field)
-            .iter()
-            .map(|line| String::from_utf8_lossy(line.as_bytes()));
-        let first = lines.next()?;
-        Some(lines.fold(first, |joined, line| joined + ", " + line))
+    /// The lines of a header.
+    fn header(&self, name: &str) -> FieldValues<'_> {
+        if self.has_joined_lines {
+            let lines = self.headers.get_all(name).iter().map(lossy);
+            return lines.flat_map(|line| joined_lines(name, line)).collect();
+        }
+        if !self.has_underscores {
+            return self.headers.get_all(name).iter().map(lossy).collect();
+        }
+
+        let lines = self.headers.iter().filter(|(found, _)| {
+            let found = found.as_str().bytes();
+            found.map(dashed).eq(name.bytes().map(dashed))
+        });
+        lines.map(|(_, value)| lossy(value)).collect()
     }
 }
 
 impl Attributes for OriginalRequest<'_> {
     fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
-        let text = match attribute.kind() {
-            AttributeKind::ClientIp => return Some(Value::Address(self.client)),
-            AttributeKind::Method => Cow::Borrowed(self.method),
-            AttributeKind::Path => Cow::Borrowed(self.path),
-            AttributeKind::Host => Cow::Borrowed(self.host?),
-            AttributeKind::Header => self.header(attribute.field())?,
-            AttributeKind::Query => self.query(attribute.field())?,
-            AttributeKind::Cookie => self.cookie(attribute.field())?,
+        let (path, query) = self.path_and_query();
+        let field = attribute.field();
+
+        Some(match attribute.kind() {
+            AttributeKind::ClientIp => Value::Address(self.client),
+            AttributeKind::Method => Value::Text(Cow::Borrowed(&self.method)),
+            AttributeKind::Path => Value::Text(Cow::Borrowed(path)),
+            AttributeKind::Host => Value::Text(Cow::Borrowed(self.host.as_deref()?)),
+            AttributeKind::Header => Value::Texts(self.header(field)),
+            AttributeKind::Query => Value::Texts(query_values(field, query)),
+            AttributeKind::Cookie => Value::Texts(self.cookie(field)),
             AttributeKind::Custom => return None,
-        };
-        Some(Value::Text(text))
+        })
     }
 }
 
 /// A header that the proxy sets. It must not occur twice: one of the two may be the client's.
-fn single<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<Option<&'r str>, ApiError> {
-    let mut lines = headers.get_all(name).iter();
-    let invalid = |detail: String| Err(ApiError::bad_request("invalid-original-request", detail));
+fn single<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<Option<&'r [u8]>, ApiError> {
+    let mut lines = headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    let first = lines.next();
 
-    match (lines.next().map(HeaderValue::to_str), lines.next()) {
-        (None, _) => Ok(None),
-        (Some(_), Some(_)) => invalid(format!(
+    if lines.next().is_some() {
+        let detail = format!(
             "duplicate header {name}: configure the proxy to set it instead of appending to it"
-        )),
-        (Some(Err(_)), None) => invalid(format!("the header {name} is not text")),
-        (Some(Ok(text)), None) => Ok(Some(text)),
+        );
+        return Err(ApiError::bad_request("invalid-original-request", detail));
     }
+    Ok(first)
 }
 
-fn required<'r>(value: Option<&'r str>, name: &str) -> Result<&'r str, ApiError> {
-    value.filter(|text| !text.is_empty()).ok_or_else(|| {
+fn required<'r>(value: Option<&'r [u8]>, name: &str) -> Result<&'r [u8], ApiError> {
+    value.filter(|bytes| !bytes.is_empty()).ok_or_else(|| {
         let detail = format!("missing header {name}: configure the proxy to send it");
         ApiError::bad_request("missing-original-request", detail)
     })
 }
 
 /// The original path and query that Envoy appends to the path of forward-auth.
-fn appended_uri<B>(request: &Request<B>) -> Result<&str, ApiError> {
+fn appended_uri<B>(request: &Request<B>) -> Result<&[u8], ApiError> {
     let whole = request.uri().path_and_query();
     whole
         .and_then(|whole| whole.as_str().strip_prefix(FORWARD_AUTH))
         .filter(|original| original.starts_with('/'))
+        .map(str::as_bytes)
         .ok_or_else(|| {
             let detail = "missing original path: expected it after /v1/forward-auth, \
                           as in /v1/forward-auth/index.html";
@@ -150,6 +150,11 @@ fn appended_uri<B>(request: &Request<B>) -> Result<&str, ApiError> {
         })
 }
 
-fn percent_decoded(text: &str) -> Cow<'_, str> {
-    percent_decode_str(text).decode_utf8_lossy()
+fn lossy(value: &HeaderValue) -> Cow<'_, str> {
+    String::from_utf8_lossy(value.as_bytes())
+}
+
+/// The byte of a header's name, as CGI and WSGI applications see it.
+const fn dashed(byte: u8) -> u8 {
+    if byte == b'_' { b'-' } else { byte }
 }

@@ -134,6 +134,7 @@ limits:
     at_least("tollgate_connections", 0.0);
     at_least("tollgate_in_flight_requests", 0.0);
     at_least("tollgate_shed_total", 0.0);
+    at_least("tollgate_evicted_connections_total", 0.0);
     at_least(
         r#"tollgate_alert_firing{alert="latency_p99",limit=""}"#,
         0.0,
@@ -205,6 +206,39 @@ limits:
         !page.contains("first") && !page.contains("name-1\""),
         "{page}"
     );
+}
+
+/// Keys of a cheap limit fill the store, and the login limit of a client is not forgotten.
+#[test]
+fn evictions_are_counted_by_limit_and_do_not_reset_other_limits() {
+    let service = Tollgate::with_config(
+        "
+store: { type: memory, keys_max: 100 }
+limits:
+  - { name: login, key: [user], algorithm: fixed_window, limit: 5, window: 1h }
+  - { name: search, key: [user], algorithm: fixed_window, limit: 1, window: 1h }
+",
+    );
+    let spend = |limit: &str, user: &str, cost: u64| {
+        let attributes = format!(r#"{{"user": "{user}"}}"#);
+        let body =
+            format!(r#"{{"limits": ["{limit}"], "cost": {cost}, "attributes": {attributes}}}"#);
+        service.check(&body).status
+    };
+    assert_eq!(spend("login", "ann", 5), 200);
+    let series = r#"tollgate_evictions_total{limit="search",limited="true"}"#;
+    assert_eq!(value(&get(&service, "/metrics").text(), series), Some(0.0));
+
+    for user in 0..300 {
+        assert_eq!(spend("search", &format!("user-{user}"), 1), 200);
+    }
+
+    assert_eq!(spend("login", "ann", 1), 429);
+    let page = get(&service, "/metrics").text();
+    assert!(value(&page, series) >= Some(200.0), "{page}");
+    let login = r#"tollgate_evictions_total{limit="login",limited="true"}"#;
+    assert_eq!(value(&page, login), Some(0.0));
+    assert_eq!(lint(&page), "");
 }
 
 #[test]

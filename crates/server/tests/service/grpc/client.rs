@@ -1,5 +1,6 @@
 //! A minimal gRPC client that sends what a proxy sends and shares no code with the server.
 
+use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,8 +12,12 @@ use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
+use testkit::wait;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
 use tollgate_envoy::{RateLimitRequest, RateLimitResponse};
 
 use crate::harness::PATIENCE;
@@ -26,6 +31,7 @@ const PREFIX_BYTES: usize = 5;
 pub(crate) struct Client {
     runtime: Runtime,
     requests: SendRequest<CallBody>,
+    metadata: Vec<(&'static str, String)>,
 }
 
 /// The result of a call.
@@ -64,20 +70,47 @@ impl Body for CallBody {
 
 impl Client {
     pub(crate) fn connect(addr: SocketAddr) -> Self {
+        Self::over(async move { TcpStream::connect(addr).await })
+    }
+
+    /// Connects with TLS.
+    pub(crate) fn connect_tls(addr: SocketAddr, connector: TlsConnector) -> Self {
+        Self::over(async move {
+            let name = ServerName::from(addr.ip());
+            connector
+                .connect(name, TcpStream::connect(addr).await?)
+                .await
+        })
+    }
+
+    fn over<S>(connected: impl Future<Output = io::Result<S>>) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .expect("a runtime");
         let requests = runtime.block_on(async {
-            let stream = TokioIo::new(TcpStream::connect(addr).await.expect("the server listens"));
+            let stream = TokioIo::new(connected.await.expect("the server listens"));
             let (requests, connection) = handshake(TokioExecutor::new(), stream)
                 .await
                 .expect("the server speaks HTTP/2");
             tokio::spawn(connection);
             requests
         });
-        Self { runtime, requests }
+        Self {
+            runtime,
+            requests,
+            metadata: Vec::new(),
+        }
+    }
+
+    /// Sends this metadata with every call.
+    pub(crate) fn with_metadata(mut self, name: &'static str, value: &str) -> Self {
+        self.metadata.push((name, value.to_owned()));
+        self
     }
 
     /// Calls the rate limit service, which must succeed.
@@ -104,8 +137,15 @@ impl Client {
 
     /// The same without waiting for the result.
     pub(crate) fn hold(&mut self) {
-        let request = post(SHOULD_RATE_LIMIT, CallBody::Never);
+        let request = self.post(SHOULD_RATE_LIMIT, CallBody::Never);
         drop(self.runtime.spawn(self.requests.send_request(request)));
+    }
+
+    /// Waits until the server has closed the connection.
+    pub(crate) fn wait_until_closed(&self) {
+        wait::until_true(PATIENCE, "the connection to be closed", || {
+            self.requests.is_closed()
+        });
     }
 
     pub(crate) fn call(&mut self, path: &str, message: &impl Message) -> Reply {
@@ -120,7 +160,7 @@ impl Client {
 
     /// Calls the rate limit service. None if the server is draining and the request was not sent.
     pub(crate) fn ask_unless_draining(&mut self, request: &RateLimitRequest) -> Option<Reply> {
-        let request = post(SHOULD_RATE_LIMIT, CallBody::Message(Some(framed(request))));
+        let request = self.post(SHOULD_RATE_LIMIT, CallBody::Message(Some(framed(request))));
         let sent = self
             .runtime
             .block_on(in_time(self.requests.send_request(request)));
@@ -135,7 +175,7 @@ impl Client {
     }
 
     fn send(&mut self, path: &str, body: CallBody) -> PendingReply {
-        let request = post(path, body);
+        let request = self.post(path, body);
         let response = self
             .runtime
             .block_on(in_time(self.requests.send_request(request)))
@@ -148,6 +188,16 @@ impl Client {
             (200, &"application/grpc".parse().expect("a value"))
         );
         PendingReply(response)
+    }
+
+    fn post(&self, path: &str, body: CallBody) -> Request<CallBody> {
+        let mut request = Request::post(format!("http://tollgate{path}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers");
+        for (name, value) in &self.metadata {
+            request = request.header(*name, value);
+        }
+        request.body(body).expect("a request")
     }
 
     pub(crate) fn finish(&self, PendingReply(response): PendingReply) -> Reply {
@@ -195,14 +245,6 @@ impl Reply {
         assert_eq!(all.len(), 1);
         all.remove(0)
     }
-}
-
-fn post(path: &str, body: CallBody) -> Request<CallBody> {
-    Request::post(format!("http://tollgate{path}"))
-        .header("content-type", "application/grpc")
-        .header("te", "trailers")
-        .body(body)
-        .expect("a request")
 }
 
 /// Fails a test that would hang otherwise.

@@ -128,27 +128,86 @@ server: { header_timeout: 100ms }
     assert_eq!(client.ask(&about(&[("a", "b")])).overall_code(), Code::Ok);
 }
 
+/// A slot is taken when the message has arrived, so unfinished requests cannot take them all.
 #[test]
-fn too_many_requests_in_flight_are_rejected() {
+fn unfinished_requests_hold_no_slots() {
     let service = Tollgate::with_config(
         "
 version: 1
 limits: [{ name: a, key: [a], algorithm: fixed_window, limit: 500, window: 1h }]
-server: { header_timeout: 1h, in_flight_max: 1 }
+server: { header_timeout: 1h, in_flight_max: 4 }
 ",
     );
-    let mut client = Client::connect(service.grpc);
-    let mut ask = |status: &str| {
-        let reply = client.call(SHOULD_RATE_LIMIT, &about(&[("a", "b")]));
-        (reply.status == status).then_some(reply.text)
-    };
-    let mut slow = Client::connect(service.grpc);
-    let message = wait::until(PATIENCE, "the slow one to occupy the only slot", || {
-        // This call may itself have been rejected.
-        slow.hold();
-        ask("14")
+    let mut clients: Vec<Client> = (0..21).map(|_| Client::connect(service.grpc)).collect();
+    for client in &mut clients {
+        // The first call makes sure that the client knows the server's bounds, the last one that
+        // the server has seen what was sent before.
+        let ask = |client: &mut Client| client.ask(&about(&[("a", "b")])).overall_code();
+        assert_eq!(ask(client), Code::Ok);
+        (0..200).for_each(|_| client.hold());
+        assert_eq!(ask(client), Code::Ok);
+    }
+
+    for _ in 0..50 {
+        let answer = service.check(r#"{"attributes": {"a": "c"}}"#);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+    for client in &mut clients {
+        let health: Health = client.call(CHECK, &HealthRequest::default()).only();
+        assert_eq!(health.status, SERVING);
+        assert_eq!(client.ask(&about(&[("a", "b")])).overall_code(), Code::Ok);
+    }
+    assert!(!service.log().contains("overloaded"), "{}", service.log());
+}
+
+#[test]
+fn the_longest_idle_connection_makes_room() {
+    let service = Tollgate::with_config(
+        "
+version: 1
+limits: [{ name: a, key: [a], algorithm: fixed_window, limit: 500, window: 1h }]
+server: { connections_max: 2 }
+",
+    );
+    let mut clients: Vec<Client> = (0..2).map(|_| Client::connect(service.grpc)).collect();
+    for index in [1, 0] {
+        let answer = clients[index].ask(&about(&[("a", "b")]));
+        assert_eq!(answer.overall_code(), Code::Ok);
+    }
+
+    let mut newcomer = Client::connect(service.grpc);
+    let answer = newcomer.ask(&about(&[("a", "b")]));
+    assert_eq!(answer.overall_code(), Code::Ok);
+    clients[1].wait_until_closed();
+    let answer = clients[0].ask(&about(&[("a", "b")]));
+    assert_eq!(answer.overall_code(), Code::Ok);
+}
+
+#[test]
+fn health_is_checked_when_there_are_too_many_connections() {
+    let service = Tollgate::with_config(
+        "
+version: 1
+limits: [{ name: a, key: [a], algorithm: fixed_window, limit: 500, window: 1h }]
+server: { header_timeout: 1h, connections_max: 1 }
+",
+    );
+    let mut busy = Client::connect(service.grpc);
+    busy.hold();
+    assert_eq!(busy.ask(&about(&[("a", "b")])).overall_code(), Code::Ok);
+
+    let mut newcomer = Client::connect(service.grpc);
+    let (status, text) = newcomer.fault(&about(&[("a", "b")]));
+    assert_eq!(status, "14", "{text}");
+    assert!(text.contains("another%20replica"), "{text}");
+    let health: Health = newcomer.call(CHECK, &HealthRequest::default()).only();
+    assert_eq!(health.status, SERVING);
+
+    drop(busy);
+    wait::until_true(PATIENCE, "room for the newcomer", || {
+        newcomer
+            .call(SHOULD_RATE_LIMIT, &about(&[("a", "b")]))
+            .status
+            == "0"
     });
-    assert!(message.contains("another%20replica"), "{message}");
-    drop(slow);
-    wait::until(PATIENCE, "the place to be free again", || ask("0"));
 }

@@ -8,10 +8,11 @@ fn read(line: &str, format: AccessLogFormat) -> Result<CommonLine<'_>, LineError
 
 fn attribute(line: &str, name: &str) -> Option<String> {
     let read = read(line, AccessLogFormat::Auto).unwrap();
-    read.get(&name.parse().unwrap()).map(|value| match value {
-        Value::Text(text) => text.into_owned(),
-        Value::Address(address) => format!("<{address}>"),
-    })
+    match read.get(&name.parse().unwrap())? {
+        Value::Text(text) => Some(text.into_owned()),
+        Value::Address(address) => Some(format!("<{address}>")),
+        Value::Texts(values) => Some(values.as_slice().first()?.to_string()),
+    }
 }
 
 #[test]

@@ -39,16 +39,22 @@ function showFields() {
     const is_tier = index === (rule?.key ?? []).length;
     const choices = name.split(' | ');
     const input = h('input', {
-      'data-attribute': choices[0], autocomplete: 'off', spellcheck: 'false',
+      'data-attribute': attributeOf(choices[0]), autocomplete: 'off', spellcheck: 'false',
       required: !is_tier, placeholder: is_tier ? rule.tiers.default : null,
     });
     if (choices.length === 1) return h('label', {}, is_tier ? `${name} (tier)` : name, input);
 
     input.setAttribute('aria-label', `value of ${name}`);
     const select = h('select', { 'aria-label': `which of ${name}`, onchange: () => { input.dataset.attribute = select.value; } },
-      ...choices.map((choice) => h('option', { value: choice }, choice)));
+      ...choices.map((choice) => h('option', { value: attributeOf(choice) }, choice)));
     return h('label', {}, select, input);
   }));
+}
+
+/** The attribute of a key's part without its functions: `email` for `lower(email)`. */
+function attributeOf(part) {
+  const call = /^[a-z]+\((.*)\)$/.exec(part);
+  return call ? attributeOf(call[1]) : part;
 }
 
 /** Fills in the form and looks up the key. */

@@ -169,3 +169,34 @@ fn a_key_is_looked_up_and_reset_by_hand() {
     );
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
+
+/// A right-to-left override in a key would reverse the rest of the row.
+#[test]
+fn hidden_characters_of_a_key_are_shown_escaped() {
+    let service = Tollgate::with_config(CONFIG);
+    let browser = Browser::start();
+    let page = open(&browser, &service);
+    let login = LOGIN.replace("ann+x@", "ann\u{202e}x\u{200b}@");
+    (0..5).for_each(|_| drop(service.check(&login)));
+    page.until(
+        "document.querySelectorAll('#denied-keys tbody tr').length === 1",
+        "a denied key",
+    );
+    let row = page.text("#denied-keys tbody tr");
+    assert!(row.contains(r"ann\u{202e}x\u{200b}@example.com"), "{row}");
+
+    // The form has the key itself, so that it is found; the answer shows it escaped.
+    page.click("#denied-keys tbody button");
+    page.until(
+        "document.querySelector('#key-answer dl')?.dataset.remaining === '0'",
+        "the state of the key",
+    );
+    let answer = page.text("#key-answer dl");
+    assert!(
+        answer.contains(r"ann\u{202e}x\u{200b}@example.com"),
+        "{answer}"
+    );
+    let labels = page.accessible();
+    let label = r"Look up 203.0.113.7, ann\u{202e}x\u{200b}@example.com in login";
+    assert!(labels.iter().any(|(_, name)| name == label), "{labels:?}");
+}

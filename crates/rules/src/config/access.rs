@@ -1,0 +1,198 @@
+//! `server.tls`, `server.tokens`, `server.allowed_origins` and `server.allowed_hosts`: who may use
+//! the data ports.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::field::{ConfigField, collect_all};
+use super::field_map::FieldMap;
+use super::names::{PERMISSIONS, TLS, TOKEN};
+use super::values::{ValueError, ValueKind, text_if};
+use crate::token::{Permission, PermissionSet, TokenHash};
+
+const TOKENS_MAX: usize = 100;
+/// What a token may do by default: what a service that applies limits needs.
+const ALLOW_DEFAULT: [Permission; 3] = [Permission::Check, Permission::Peek, Permission::Release];
+
+const FILE: ValueKind<PathBuf> = ValueKind::new(
+    "file",
+    "expected the path of a PEM file, such as /etc/tollgate/tls.crt",
+    |text| Ok(PathBuf::from(text)),
+);
+const TOKEN_NAME: ValueKind<String> = ValueKind::new(
+    "name",
+    "expected 1 to 64 letters, digits, `-`, `_` or `.`, such as shop-2026",
+    |text| {
+        let is_valid = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        text_if(text.len() <= 64 && text.chars().all(is_valid), text)
+    },
+);
+const ORIGIN: ValueKind<String> = ValueKind::new(
+    "origin",
+    "expected a scheme, a host and perhaps a port, without a path, such as https://app.example",
+    |text| {
+        let authority = text
+            .strip_prefix("https://")
+            .or_else(|| text.strip_prefix("http://"));
+        let is_valid = |c: char| c.is_ascii_alphanumeric() || "-_.:[]".contains(c);
+        let is_authority = |text: &str| !text.is_empty() && text.chars().all(is_valid);
+        lower_case_if(authority.is_some_and(is_authority), text)
+    },
+);
+const HOST: ValueKind<String> = ValueKind::new(
+    "host name",
+    "expected a host name without a port, such as limits.internal",
+    |text| {
+        let is_valid = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        lower_case_if(text.chars().all(is_valid), text)
+    },
+);
+
+/// Who may use the data ports: the HTTP and the gRPC port. The default admits everyone who can
+/// connect, except for web pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessConfig {
+    /// The certificate of the ports. `None` serves them without TLS.
+    pub tls: Option<TlsConfig>,
+    /// The tokens, at most 100, of which a request must bring one. Empty if none is required.
+    pub tokens: Vec<AccessToken>,
+    /// The origins of web pages that may send requests, in lower case.
+    pub allowed_origins: Vec<String>,
+    /// The names of this service that contain a dot, in lower case and without ports.
+    pub allowed_hosts: Vec<String>,
+}
+
+/// The PEM files of the data ports' certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsConfig {
+    /// The certificate, followed by those between it and its authority.
+    pub cert: PathBuf,
+    /// The private key of the certificate.
+    pub key: PathBuf,
+    /// The authorities of client certificates. `None` does not ask for one.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// A token of the data ports. Only its hash is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessToken {
+    /// Its name in metrics, logs and errors.
+    pub name: Arc<str>,
+    /// The hash of the token.
+    pub hash: TokenHash,
+    /// What requests with this token may do.
+    pub permissions: PermissionSet,
+}
+
+impl AccessConfig {
+    /// The index in `tokens` of the token that a request brought. Takes the same time for every
+    /// token, known or not.
+    pub fn find_token(&self, presented: &[u8]) -> Option<usize> {
+        let presented = TokenHash::from_bytes(presented);
+        let mut found = None;
+        for (index, token) in self.tokens.iter().enumerate() {
+            if token.hash.is_same(&presented) {
+                found = Some(index);
+            }
+        }
+        found
+    }
+}
+
+/// Reads the fields about access from the section `server`.
+pub(super) fn read(server: &FieldMap<'_>) -> AccessConfig {
+    let origins = server.read("allowed_origins", |field| {
+        read_list(field, "origins", &ORIGIN)
+    });
+    let hosts = server.read("allowed_hosts", |field| {
+        read_list(field, "host names", &HOST)
+    });
+
+    AccessConfig {
+        tls: server.read("tls", read_tls),
+        tokens: server.read("tokens", read_tokens).unwrap_or_default(),
+        allowed_origins: origins.unwrap_or_default(),
+        allowed_hosts: hosts.unwrap_or_default(),
+    }
+}
+
+fn read_tls(field: &ConfigField<'_>) -> Option<TlsConfig> {
+    let mapping = FieldMap::new(field, TLS)?;
+    // The server reads the files, and reports what is wrong with them.
+    for (_, file) in mapping.entries() {
+        file.record_position();
+    }
+
+    let cert = mapping.require_value("cert", &FILE);
+    let key = mapping.require_value("key", &FILE);
+    let client_ca = mapping.value("client_ca", &FILE);
+    Some(TlsConfig {
+        cert: cert?,
+        key: key?,
+        client_ca,
+    })
+}
+
+fn read_tokens(field: &ConfigField<'_>) -> Option<Vec<AccessToken>> {
+    let items = field.list("expected a list of tokens, each with `name` and `token`")?;
+    field.at_most(TOKENS_MAX, items.len(), "tokens")?;
+    if items.is_empty() {
+        field.error("the list is empty; add a token, or remove `tokens` to require none");
+    }
+
+    let mut tokens: Vec<AccessToken> = Vec::new();
+    for item in &items {
+        let Some(token) = read_token(item) else {
+            continue;
+        };
+        if tokens.iter().any(|known| known.name == token.name) {
+            item.error("duplicate name; each token needs a name of its own");
+        }
+        if let Some(known) = tokens.iter().find(|known| known.hash == token.hash) {
+            let name = &known.name;
+            item.error(format_args!("the same token as that of `{name}`"));
+        }
+        tokens.push(token);
+    }
+    Some(tokens)
+}
+
+fn read_token(field: &ConfigField<'_>) -> Option<AccessToken> {
+    let mapping = FieldMap::new(field, TOKEN)?;
+    let name = mapping.require_value("name", &TOKEN_NAME);
+    let required = "expected a secret of at least 16 characters, such as ${TOLLGATE_TOKEN}, or \
+                    `sha256:` and its hash";
+    let hash = mapping.require("token", required).and_then(|field| {
+        let field = field.into_secret();
+        let text = field.string("token", required)?;
+        TokenHash::from_setting(text)
+            .map_err(|error| field.invalid("token", error))
+            .ok()
+    });
+    let permissions = mapping.read("allow", read_permissions);
+
+    Some(AccessToken {
+        name: name?.into(),
+        hash: hash?,
+        permissions: permissions.unwrap_or_else(|| ALLOW_DEFAULT.into_iter().collect()),
+    })
+}
+
+fn read_permissions(field: &ConfigField<'_>) -> Option<PermissionSet> {
+    let items = field.list("expected a list of permissions, such as [check, refund]")?;
+    if items.is_empty() {
+        field.error("the list is empty; add a permission, or remove the token");
+    }
+
+    let permissions = collect_all(items.iter().map(|item| item.choice(PERMISSIONS)));
+    Some(permissions?.into_iter().collect())
+}
+
+fn read_list(field: &ConfigField<'_>, what: &str, kind: &ValueKind<String>) -> Option<Vec<String>> {
+    let items = field.list(&format!("expected a list of {what}"))?;
+    collect_all(items.iter().map(|item| item.value(kind)))
+}
+
+fn lower_case_if(is_valid: bool, text: &str) -> Result<String, ValueError> {
+    text_if(is_valid, text).map(|text| text.to_ascii_lowercase())
+}
