@@ -27,13 +27,13 @@ const LIST_MAX: usize = 8;
 pub(super) struct JsonLine<'l> {
     pub(super) time: Micros,
     fields: &'l LogFields,
-    values: FieldValues<'l>,
+    values: SlotValues<'l>,
     /// The parsed client address, for all limits.
     address: OnceCell<Option<IpAddr>>,
 }
 
 /// The values by slot of the [`LogFields`], each with the rank of the name it was found under.
-type FieldValues<'l> = SmallVec<[Option<(usize, Cow<'l, str>)>; 12]>;
+type SlotValues<'l> = SmallVec<[Option<(usize, Cow<'l, str>)>; 12]>;
 
 impl<'l> JsonLine<'l> {
     pub(super) fn parse(line: &'l [u8], fields: &'l LogFields) -> Result<Self, LineError> {
@@ -138,7 +138,7 @@ impl<'l> JsonLine<'l> {
 /// The state while walking through the members of a line.
 struct ObjectWalker<'l> {
     fields: &'l LogFields,
-    values: FieldValues<'l>,
+    values: SlotValues<'l>,
     /// The normalized names of the enclosing members, joined by dots.
     path: String,
     depth: usize,
