@@ -71,7 +71,7 @@ impl MemoryStore {
     /// let store = MemoryStore::builder().keys_max(100).build();
     /// let login = Limit::fixed_window("login", 5, Duration::from_secs(3_600));
     /// let limiter = Limiter::new(store.clone(), [login])?;
-    /// for address in 0..150 {
+    /// for address in 0..150_u64 {
     ///     limiter.check("login", address).cost(5).try_now()?;
     /// }
     ///

@@ -7,7 +7,7 @@ mod views;
 
 use testkit::reverse_proxy::{self, Response};
 
-use crate::harness::{PATIENCE, Tollgate};
+use crate::harness::Tollgate;
 use crate::load::Connection;
 
 const TOKEN: &str = "a-token-of-enough-letters";
@@ -225,10 +225,8 @@ fn a_public_address_accepts_the_token() {
 fn the_admin_port_responds_when_clients_have_filled_the_service() {
     let service = Tollgate::with_config(&format!("server: {{ connections_max: 1 }}{CONFIG}"));
     let mut held = Connection::open(service.http).expect("it listens");
-    held.send(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
-        .expect("it is sent");
-    let is_full = || service.check("{}").status == 503;
-    testkit::wait::until_true(PATIENCE, "the request to be in flight", is_full);
+    held.begin_check(9).expect("it is handled");
+    assert_eq!(service.check("{}").status, 503);
 
     assert_eq!(get(&service, "/healthz").status, 200);
     let status = json(&get(&service, "/admin/status"));

@@ -53,6 +53,20 @@ impl Connection {
         self.answer()
     }
 
+    /// Sends the head of a check, and waits until the server asks for its body: the request is then
+    /// being handled.
+    pub(crate) fn begin_check(&mut self, length: usize) -> io::Result<()> {
+        let head = format!(
+            "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\
+             Expect: 100-continue\r\n\r\n"
+        );
+        self.send(head.as_bytes())?;
+        match self.answer()?.status {
+            100 => Ok(()),
+            status => Err(io::Error::other(format!("expected 100, found {status}"))),
+        }
+    }
+
     /// Waits for the next response.
     pub(crate) fn answer(&mut self) -> io::Result<Answer> {
         let (mut status, mut length, mut is_last) = (None, 0, false);
