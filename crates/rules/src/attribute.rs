@@ -61,6 +61,14 @@ impl Attribute {
         self.kind
     }
 
+    /// Whether the client itself sends the value, as a header, query parameter or cookie.
+    pub const fn is_field(&self) -> bool {
+        matches!(
+            self.kind,
+            AttributeKind::Header | AttributeKind::Query | AttributeKind::Cookie
+        )
+    }
+
     /// The name of the header, query parameter or cookie; for all other kinds the full name.
     pub fn field(&self) -> &str {
         self.name

@@ -64,8 +64,8 @@ impl KeyAttribute {
 impl Normaliser {
     fn apply(self, value: Cow<'_, str>) -> Cow<'_, str> {
         match self {
-            Self::Trim if value.trim().len() == value.len() => value,
-            Self::Trim => value.trim().to_owned().into(),
+            Self::Trim if value.trim_matches(is_blank).len() == value.len() => value,
+            Self::Trim => value.trim_matches(is_blank).to_owned().into(),
             Self::Lower if !value.is_ascii() => lower(&value).into(),
             Self::Lower if value.bytes().any(|byte| byte.is_ascii_uppercase()) => {
                 value.to_ascii_lowercase().into()
@@ -73,6 +73,11 @@ impl Normaliser {
             Self::Lower => value,
         }
     }
+}
+
+/// What frameworks remove around a value: white space, and control characters such as NUL.
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() || c.is_control()
 }
 
 /// Letter by letter, because the lower case of a whole text depends on the end of words.

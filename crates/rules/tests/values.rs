@@ -45,6 +45,32 @@ fn only(selector: &Selector, name: &str, value: &str) -> EncodedKey {
     selection.remove(0).key
 }
 
+/// Servers answer HEAD with the handler of GET.
+#[test]
+fn a_limit_on_get_also_applies_to_head() {
+    let applies = |limit: &str, method: &str| {
+        let selector = one(&format!("key: [], match: {{method: {limit}}}"));
+        let selection = repeated(&selector, &[("method", &[method])]).unwrap();
+        !selection.is_empty()
+    };
+
+    assert!(applies("GET", "HEAD") && applies("GET", "head") && applies("HEAD", "HEAD"));
+    assert!(!applies("HEAD", "GET") && !applies("POST", "HEAD"));
+}
+
+/// The caller of the service may say that a request is free; its client may not.
+#[test]
+fn a_client_cannot_set_its_cost_to_nothing() {
+    let cost = |attribute: &str| {
+        let selector = one(&format!("key: [], cost: {{by: '{attribute}', default: 1}}"));
+        repeated(&selector, &[(attribute, &["0"])]).unwrap()[0].cost
+    };
+
+    assert_eq!(cost("query:n"), 1);
+    assert_eq!(cost("header:x-cost"), 1);
+    assert_eq!(cost("pages"), 0);
+}
+
 #[test]
 fn a_limit_applies_if_any_value_matches() {
     for limit in [

@@ -66,12 +66,13 @@ impl<'a, A: Attributes> RequestView<'a, A> {
             return self.path_texts(attribute);
         }
 
-        let is_field = matches!(
-            attribute.kind(),
-            AttributeKind::Header | AttributeKind::Query | AttributeKind::Cookie
-        );
-        if !is_field {
-            return self.text(attribute).into_iter().collect();
+        if !attribute.is_field() {
+            let text = self.text(attribute);
+            // Servers handle HEAD like GET.
+            let is_head =
+                attribute.kind() == AttributeKind::Method && text.as_deref() == Some("HEAD");
+            let get = is_head.then_some(Cow::Borrowed("GET"));
+            return text.into_iter().chain(get).collect();
         }
 
         let values = match self.attributes.get(attribute) {
@@ -135,12 +136,15 @@ impl<'a, A: Attributes> RequestView<'a, A> {
     /// The cost: from the attribute, of several values the highest, else as stated by the request,
     /// else the default. The error is the start of the invalid value.
     pub(super) fn cost(&self, cost: &Cost, stated: Option<u64>) -> Result<u64, String> {
+        let cost_min = u64::from(cost.attribute.as_ref().is_some_and(Attribute::is_field));
         let found = cost.attribute.as_ref().map(|name| self.texts(name));
         let costs = found.iter().flat_map(FieldValues::as_slice).map(|found| {
             // `parse` alone would also accept a leading `+`.
             let is_whole = found.bytes().all(|byte| byte.is_ascii_digit());
             let number: Option<u64> = found.parse().ok().filter(|_| is_whole);
-            number.ok_or_else(|| found.chars().take(FOUND_MAX).collect())
+            let number = number.ok_or_else(|| found.chars().take(FOUND_MAX).collect());
+            // A client must not exempt itself by its cost.
+            number.map(|number: u64| number.max(cost_min))
         });
 
         let highest = costs.reduce(|one, other| Ok(one?.max(other?)));

@@ -44,6 +44,17 @@ fn every_spelling_of_a_key_is_counted() {
     assert!(fresh.is_empty(), "{fresh:#?}");
 }
 
+/// gunicorn takes a part of the path from these, if the proxy passes them on.
+#[test]
+fn a_header_that_changes_the_path_is_refused() {
+    let service = Tollgate::with_config(keys::LIMITS);
+    for line in [&b"SCRIPT_NAME: /x"[..], b"path_info: /session"] {
+        let answer = raw::exchange(service.http, &traefik("/x/session", line), false);
+        assert_eq!(answer.status, 400, "{}", answer.text());
+        assert!(answer.text().contains("some servers take the path from it"));
+    }
+}
+
 /// CGI and WSGI applications cannot tell `X_Api_Key` from `X-Api-Key`.
 #[test]
 fn an_underscore_in_a_header_is_a_dash() {

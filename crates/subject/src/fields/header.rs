@@ -15,7 +15,7 @@ const WHITE_SPACE: [char; 11] = [
 /// White space around a value is removed. The credentials of `Authorization` and
 /// `Proxy-Authorization` are read without their scheme: it has many spellings, and many servers
 /// ignore it. Where several words follow the scheme, servers use the first or the last, so both are
-/// returned.
+/// returned, and the parameters `token` and `username`. Credentials of the scheme Basic have one spelling for each way to decode them.
 ///
 /// ```
 /// use tollgate_subject::header_values;
@@ -141,6 +141,11 @@ fn contains_commas(name: &str) -> bool {
 /// Adds the credentials after the scheme. A single word has no scheme.
 fn push_credentials<'v>(values: &mut FieldValues<'v>, line: Cow<'v, str>) {
     let line = trimmed(line);
+    if let Some((scheme, credentials)) = line.split_once(WHITE_SPACE)
+        && scheme.eq_ignore_ascii_case("basic")
+    {
+        return push_basic(values, credentials);
+    }
     let mut words = line
         .split(WHITE_SPACE)
         .filter(|word| !word.is_empty())
@@ -149,26 +154,69 @@ fn push_credentials<'v>(values: &mut FieldValues<'v>, line: Cow<'v, str>) {
         return values.push(line);
     };
 
-    let last = words.last();
-    let mut is_found = false;
-    for word in [Some(first), last].into_iter().flatten() {
-        if is_token(word) {
-            values.push(word.to_owned().into());
-            is_found = true;
-        }
-    }
-
-    // Parameters, as of the scheme Digest: the words are meaningless on their own.
-    if !is_found {
-        let credentials = line.split_once(WHITE_SPACE).map_or("", |(_, rest)| rest);
-        values.push(credentials.trim_matches(WHITE_SPACE).to_owned().into());
+    let last = words.last().unwrap_or(first);
+    let parameters = ["token", "username"].map(|name| parameter(&line, name));
+    let texts = [Some(first), Some(last)].into_iter().chain(parameters);
+    for text in texts.flatten() {
+        values.push(text.to_owned().into());
     }
 }
 
-/// Whether a word is a token and not a parameter such as `realm="shop"`. A token may end with the
-/// padding of Base64.
-fn is_token(word: &str) -> bool {
-    !word.trim_end_matches('=').contains('=')
+/// The value of a parameter such as `token="t"`, without its quotes.
+fn parameter<'l>(credentials: &'l str, name: &str) -> Option<&'l str> {
+    let mut parameters = credentials
+        .split([',', ' ', '\t'])
+        .filter_map(|text| text.split_once('='));
+    let (_, value) = parameters.find(|(found, _)| found.eq_ignore_ascii_case(name))?;
+    Some(value.trim_matches('"'))
+}
+
+/// Adds the credentials of the scheme Basic in their shortest spelling. Base64 is decoded leniently:
+/// servers leave out other characters, accept `-` and `_` for `+` and `/`, end at the padding or leave
+/// it out.
+fn push_basic(values: &mut FieldValues<'_>, credentials: &str) {
+    let padded = credentials.trim_matches(WHITE_SPACE);
+    let unpadded = padded.split('=').next().unwrap_or_default();
+
+    for text in [unpadded, padded] {
+        for is_url_safe in [false, true] {
+            values.push(shortest_base64(text, is_url_safe).into());
+        }
+    }
+    // Not Base64 at all.
+    if values.as_slice().is_empty() {
+        values.push(padded.to_owned().into());
+    }
+}
+
+/// The characters of a Base64 text that are decoded. The last one counts only as far as it is part
+/// of a byte.
+fn shortest_base64(text: &str, is_url_safe: bool) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digit = |byte: u8| match byte {
+        b'-' if is_url_safe => Some(62),
+        b'_' if is_url_safe => Some(63),
+        _ => ALPHABET.iter().position(|known| *known == byte),
+    };
+    let mut digits: Vec<usize> = text.bytes().filter_map(digit).collect();
+
+    let partial = match digits.len() % 4 {
+        // A single character is less than a byte.
+        1 => {
+            digits.pop();
+            0
+        }
+        2 => 0b1111,
+        3 => 0b11,
+        _ => 0,
+    };
+    if let Some(last) = digits.last_mut() {
+        *last &= !partial;
+    }
+    digits
+        .iter()
+        .map(|digit| char::from(ALPHABET[*digit]))
+        .collect()
 }
 
 fn trimmed(line: Cow<'_, str>) -> Cow<'_, str> {

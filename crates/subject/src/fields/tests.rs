@@ -41,6 +41,9 @@ fn all_spellings_of_a_cookie_are_one_value() {
         b"$Version=1; session=abc; $Path=/",
         b"x=\"; session=abc; y=\"",
         b"session=abc; session=%61bc; session=\"abc\"",
+        b"a=b session=abc",
+        b"a=b,session=abc",
+        b"\"a\"session=abc",
         b"Session=other; SESSION=other; session=abc; xsession=other; session2=other",
     ] {
         assert_eq!(cookies(&[line]), ["abc"], "{}", line.escape_ascii());
@@ -65,6 +68,17 @@ fn cookies_with_several_meanings_have_all_of_them() {
             vec!["café"],
         ),
         (vec![b"session=a=b"], vec!["a=b"]),
+        (vec![b"session=abc x=1"], vec!["abc x=1", "abc"]),
+        (vec![b"session=abc,x=1"], vec!["abc,x=1", "abc"]),
+        (
+            vec![b"session=j:\"abc\"", b"session=j:%20%22\\u0061b\\u0063%22"],
+            vec!["j:\"abc\"", "abc", "j:", "j: \"\\u0061b\\u0063\""],
+        ),
+        (
+            vec![b"session=j:\"\\ud83d\\ude00\\/\""],
+            vec!["j:\"\\ud83d\\ude00\\/\"", "\u{1f600}/", "j:"],
+        ),
+        (vec![b"session=j:\"\\ud83d\""], vec!["j:\"\\ud83d\"", "j:"]),
         (
             vec![b"session=", b"session=\"\"", b"session=\"", b"session"],
             vec![],
@@ -85,7 +99,8 @@ fn all_spellings_of_a_query_parameter_are_one_value() {
         "%6Bey=a+b",
         "page=2&key=a+b&x",
         "page=2;key=a+b;x",
-        "key=a+b#key=other",
+        "x=1#&key=a+b",
+        "?key=a+b",
         "key[]=a+b",
         "key%5B%5D=a+b",
         "key[0]=a+b",
@@ -144,10 +159,22 @@ fn credentials_are_read_without_their_scheme() {
     for (line, expected) in [
         ("Bearer T x", &["T", "x"][..]),
         ("Bearer x y T", &["x", "T"]),
-        ("Bearer x=1 T", &["T"]),
-        ("Basic YTpi==", &["YTpi=="]),
+        ("Bearer x=1 T", &["x=1", "T"]),
+        (
+            "Token token=\"T\", nonce=\"1\"",
+            &["token=\"T\",", "nonce=\"1\"", "T"],
+        ),
+        ("Basic YTpi==", &["YTpi"]),
+        ("basic  YT!pi", &["YTpi"]),
+        ("Basic YT pi", &["YTpi"]),
+        ("Basic YTpiYg==", &["YTpiYg"]),
+        ("Basic YTpiYh", &["YTpiYg"]),
+        ("Basic \"YTpiYg\"", &["YTpiYg"]),
+        ("Basic YTpiYg==junk", &["YTpiYg", "YTpiYgjung"]),
+        ("Basic YTp-", &["YTo", "YTp+"]),
+        ("Basic ?", &["?"]),
         ("Bearer", &["Bearer"]),
-        ("Digest  a=\"b\", c=d", &["a=\"b\", c=d"]),
+        ("Digest  a=\"b\", c=d", &["a=\"b\",", "c=d"]),
     ] {
         assert_eq!(headers("authorization", &[line]), expected, "{line:?}");
     }

@@ -16,6 +16,9 @@ use super::parameters::{ForwardAuthParameters, ProxyKind};
 /// Only bytes that are not ASCII are encoded: a client may send them without encoding.
 const NOT_ASCII: &AsciiSet = &AsciiSet::EMPTY;
 
+/// Headers with the names of CGI variables, from which gunicorn takes a part of the path.
+const PATH_VARIABLES: [&str; 2] = ["script_name", "path_info"];
+
 /// The request that a proxy received from its client.
 #[derive(Debug)]
 pub(super) struct OriginalRequest<'r> {
@@ -27,8 +30,8 @@ pub(super) struct OriginalRequest<'r> {
     headers: &'r HeaderMap,
     /// Whether the proxy joins the lines of a header with commas.
     has_joined_lines: bool,
-    /// Whether the name of a header contains `_`, which some backends take for `-`.
-    has_underscores: bool,
+    /// Whether the name of a header contains `_` or `.`, which some backends take for `-`.
+    has_odd_names: bool,
 }
 
 impl<'r> OriginalRequest<'r> {
@@ -40,6 +43,16 @@ impl<'r> OriginalRequest<'r> {
         let headers = request.headers();
         let own_method = request.method().as_str().as_bytes();
         let header = |name: &'static str| single(headers, &HeaderName::from_static(name));
+        if let Some(name) = PATH_VARIABLES
+            .iter()
+            .find(|name| headers.contains_key(**name))
+        {
+            let detail = format!(
+                "header {name}: some servers take the path from it; configure the proxy to remove \
+                 headers with `_` in their names"
+            );
+            return Err(ApiError::bad_request("invalid-original-request", detail));
+        }
 
         let (method, uri, host) = match parameters.proxy {
             ProxyKind::Nginx => (
@@ -63,7 +76,9 @@ impl<'r> OriginalRequest<'r> {
             host: host.map(String::from_utf8_lossy),
             headers,
             has_joined_lines: parameters.proxy == ProxyKind::Envoy,
-            has_underscores: headers.keys().any(|name| name.as_str().contains('_')),
+            has_odd_names: headers
+                .keys()
+                .any(|name| name.as_str().contains(['_', '.'])),
         })
     }
 
@@ -85,7 +100,7 @@ impl<'r> OriginalRequest<'r> {
             let lines = self.headers.get_all(name).iter().map(lossy);
             return lines.flat_map(|line| joined_lines(name, line)).collect();
         }
-        if !self.has_underscores {
+        if !self.has_odd_names {
             return self.headers.get_all(name).iter().map(lossy).collect();
         }
 
@@ -156,5 +171,9 @@ fn lossy(value: &HeaderValue) -> Cow<'_, str> {
 
 /// The byte of a header's name, as CGI and WSGI applications see it.
 const fn dashed(byte: u8) -> u8 {
-    if byte == b'_' { b'-' } else { byte }
+    if matches!(byte, b'_' | b'.') {
+        b'-'
+    } else {
+        byte
+    }
 }

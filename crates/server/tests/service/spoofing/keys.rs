@@ -17,7 +17,7 @@ limits:
 "#;
 
 /// Paths with header lines. In each list, an application may treat all requests as the same.
-const SAME: [&[(&str, &[u8])]; 5] = [
+const SAME: [&[(&str, &[u8])]; 7] = [
     &[
         ("/session", b"Cookie: session=abc"),
         ("/session", b"Cookie: session =abc"),
@@ -35,6 +35,10 @@ const SAME: [&[(&str, &[u8])]; 5] = [
         ("/session", b"Cookie: session=abc\r\nCookie: session=3"),
         ("/session", b"Cookie: session=4\r\nCookie: session=abc"),
         ("/session", b"cookie:session\t=\tabc\t"),
+        ("/session", b"Cookie: a=b session=abc"),
+        ("/session", b"Cookie: a=b,session=abc"),
+        ("/session", b"Cookie: session=abc x=5"),
+        ("/session", b"Cookie: session=j:%22\\u0061bc%22"),
     ],
     &[
         ("/api", b"X-Api-Key: k-1"),
@@ -59,6 +63,18 @@ const SAME: [&[(&str, &[u8])]; 5] = [
             "/bearer",
             b"Authorization: Bearer T\r\nAuthorization: Bearer 3",
         ),
+        ("/bearer", b"Authorization: Token token=\"T\", nonce=\"4\""),
+    ],
+    &[
+        ("/bearer", b"Authorization: Basic YW5uOnB3"),
+        ("/bearer", b"Authorization: Basic YW5u!OnB3"),
+        ("/bearer", b"Authorization: basic YW5uOnB3=="),
+        ("/bearer", b"Authorization: Basic YW5uOnB3=1"),
+        ("/bearer", b"Authorization: Basic \"YW5u OnB3\""),
+    ],
+    &[
+        ("/bearer", b"Authorization: Bearer k=V"),
+        ("/bearer", b"Authorization: Bearer k=V 1"),
     ],
     &[
         ("/search?key=a+b", b"Accept: */*"),
@@ -71,6 +87,8 @@ const SAME: [&[(&str, &[u8])]; 5] = [
         ("/search?key[]=a+b", b"Accept: */*"),
         ("/search?key%5B0%5D=a+b", b"Accept: */*"),
         ("/search?key=&key=a+b", b"Accept: */*"),
+        ("/search?x=1#&key=a+b", b"Accept: */*"),
+        ("/search??key=a+b", b"Accept: */*"),
     ],
     &[
         ("/admin?mode=write", b"X-Role: admin"),
