@@ -3,7 +3,7 @@
 //! Cookies are read as bytes, because a browser may send any. Each rule is one that some server
 //! has: Express and Hono decode escapes, Flask and Django decode backslashes, Express takes any
 //! last character for the closing quote and reads `j:"text"` as JSON, PHP takes `+` for a space and
-//! `.` in a name for `_`, Python's standard library and WebOb also end a cookie at white space,
+//! `.` in a name for `_`, Python's standard library and Pyramid also end a cookie at white space,
 //! commas and quotes.
 
 use std::borrow::Cow;
