@@ -23,8 +23,9 @@ use super::tls::ServerStream;
 
 /// The most bytes of a request's head.
 const HEAD_MAX: u32 = 64 * 1024;
-/// The most header lines of a request: as many as nginx accepts from a client, and then some.
-const HEADER_LINES_MAX: usize = 1_024;
+/// The most header lines of a request: more than any honest client sends through a proxy. hyper
+/// reserves room for all of them with each request, so more would cost every request.
+const HEADER_LINES_MAX: usize = 256;
 /// The most concurrent requests on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 1_024;
 /// How often an HTTP/2 client is pinged.
