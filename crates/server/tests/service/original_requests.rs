@@ -78,7 +78,7 @@ fn raw_bytes_in_a_path_are_counted() {
 #[test]
 fn many_header_lines_are_counted() {
     let service = Tollgate::with_config(LIMITS);
-    let lines: Vec<String> = (0..1_000).map(|n| format!("X-{n}: 1")).collect();
+    let lines: Vec<String> = (0..240).map(|n| format!("X-{n}: 1")).collect();
     let request = nginx(b"/user", lines.join("\r\n").as_bytes());
     assert_eq!(status(&raw::exchange(service.http, &request, false)), "200");
     assert_eq!(status(&raw::exchange(service.http, &request, false)), "429");
