@@ -5,6 +5,7 @@ use testkit::reverse_proxy::{self, Proxy, Upstream};
 
 use crate::deploy::{put, read};
 use crate::harness::Tollgate;
+use crate::raw;
 use crate::spoofing::{self, keys};
 
 const LIMITS: &str = r#"
@@ -166,6 +167,8 @@ fn the_application_gets_the_address_of_the_connection() {
         ("X-Forwarded-For", "198.51.100.1"),
         ("X-Real-IP", "198.51.100.1"),
         ("Forwarded", "for=198.51.100.1"),
+        ("X_Forwarded_For", "198.51.100.1"),
+        ("X-RateLimit-Permit", "198.51.100.1"),
     ];
     let seen = spoofing::login(setup.caddy.addr(), &forged);
     assert!(
@@ -174,4 +177,21 @@ fn the_application_gets_the_address_of_the_connection() {
         seen.text()
     );
     assert!(!seen.text().contains("198.51.100.1"), "{}", seen.text());
+}
+
+/// After the upgrade, Caddy would pass on requests without a check.
+#[test]
+fn an_upgrade_to_http2_is_refused() {
+    let setup = Setup::start(LIMITS);
+    let upgrade = |protocol: &str| {
+        let request = format!(
+            "GET / HTTP/1.1\r\nHost: shop.example\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"
+        );
+        raw::exchange(setup.caddy.addr(), request.as_bytes(), false).status
+    };
+
+    for protocol in ["h2c", "H2C", "websocket, h2c"] {
+        assert_eq!(upgrade(protocol), 400, "{protocol}");
+    }
+    assert_eq!(upgrade("websocket"), 200);
 }

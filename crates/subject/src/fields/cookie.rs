@@ -94,7 +94,7 @@ fn readings(value: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
         .flatten()
 }
 
-/// The text that a JSON string stands for; `None` for anything else.
+/// The text of a JSON string; `None` for any other JSON.
 fn json_text(json: &str) -> Option<String> {
     let quoted = json.trim().strip_prefix('"')?.strip_suffix('"')?;
     let mut units = Vec::with_capacity(quoted.len());
