@@ -49,6 +49,7 @@ fn file_text<'a>(name: &str, time: &'a str) -> &'a str {
         "time.lua" => time,
         "scaled.lua" => include_str!("scripts/scaled.lua"),
         "lease.lua" => include_str!("scripts/lease.lua"),
+        "grant.lua" => include_str!("scripts/grant.lua"),
         "bucket.lua" => include_str!("scripts/bucket.lua"),
         "fixed_window.lua" => include_str!("scripts/fixed_window.lua"),
         "next_month.lua" => include_str!("scripts/next_month.lua"),

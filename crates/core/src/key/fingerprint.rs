@@ -11,7 +11,7 @@ use super::counter_key::Key;
 /// With a million keys stored and a trillion keys that come and go, the probability that any two
 /// collide is about one in ten million. The hash depends on random seeds chosen when the process
 /// starts (and stored in snapshots), so an outsider cannot search for two keys that collide.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Fingerprint {
     /// Its upper bits determine the position in the table of a shard.
     pub(crate) low: u64,

@@ -18,7 +18,7 @@
 --          for an error, its length (2 bytes) and its text; the call has changed nothing
 --          for each demand of a spend, peek or lease call three numbers: the state of the counter
 --          before the charge (see "Reply" in the file of the algorithm)
---          for a lease call two more numbers (see lease.lua)
+--          for a lease call four more numbers (see lease.lua)
 --
 -- The script creates no functions for common calls, and no table but the reply: creating them for
 -- each batch took three times as long as deciding. Arguments that are the same as those of the
@@ -29,10 +29,15 @@
 -- A clock that goes back by at most this many microseconds was not set back; counters then keep
 -- their times.
 local SLACK = 1000000
--- Leases are granted in generations. A generation accepts new leases for this many microseconds,
--- and all of its leases have ended after twice that time.
-local GENERATION = 1000000
-local LEASE_LIFE = 2 * GENERATION
+-- The bytes of a counter that has been leased, without its generations (see lease.lua).
+local LEASED = 80
+-- The store counts a lease for its length and this many microseconds more, in case the clock jumps
+-- ahead.
+local LEASE_MARGIN = 100000
+-- No generation ends later than this.
+local GENERATION_MAX = 2 * 16000000 + LEASE_MARGIN
+-- The longest time until the turn of an instance (see grant.lua).
+local TURN_MAX = 5000000
 -- Integers up to this number are exact.
 local EXACT = 9007199254740992
 local SPEND, REFUND, RENEW, LEASE_CALL, RESET = 1, 3, 5, 6, 7
@@ -40,6 +45,7 @@ local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
 local NOT_A_COUNTER = 'ERR the key does not hold a counter'
 
 local call, pack, read, byte, ceil = redis.pcall, struct.pack, struct.unpack, string.byte, math.ceil
+local sub, rep, floor = string.sub, string.rep, math.floor
 local UNUSED = pack('<ddd', 0, 0, 0)
 -- Functions and modules that are created when they are needed.
 local scaled, next_month, run, write, expire_at, log, permits
@@ -53,7 +59,8 @@ local last_key, last_value
 -- demand.
 local arguments, operation, count, first_demand, is_spend, is_refund, is_lease_call, kind, shadow
 local limit, cost, unit, length, whole, whole_part, cost_part, per, span
-local most, is_leased, generation, held, keep, back, back_part, period
+local needed, wanted, is_leased, generation, held, keep, back, back_part, period
+local called_at, long, brief, spacing
 
 local order = ARGV[1]
 for index = 1, #order do
@@ -93,12 +100,13 @@ for index = 1, #order do
       local fits, has_cost, s1, s2, s3, n1, n2, s_until, n_until, is_corrected =
         false, false, 0, 0, 0, 0, 0, 0, 0, false
       local unchanged
-      -- The leases of a bucket (see lease.lua).
-      local has_leases, young, young_units, old, old_units, lease_period, lease_per, leases_until =
-        false, 0, 0, 0, 0, 1, 1, 0
+      -- The leases of a counter (see lease.lua).
+      local has_leases, out, slice, callers, callers_before, turn, lease_period, lease_per =
+        false, 0, 0, 0, 0, 0, 1, 1
+      local generations, leases_until
       -- The result of a lease call: units granted, generation, whether the units held before are
-      -- still known.
-      local units, lease_generation, is_kept = 0, 0, false
+      -- still known, length of the lease, time until the turn of the instance.
+      local units, lease_generation, is_kept, lease_length, turn_after = 0, 0, false, 0, 0
 
       if kind <= SLIDING then
         -- A frequently used key occurs many times in a batch.
@@ -112,10 +120,15 @@ for index = 1, #order do
         elseif #value == 24 then
           s1, s2, s3 = read('<ddd', value)
           unchanged = value
-        elseif #value == 72 and kind == BUCKET then
-          s1, s2, s3, young, young_units, old, old_units, lease_period, lease_per =
-            read('<ddddddddd', value)
-          has_leases, unchanged = true, nil
+        elseif #value == LEASED or (#value > LEASED and kind == BUCKET) then
+          s1, s2, s3, out, slice, callers, callers_before, turn, lease_period, lease_per =
+            read('<dddddddddd', value)
+          has_leases, unchanged = true, sub(value, 1, 24)
+          if #value > LEASED then
+            generations = { read('<' .. rep('d', (#value - LEASED) / 8), value, LEASED + 1) }
+            -- The last result of reading is a position.
+            generations[#generations] = nil
+          end
         else
           failed = failed or value.err or NOT_A_COUNTER
         end
@@ -141,7 +154,10 @@ for index = 1, #order do
             end
             if has_leases then
               value = value
-                .. pack('<dddddd', young, young_units, old, old_units, lease_period, lease_per)
+                .. pack('<ddddddd', out, slice, callers, callers_before, turn, lease_period, lease_per)
+            end
+            if out > 0 then
+              value = value .. pack('<' .. rep('d', #generations), unpack(generations))
               s_until = s_until < leases_until and leases_until or s_until
             end
             local expiry = ceil((s_until - now) / 1000)
@@ -191,7 +207,13 @@ for index = 1, #order do
       elseif is_lease_call and phase == 2 then
         replies = replies + 1
         reply[replies] = (unchanged or pack('<ddd', s1, s2, s3))
-          .. pack('<dd', units, is_kept and lease_generation or -1 - lease_generation)
+          .. pack(
+            '<dddd',
+            units,
+            is_kept and lease_generation or -1 - lease_generation,
+            lease_length,
+            turn_after
+          )
       end
     end
   end

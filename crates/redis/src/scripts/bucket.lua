@@ -32,51 +32,49 @@ end
 
 unchanged = not is_corrected and unchanged or nil
 
-if has_leases then
-  if young > now + SLACK then
+if out > 0 then
+  unchanged = nil
+  if generations[#generations - 1] > now + GENERATION_MAX + SLACK then
     -- The clock was set back: no instance knows these generations any more, and the leases end as
     -- if they had been granted now.
-    young, young_units, old, old_units = now, young_units + old_units, 0, 0
+    generations = { now + GENERATION_MAX, out }
   end
   -- include scaled.lua
   -- Leased units are not refilled: the bucket refills up to its capacity less the leased units.
-  -- That is computed in steps: until the end of the old generation, until the end of the young one,
-  -- until now. So units that are not returned count as spent when their generation ends, because an
-  -- instance may have spent them until then.
-  for step = 1, 3 do
-    local step_end = step == 1 and old + LEASE_LIFE or step == 2 and young + LEASE_LIFE or now
-    local leased = old_units + young_units
-    if (step == 1 and old_units or step == 2 and young_units or leased) > 0 and step_end <= now then
-      local least, least_part = scaled(leased, lease_period, lease_per), 0
-      if least > whole then
-        least, least_part = whole, whole_part
-      end
-      least = step_end + least - now
-      if least > ahead or (least == ahead and least_part > part) then
-        ahead, part = least, least_part
-        s1, s2 = now + ahead, part
-      end
-      old_units = step == 1 and 0 or old_units
-      young_units = step == 2 and 0 or young_units
+  -- That is computed in steps: until the end of each generation, and until now. So units that are
+  -- not returned count as spent when their generation ends, because an instance may have spent them
+  -- until then.
+  repeat
+    local has_ended = generations[1] <= now
+    local least, least_part = scaled(out, lease_period, lease_per), 0
+    if least > whole then
+      least, least_part = whole, whole_part
     end
-  end
-  has_leases = young_units + old_units > 0
+    least = has_ended and generations[1] + least - now or least
+    if least > ahead or (least == ahead and least_part > part) then
+      ahead, part = least, least_part
+      s1, s2 = now + ahead, part
+    end
+    if has_ended then
+      out = out - generations[2]
+      table.remove(generations, 1)
+      table.remove(generations, 1)
+    end
+  until not has_ended or out == 0
 end
 
 if is_lease_call then
   -- Units are taken back only if they are counted as leased. Otherwise they would exist twice.
-  if generation > 0 and generation == young and held <= young_units then
-    young_units, is_kept = young_units - held, true
-  elseif generation > 0 and generation == old and held <= old_units then
-    old_units, is_kept = old_units - held, true
+  for index = 1, out > 0 and generation > 0 and #generations or 0, 2 do
+    if generations[index] == generation and held <= generations[index + 1] then
+      generations[index + 1], out, is_kept = generations[index + 1] - held, out - held, true
+      if generations[index + 1] == 0 then
+        table.remove(generations, index)
+        table.remove(generations, index)
+      end
+      break
+    end
   end
-  if now - young >= GENERATION then
-    old, old_units, young, young_units = young, young_units, now, 0
-  end
-  if is_kept then
-    young_units = young_units + keep
-  end
-  lease_generation = young
   lease_period, lease_per = period, per
 end
 
@@ -105,35 +103,47 @@ if not is_refund then
   fits = not has_cost or ahead < whole or (ahead == whole and part <= whole_part)
 end
 
-if is_lease_call and fits and most > 0 then
-  -- The whole units that are left, and the backlog that they add.
+if is_lease_call then
+  -- The whole units that are left, and the backlog that the granted ones add.
   local room, room_part = whole - ahead, whole_part - part
   if room_part < 0 then
     room, room_part = room - 1, room_part + per
   end
   local parts = room * per + room_part
-  units = parts < EXACT and math.floor(parts / period) or math.floor(room / period * per * 0.999999)
-  units = units < most and units or most
-  units = units * period < EXACT and units or math.floor(EXACT / period) - 1
-  units = units > 0 and units or 0
+  local left = parts < EXACT and floor(parts / period) or floor(room / period * per * 0.999999)
+  left = left > 0 and left or 0
+  -- include grant.lua
+  units = units * period < EXACT and units or floor(EXACT / period) - 1
   local weight = units * period
   local rest = weight % per
   ahead, part = ahead + (weight - rest) / per, part + rest
   if part >= per then
     ahead, part = ahead + 1, part - per
   end
-  young_units = young_units + (is_leased == 1 and units or 0)
+
+  local leased = (is_leased == 1 and units or 0) + (is_kept and keep or 0)
+  if leased > 0 then
+    -- The first generation that ends late enough, and not much later.
+    local earliest = now + lease_length + LEASE_MARGIN
+    generations = generations or {}
+    local index = 1
+    while generations[index] and generations[index] < earliest do
+      index = index + 2
+    end
+    if not generations[index] or generations[index] > earliest + lease_length then
+      table.insert(generations, index, 0)
+      table.insert(generations, index, earliest + lease_length)
+    end
+    generations[index + 1], out = generations[index + 1] + leased, out + leased
+    lease_generation = generations[index]
+  end
 end
 
-if is_lease_call then
-  has_leases = young_units + old_units > 0
-end
-
-if has_leases then
+if out > 0 then
   -- When the bucket will be at rest if no leased unit is returned.
   -- include scaled.lua
-  local least = scaled(old_units + young_units, lease_period, lease_per)
-  leases_until = young + LEASE_LIFE + (least < whole and least or whole + 1)
+  local least = scaled(out, lease_period, lease_per)
+  leases_until = generations[#generations - 1] + (least < whole and least or whole + 1)
 end
 
 n1, n2, n_until = now + ahead, part, now + ahead

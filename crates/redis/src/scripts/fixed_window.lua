@@ -48,8 +48,9 @@ else
   has_cost = cost > 0
   fits = not has_cost or cost <= limit - n1
   n1 = n1 + cost
-  if is_lease_call and fits and n1 < limit then
-    units = most < limit - n1 and most or limit - n1
+  if is_lease_call then
+    local left = n1 < limit and limit - n1 or 0
+    -- include grant.lua
     n1 = n1 + units
   end
 end

@@ -1,16 +1,24 @@
 -- Lease call: settles the lease of an instance, spends the cost of the demand, and grants more
 -- units.
 --
--- Numbers: most units to grant, 1 if they are leased or 0 if they are already spent, generation of
---          the lease, units held, units to keep, units to return (`back`) and the fraction of that,
---          period. Units held that are neither kept nor returned are spent.
--- Counter: a bucket with leased units has six more numbers: the start of the young generation, the
---          units leased in it, the same for the old generation, and the rate (period, per) by which
---          units are converted to time. At any time
---            units left in the bucket + leased units <= capacity.
---          A window has no more numbers: units count as spent when they are granted, and the lease
+-- Numbers: units needed, units wanted, 1 if they are leased or 0 if they are already spent,
+--          generation of the lease, units held, units to keep, units to return (`back`) and the
+--          fraction of that, period, the time of the last call of the instance, the lengths of a
+--          long and a brief lease, the time between two turns. Units held that are neither kept nor
+--          returned are spent.
+-- Counter: a counter that has been leased has seven more numbers: units on lease, the instances
+--          that call (see grant.lua: start of the slice, instances in it, instances in the one
+--          before), the last turn that was assigned, and the rate (period, per) by which leased
+--          units are converted to time.
+--          A bucket with leased units has two more for each generation: its end and its units, in
+--          the order of ends. All leases of a generation have ended by then. At any time
+--            units left in the bucket + units on lease <= capacity.
+--          Lengths are powers of two of a few milliseconds, so there are at most three
+--          generations for each of nine lengths.
+--          A window has no generations: units count as spent when they are granted, and the lease
 --          ends with the window, which is its generation.
--- Reply:   the counter after settling; then the units granted, and the generation of the lease, or
---          -1 - generation if the units held before are no longer known.
-most, is_leased, generation, held, keep, back, back_part, period, at =
-  read('<dddddddd', arguments, at)
+-- Reply:   the counter after settling; then the units granted, the generation of the lease, or
+--          -1 - generation if the units held before are no longer known, the length of the lease,
+--          and the time until the turn of the instance, or 0.
+needed, wanted, is_leased, generation, held, keep, back, back_part, period, called_at, long, brief, spacing, at =
+  read('<ddddddddddddd', arguments, at)

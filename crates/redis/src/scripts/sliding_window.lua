@@ -56,8 +56,9 @@ else
   -- In this order, because the sum of the units used and the cost may not be exact.
   local left = limit - s1 - cost - previous
   fits = not has_cost or left >= 0
-  if is_lease_call and fits and left > 0 then
-    units = most < left and most or left
+  if is_lease_call then
+    left = left > 0 and left or 0
+    -- include grant.lua
     n1 = n1 + units
   end
 end

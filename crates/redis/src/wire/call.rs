@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use tollgate::algorithm::{AMOUNT_MAX, WindowStart};
 use tollgate::store::Intent;
-use tollgate::store::lease::LeaseRequest;
+use tollgate::store::lease::{LeaseRequest, LeaseTerms};
 use tollgate::store::remote::{LendingNumbers, ScriptNumbers};
 use tollgate::{Calendar, Demand, Key, Micros, PermitId, Quota};
 
@@ -127,8 +127,10 @@ impl CallEncoder {
 
         let mut call = self.call(Operation::Lease, demands, PermitId::NONE);
         let LendingNumbers { back, period, .. } = demand.quota().lending(request.returned);
+        let LeaseTerms { long, brief, turn } = LeaseTerms::for_quota(demand.quota());
         let numbers = [
-            request.max_units.min(AMOUNT_MAX),
+            request.needed.min(AMOUNT_MAX),
+            request.wanted.min(AMOUNT_MAX),
             u64::from(request.is_lent),
             request.generation,
             request.held,
@@ -136,6 +138,10 @@ impl CallEncoder {
             back.micros,
             back.part,
             period,
+            request.called_at.get(),
+            long.get(),
+            brief.get(),
+            turn.get(),
         ];
         write_numbers(&mut call.arguments, &numbers);
         call

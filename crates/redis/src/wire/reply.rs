@@ -35,6 +35,10 @@ struct GrantReply {
     generation: u64,
     /// True when the store still knew the units that the instance held before.
     is_known: bool,
+    /// The length of the lease.
+    length: Micros,
+    /// How long the instance should wait before it asks for more.
+    turn_after: Micros,
 }
 
 /// The grant of all other calls.
@@ -42,6 +46,8 @@ const NO_GRANT: GrantReply = GrantReply {
     units: 0,
     generation: 0,
     is_known: true,
+    length: Micros::ZERO,
+    turn_after: Micros::ZERO,
 };
 
 /// Reads the replies to these calls, in order. Each is a reply or the server's error text. `None`
@@ -104,18 +110,20 @@ fn read_call_reply<'r>(
     }))
 }
 
-/// Reads granted units and their generation, which is encoded as `-1 - generation` when the units
-/// held before are no longer known.
+/// Reads the numbers of a grant. The generation is encoded as `-1 - generation` when the units held
+/// before are no longer known.
 fn read_grant(reply: &mut &[u8]) -> Option<GrantReply> {
-    let units = whole_number(reply.try_get_f64_le().ok()?)?;
-    let encoded = reply.try_get_f64_le().ok()?;
+    let mut number = || reply.try_get_f64_le().ok();
+    let (units, encoded) = (whole_number(number()?)?, number()?);
+    let [length, turn_after] = [whole_number(number()?)?, whole_number(number()?)?];
 
     let is_known = encoded >= 0.0;
-    let generation = whole_number(if is_known { encoded } else { -1.0 - encoded })?;
     Some(GrantReply {
         units,
-        generation,
+        generation: whole_number(if is_known { encoded } else { -1.0 - encoded })?,
         is_known,
+        length: Micros::new(length),
+        turn_after: Micros::new(turn_after),
     })
 }
 
@@ -193,6 +201,8 @@ impl ScriptReply {
             units: self.grant.units,
             generation: self.grant.generation,
             is_known: self.grant.is_known,
+            length: self.grant.length,
+            turn_after: self.grant.turn_after,
         })
     }
 

@@ -10,7 +10,7 @@ use testkit::lending::Lender;
 use testkit::servers::Server;
 use tokio::runtime::Runtime;
 use tollgate::store::Intent;
-use tollgate::store::lease::LeaseRequest;
+use tollgate::store::lease::{LeaseRequest, LeaseTerms};
 use tollgate::{
     Calendar, Clock, DemandBuf, Limit, ManualClock, Micros, PermitId, Quota, Rate, Store,
 };
@@ -54,6 +54,7 @@ fn limits() -> Vec<Limit> {
 struct HeldLease {
     generation: u64,
     held: u64,
+    called_at: Micros,
 }
 
 struct LeaseTrace<'a> {
@@ -88,9 +89,14 @@ impl LeaseTrace<'_> {
             0..40 => 0,
             40..60 => self.dice.below(10_000),
             60..80 => self.dice.below(300_000),
-            80..88 => self.dice.between(SECOND - 2, SECOND + 2),
-            88..94 => self.dice.between(2 * SECOND - 2, 2 * SECOND + 2),
-            94..98 => self.dice.below(5 * SECOND),
+            80..94 => {
+                // The ends of generations: once or twice the length of a lease, and a margin.
+                let LeaseTerms { long, brief, .. } = LeaseTerms::for_quota(&self.quota);
+                let length = self.dice.one_of(&[long, brief]).get();
+                let ends = length * self.dice.between(1, 2) + LeaseTerms::MARGIN.get();
+                self.dice.between(ends - 2, ends + 2)
+            }
+            94..98 => self.dice.below(20 * SECOND),
             _ => {
                 let back = if self.dice.chance(500) {
                     self.dice.below(SECOND)
@@ -123,11 +129,17 @@ impl LeaseTrace<'_> {
         };
         let keep = self.dice.below(lease.held + 1);
         let back = self.dice.below(lease.held - keep + 1);
-        let HeldLease { generation, held } = lease;
+        let HeldLease {
+            generation,
+            held,
+            called_at,
+        } = lease;
         let is_lent = !self.dice.chance(100);
-        let most = self.units();
+        let (needed, wanted) = (self.units(), self.units());
         let request = LeaseRequest {
-            max_units: most,
+            needed,
+            wanted: wanted.max(needed),
+            called_at,
             is_lent,
             generation,
             held,
@@ -166,6 +178,7 @@ impl LeaseTrace<'_> {
         self.leases[instance] = HeldLease {
             generation: if held > 0 { grant.generation } else { 0 },
             held,
+            called_at: grant.at,
         };
         Ok(())
     }
@@ -287,8 +300,8 @@ fn ten(runtime: &Runtime, server: &Server) -> (RedisStore, ManualClock, DemandBu
 }
 
 /// An instance may spend leased units until the lease ends, and not report it. If the bucket had
-/// been refilled in the meantime, 15 units would pass within 120 ms, where at most 11.2 are
-/// allowed.
+/// been refilled in the meantime, 14 units would pass within 375 ms after that, where at most 13.75
+/// are allowed.
 #[test]
 fn units_that_are_not_returned_count_as_spent_when_their_lease_ends() {
     let (runtime, server) = (
@@ -298,7 +311,8 @@ fn units_that_are_not_returned_count_as_spent_when_their_lease_ends() {
     let (store, clock, demand) = ten(&runtime, &server);
     let lease = |most| {
         let request = LeaseRequest {
-            max_units: most,
+            needed: most,
+            wanted: most,
             is_lent: true,
             ..LeaseRequest::default()
         };
@@ -308,9 +322,9 @@ fn units_that_are_not_returned_count_as_spent_when_their_lease_ends() {
 
     assert_eq!(lease(1), 1);
     clock.advance(Duration::from_millis(990));
-    assert_eq!(lease(5), 5);
-    // 890 ms later, before their lease ends, the five units are spent and not reported.
-    clock.advance(Duration::from_millis(1_010));
+    assert_eq!(lease(5), 5, "more than a share, so the lease is brief");
+    // The five units are spent before their lease ends, and not reported.
+    clock.advance(Duration::from_millis(600));
     let spend = |cost| {
         let demand = demand.clone().with_cost(cost);
         let spent = runtime.block_on(async {
@@ -322,7 +336,7 @@ fn units_that_are_not_returned_count_as_spent_when_their_lease_ends() {
         spent.outcomes()[0].0.verdict.is_allowed()
     };
 
-    assert!(!spend(7), "only units that were not leased are left");
+    assert!(!spend(5), "only units that were not leased are left");
     assert!(spend(4));
 }
 
@@ -335,7 +349,8 @@ fn a_key_is_kept_until_leased_units_are_refilled() {
     );
     let (store, _, demand) = ten(&runtime, &server);
     let request = LeaseRequest {
-        max_units: 5,
+        needed: 5,
+        wanted: 5,
         is_lent: true,
         ..LeaseRequest::default()
     };

@@ -3,7 +3,7 @@
 //! A unit has `period` parts and a microsecond drains `per` of them, so that every amount is a
 //! whole number.
 
-use super::{GENERATION, OUT_FOR, SLACK};
+use super::{GENERATION_MAX, MARGIN, SLACK};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LendingBucket {
@@ -13,9 +13,8 @@ pub(super) struct LendingBucket {
     /// What is missing from a full bucket at the time `at`, in parts.
     backlog: i128,
     at: i128,
-    /// The generation that new leases belong to, if any units are leased.
-    young: i128,
-    /// All leased units, by generation. A generation is named by its start time.
+    /// The leased units by generation, in the order of their ends. A generation is named by its
+    /// end.
     out: Vec<(i128, i128)>,
 }
 
@@ -27,7 +26,6 @@ impl LendingBucket {
             period,
             backlog: 0,
             at: 0,
-            young: 0,
             out: Vec::new(),
         }
     }
@@ -61,22 +59,19 @@ impl LendingBucket {
             (self.backlog, self.at) = (self.whole(), now);
         }
 
-        if self.young - now > SLACK {
+        if self
+            .out
+            .last()
+            .is_some_and(|(ends, _)| ends - now > GENERATION_MAX + SLACK)
+        {
             // The clock was set back: the generation names have lost their meaning, and leased
             // units count from now.
-            let out = self.out();
-            (self.young, self.out) = (now, vec![(now, out)]);
+            self.out = vec![(now + GENERATION_MAX, self.out())];
         }
 
-        while let Some(ends) = self
-            .out
-            .iter()
-            .map(|(name, _)| name + OUT_FOR)
-            .filter(|ends| *ends <= now)
-            .min()
-        {
+        while let Some((ends, _)) = self.out.first().copied().filter(|(ends, _)| *ends <= now) {
             self.fill_no_further(ends);
-            self.out.retain(|(name, _)| name + OUT_FOR > ends);
+            self.out.remove(0);
         }
 
         self.fill_no_further(now);
@@ -113,61 +108,39 @@ impl LendingBucket {
         }
     }
 
-    /// Removes a lease from the list, if it is there, and returns `back` of its units to the
+    /// Removes a lease from its generation, if it is there, and returns `back` of its units to the
     /// bucket.
     pub(super) fn settle(&mut self, name: i128, held: i128, back: i128, now: i128) -> bool {
-        let known: i128 = self
-            .out
-            .iter()
-            .filter(|(other, _)| *other == name)
-            .map(|(_, units)| units)
-            .sum();
+        let generation = self.out.iter_mut().find(|(other, _)| *other == name);
+        let Some((_, units)) = generation.filter(|(_, units)| held <= *units) else {
+            return false;
+        };
 
-        let is_kept = name > 0 && self.out.iter().any(|(other, _)| *other == name) && held <= known;
-        if is_kept {
-            self.refund(back, now);
-
-            let mut rest = held;
-            for (_, units) in self.out.iter_mut().filter(|(other, _)| *other == name) {
-                let off = rest.min(*units);
-                (*units, rest) = (*units - off, rest - off);
-            }
-        }
-
-        is_kept
-    }
-
-    /// The current generation; a new one if the current one has ended.
-    pub(super) fn open(&mut self, now: i128) -> i128 {
-        if now - self.young >= GENERATION {
-            self.young = now;
-        }
-        self.young
-    }
-
-    pub(super) fn lend(&mut self, name: i128, units: i128) {
-        self.out.push((name, units));
-    }
-
-    /// Normalises the state for storing: without leases there are no generations.
-    pub(super) fn write(&mut self) {
+        *units -= held;
         self.out.retain(|(_, units)| *units > 0);
-        if self.out.is_empty() {
-            self.young = 0;
+        self.refund(back, now);
+        true
+    }
+
+    /// Lends units for a time. Returns the name of their generation: the first that ends late
+    /// enough and not much later, or a new one.
+    pub(super) fn lend(&mut self, units: i128, length: i128, now: i128) -> i128 {
+        let earliest = now + length + MARGIN;
+        let late_enough = self.out.iter().position(|(ends, _)| *ends >= earliest);
+        let index = late_enough.unwrap_or(self.out.len());
+
+        let is_near = |(ends, _): &(i128, i128)| *ends <= earliest + length;
+        if !self.out.get(index).is_some_and(is_near) {
+            self.out.insert(index, (earliest + length, 0));
         }
+        self.out[index].1 += units;
+        self.out[index].0
     }
 
     /// Normalises the bucket, so that equivalent states are equal.
     pub(super) fn tidy(&mut self, now: i128) {
         self.update(now);
         (self.backlog, self.at) = (self.backlog(now), now);
-        self.out.sort_unstable();
-        self.out.dedup_by(|next, first| {
-            let is_same = next.0 == first.0;
-            first.1 += if is_same { next.1 } else { 0 };
-            is_same
-        });
-        self.write();
     }
 
     /// The time until it is full again: whole microseconds and parts of one.

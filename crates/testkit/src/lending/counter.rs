@@ -1,10 +1,11 @@
 //! One counter that leases units: settle, spend, grant.
 
-use tollgate::store::lease::{LeaseGrant, LeaseRequest};
+use tollgate::store::lease::{LeaseGrant, LeaseRequest, LeaseTerms};
 use tollgate::store::remote::{BucketState, CounterState, SlidingCounts, WindowCount};
 use tollgate::{LeakyMode, Micros, Outcome, PermitId, Quota, Verdict};
 
 use super::bucket::LendingBucket;
+use super::callers::Callers;
 use crate::model::{CounterModel as _, FixedCounter, SlidingCounter};
 
 /// The state of one counter in a store, which defines the store's correct replies.
@@ -12,6 +13,16 @@ use crate::model::{CounterModel as _, FixedCounter, SlidingCounter};
 pub struct Lender {
     quota: Quota,
     state: State,
+    /// `None` until units are leased or a turn is assigned.
+    callers: Option<Callers>,
+}
+
+/// What a lease call is granted.
+#[derive(Clone, Copy, Default)]
+struct Lent {
+    units: i128,
+    length: i128,
+    turn_after: i128,
 }
 
 #[derive(Clone, Debug)]
@@ -42,7 +53,11 @@ impl Lender {
             Quota::LeakyBucket(_) | Quota::SlidingLog(_) | Quota::Concurrency(_) => return None,
         };
 
-        Some(Self { quota, state })
+        Some(Self {
+            quota,
+            state,
+            callers: None,
+        })
     }
 
     /// Settles what an instance holds, spends `cost` if it fits, and leases the units requested
@@ -64,12 +79,10 @@ impl Lender {
         let (after, expected, settled) = self.after_request(cost, take, given.at);
         settled.compare(outcome, cost, given.at)?;
 
-        let ours = (expected.units, expected.generation, expected.is_known);
-        let theirs = (given.units, given.generation, given.is_known);
-        if ours != theirs {
-            return Err(format!(
-                "units, generation, kept: expected {ours:?}, got {theirs:?}"
-            ));
+        // The outcome shows whether the state is correct.
+        let state = given.state;
+        if *given != (LeaseGrant { state, ..expected }) {
+            return Err(format!("expected {expected:?}, got {given:?}"));
         }
 
         *self = after;
@@ -155,30 +168,30 @@ impl Lender {
         now: Micros,
     ) -> (Self, LeaseGrant, Self) {
         let (mut settled, is_corrected) = self.updated(now);
-        let (name, is_kept) = settled.settle(take, at(now));
+        let is_kept = settled.settle(take, at(now));
         let seen = settled.counter_state(at(now));
 
         let mut after = settled.clone();
         let fits = after.fits(cost, at(now));
-        let mut units = 0;
-
         if fits {
             after.add(i128::from(cost), at(now));
-            units = i128::from(take.max_units)
-                .min(after.state_remaining(at(now)))
-                .max(0);
-            after.add(units, at(now));
         }
+        let Lent {
+            units,
+            length,
+            turn_after,
+        } = after.grant(cost, take, fits, at(now));
+        after.add(units, at(now));
 
-        if let State::Bucket(bucket) = &mut after.state {
-            bucket.lend(name, if take.is_lent { units } else { 0 });
-        }
+        let kept = if is_kept { take.kept.into() } else { 0 };
+        let leased = if take.is_lent { units } else { 0 } + kept;
+        let name = after.name(leased, length, at(now));
 
         let mut before = self.clone();
-        before.write(
-            after,
-            is_corrected || is_kept || (fits && cost > 0) || units > 0,
-        );
+        // Settling changes a window only by the units that are returned to it.
+        let is_settled = is_kept && (take.returned > 0 || self.is_bucket());
+        let is_written = is_settled || (fits && cost > 0) || units > 0 || turn_after > 0;
+        before.write(after, is_corrected || is_written);
 
         let given = LeaseGrant {
             state: seen,
@@ -186,42 +199,86 @@ impl Lender {
             units: to_u64(units),
             generation: to_u64(name),
             is_known: is_kept,
+            length: Micros::new(to_u64(length)),
+            turn_after: Micros::new(to_u64(turn_after)),
         };
 
         (before, given, settled)
     }
 
-    /// Removes units that are no longer held and adds the kept ones to the current generation.
-    /// Returns its name, and whether the lease was known.
-    fn settle(&mut self, take: &LeaseRequest, now: i128) -> (i128, bool) {
+    /// Decides how many of the units that are left after the cost are granted, for how long, and
+    /// whether the instance must wait for its turn.
+    fn grant(&mut self, cost: u64, take: &LeaseRequest, fits: bool, now: i128) -> Lent {
+        let left = if fits {
+            self.state_remaining(now).max(0)
+        } else {
+            0
+        };
+        if !take.is_lent {
+            let units = left.min(take.needed.into());
+            return Lent {
+                units,
+                ..Lent::default()
+            };
+        }
+
+        let terms = LeaseTerms::for_quota(&self.quota);
+        let mut callers = self.callers.unwrap_or_default();
+        callers.count(take, &terms, now);
+        let (units, length) = match fits {
+            true => callers.grant(take, &terms, left),
+            false => (0, at(terms.long)),
+        };
+
+        let asks = cost > 0 || take.wanted > 0;
+        let turn_after = if asks && units == left {
+            callers.assign_turn(&terms, now)
+        } else {
+            0
+        };
+
+        if self.callers.is_some() || units > 0 || turn_after > 0 {
+            self.callers = Some(callers);
+        }
+        Lent {
+            units,
+            length,
+            turn_after,
+        }
+    }
+
+    /// Takes back units that an instance returns. Returns whether its lease was known.
+    fn settle(&mut self, take: &LeaseRequest, now: i128) -> bool {
         let &LeaseRequest {
             generation,
             held,
-            kept: keep,
-            returned: back,
+            returned,
             ..
         } = take;
-        let [generation, held, keep, back] = [generation, held, keep, back].map(i128::from);
+        let [generation, held, back] = [generation, held, returned].map(i128::from);
 
         match &mut self.state {
-            State::Bucket(bucket) => {
-                let is_kept = bucket.settle(generation, held, back, now);
-                let name = bucket.open(now);
-                bucket.lend(name, if is_kept { keep } else { 0 });
-                (name, is_kept)
-            }
+            State::Bucket(bucket) => generation > 0 && bucket.settle(generation, held, back, now),
             State::Fixed(fixed) => {
-                let name = fixed.name(now);
-                let is_kept = generation > 0 && generation == name;
+                let is_kept = generation > 0 && generation == fixed.name(now);
                 fixed.refund(if is_kept { back } else { 0 }, now);
-                (name, is_kept)
+                is_kept
             }
             State::Sliding(sliding) => {
-                let name = sliding.name(now);
-                let is_kept = generation > 0 && generation == name;
+                let is_kept = generation > 0 && generation == sliding.name(now);
                 sliding.give_back(if is_kept { back } else { 0 }, now);
-                (name, is_kept)
+                is_kept
             }
+        }
+    }
+
+    /// The generation of the leased units; 0 if a bucket has leased none.
+    fn name(&mut self, leased: i128, length: i128, now: i128) -> i128 {
+        match &mut self.state {
+            State::Bucket(_) if leased == 0 => 0,
+            State::Bucket(bucket) => bucket.lend(leased, length, now),
+            State::Fixed(fixed) => fixed.name(now),
+            State::Sliding(sliding) => sliding.name(now),
         }
     }
 
@@ -246,13 +303,14 @@ impl Lender {
         (seen, is_corrected)
     }
 
-    fn write(&mut self, mut after: Self, is_written: bool) {
+    fn write(&mut self, after: Self, is_written: bool) {
         if is_written {
-            if let State::Bucket(bucket) = &mut after.state {
-                bucket.write();
-            }
             *self = after;
         }
+    }
+
+    fn is_bucket(&self) -> bool {
+        matches!(self.state, State::Bucket(_))
     }
 
     fn fits(&self, cost: u64, at: i128) -> bool {
@@ -377,7 +435,7 @@ fn is_first(length: Micros, holds: impl Fn(i128) -> bool) -> bool {
     holds(length) && (length == 0 || !holds(length - 1))
 }
 
-fn at(moment: Micros) -> i128 {
+pub(super) fn at(moment: Micros) -> i128 {
     i128::from(moment.get())
 }
 

@@ -31,7 +31,9 @@ pub struct Small {
     pub step: u32,
     /// The most store calls in a run.
     pub calls: u8,
-    /// How long an instance may spend a lease, in microseconds.
+    /// The possible lengths of a lease in microseconds.
+    pub lengths: [u32; 2],
+    /// How long an instance spends a lease, in percent of its length.
     pub life: u32,
 }
 
@@ -50,6 +52,7 @@ struct Instance {
 struct Message {
     owner: Option<u8>,
     sent_at: u32,
+    length: u32,
     keep: u8,
     body: MessageBody,
 }
@@ -120,6 +123,11 @@ impl Small {
         Ok(states.len())
     }
 
+    /// When the lease of a message ends in the instance that sent it.
+    fn end(&self, message: &Message) -> u32 {
+        message.sent_at + message.length / 100 * self.life
+    }
+
     fn whole(&self) -> u32 {
         u32::from(self.capacity) * self.period
     }
@@ -146,7 +154,7 @@ impl Small {
             .iter()
             .filter(|message| message.owner.is_some())
             .map(|message| match message.body {
-                MessageBody::Reply { units, .. } if state.now < message.sent_at + self.life => {
+                MessageBody::Reply { units, .. } if state.now < self.end(message) => {
                     u32::from(units)
                 }
                 _ => 0,
@@ -186,7 +194,6 @@ impl Small {
         other.store.update(at);
         if other.store.fits(1, at) {
             other.store.add(1, at);
-            other.store.write();
             other.missing += self.period;
             next.push(other);
         }
@@ -253,11 +260,17 @@ impl Small {
     fn calls_of(&self, now: u32, process: Instance, owner: Option<u8>) -> Vec<(Instance, Message)> {
         let mut all = Vec::new();
 
-        let takes = [0, 1, self.capacity]
-            .into_iter()
-            .flat_map(|most| [(1, false, most), (0, true, most)]);
+        let takes = [0, 1, self.capacity].into_iter().flat_map(|most| {
+            let [long, brief] = self.lengths;
+            [
+                (1, false, most, long),
+                (1, false, most, brief),
+                (0, true, most, long),
+                (0, true, most, brief),
+            ]
+        });
 
-        for (cost, keeps, most) in takes.chain([(0, false, 0)]) {
+        for (cost, keeps, most, length) in takes.chain([(0, false, 0, self.lengths[0])]) {
             let is_known = process.generation != 0;
             let keep = if keeps && is_known { process.left } else { 0 };
             let (generation, held) = if is_known {
@@ -278,6 +291,7 @@ impl Small {
             let message = Message {
                 owner,
                 sent_at: now,
+                length,
                 keep,
                 body,
             };
@@ -312,21 +326,21 @@ impl Small {
                 let store = &mut after.store;
                 store.update(at);
 
-                let is_kept = store.settle(generation, held, back, at);
-                let name = store.open(at);
-                store.lend(name, if is_kept { message.keep.into() } else { 0 });
-
+                let is_kept = generation > 0 && store.settle(generation, held, back, at);
                 let fits = store.fits(cost.into(), at);
                 let mut units = 0;
                 if fits {
                     store.add(cost.into(), at);
                     units = u8::try_from(store.remaining(at).clamp(0, most.into())).ok()?;
                     store.add(units.into(), at);
-                    store.lend(name, units.into());
                 }
 
-                // It is stored in any case, which makes no difference if nothing has changed.
-                store.write();
+                let leased = i128::from(units) + if is_kept { message.keep.into() } else { 0 };
+                let name = match leased {
+                    0 => 0,
+                    leased => store.lend(leased, message.length.into(), at),
+                };
+
                 after.missing += if fits {
                     u32::from(cost) * self.period
                 } else {
@@ -352,7 +366,7 @@ impl Small {
                 process.left = if is_kept { process.left } else { 0 } + units;
                 process.held = kept + units;
                 process.generation = if process.held > 0 { generation } else { 0 };
-                process.ends = message.sent_at + self.life;
+                process.ends = self.end(&message);
                 process.is_in_flight = false;
             }
         }

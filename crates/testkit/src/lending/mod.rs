@@ -11,16 +11,18 @@
 //! [`model`](crate::model). Changes of the quota are not modelled.
 
 mod bucket;
+mod callers;
 mod counter;
 mod explore;
+
+use tollgate::store::lease::LeaseTerms;
 
 pub use counter::Lender;
 pub use explore::Small;
 
-/// How long new leases are added to a generation. All of its leases have certainly ended after
-/// twice this time.
-pub(crate) const GENERATION: i128 = 1_000_000;
-/// The time from the start of a generation until all of its leases have certainly ended.
-pub(crate) const OUT_FOR: i128 = 2 * GENERATION;
+/// What the store adds to the length of a lease before it writes the lease off.
+const MARGIN: i128 = LeaseTerms::MARGIN.get() as i128;
+/// No generation ends later than this.
+const GENERATION_MAX: i128 = 2 * LeaseTerms::LONG_MAX.get() as i128 + MARGIN;
 /// A clock that goes back by no more than this was not set back.
 const SLACK: i128 = 1_000_000;

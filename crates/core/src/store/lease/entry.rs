@@ -8,7 +8,7 @@
 mod upkeep;
 
 use super::pending::PendingCall;
-use super::policy::{self, DemandRate, LEASE_LIFE};
+use super::policy::{self, BatchSize, DemandMeter, LeaseTerms};
 use super::request::{CallFailure, CallPurpose, CallRequest, LeaseGrant, LeaseRequest};
 use crate::algorithm::{Outcome, Quota, Verdict};
 use crate::consistency::Consistency;
@@ -27,6 +27,9 @@ enum LeaseState {
         kept: u64,
         /// The generation under which the store counts the lent units; 0 when there are none.
         generation: u64,
+        /// True when the store must learn that the lent units are spent, because until then the
+        /// bucket refills only to its capacity less these units.
+        is_settled: bool,
         /// When the window of the leased units ends, on this instance's clock.
         window_ends_at: Micros,
     },
@@ -45,13 +48,17 @@ pub(super) struct LeaseEntry {
     /// Units that may be spent locally before `expires_at`.
     available: u64,
     expires_at: Micros,
-    /// The next batch is leased when at most this many units are available.
+    /// The next batch is leased when fewer units than this are available; 0 if a request must wait
+    /// for it.
     low_mark: u64,
     /// When the entry was last used to decide a demand.
     used_at: Micros,
-    demand_rate: DemandRate,
+    /// Units that were not used for this long are returned.
+    idle_after: Micros,
+    meter: DemandMeter,
     state: LeaseState,
     quota: Quota,
+    terms: LeaseTerms,
     /// Units left at the store at its last reply.
     store_remaining: u64,
     /// When the budget is full again.
@@ -63,7 +70,9 @@ pub(super) struct LeaseEntry {
     /// When the store would allow `denied_cost` units. Can be later than `denied_until`, because a
     /// denial is cached for a limited time.
     retry_at: Micros,
-    /// The time of the store's last reply on the store's timeline.
+    /// The time of the store's last reply on the store's timeline; 0 before the first.
+    called_at: Micros,
+    /// The same, or before the first reply the time on this instance's clock.
     store_replied_at: Micros,
     /// The time of the store's last reply on this instance's clock.
     replied_at: Micros,
@@ -92,6 +101,7 @@ impl LeaseEntry {
                 lent: 0,
                 kept: 0,
                 generation: 0,
+                is_settled: false,
                 window_ends_at: Micros::MAX,
             };
             (state, 0, Micros::ZERO)
@@ -102,14 +112,17 @@ impl LeaseEntry {
             expires_at,
             low_mark: 0,
             used_at: now,
-            demand_rate: DemandRate::default(),
+            idle_after: Micros::ZERO,
+            meter: DemandMeter::new(now),
             state,
+            terms: LeaseTerms::for_quota(&quota),
             quota,
             store_remaining: quota.limit(),
             full_at: Micros::ZERO,
             denied_cost: 0,
             denied_until: Micros::ZERO,
             retry_at: Micros::ZERO,
+            called_at: Micros::ZERO,
             store_replied_at: now,
             replied_at: now,
             pending: None,
@@ -156,14 +169,14 @@ impl LeaseEntry {
         };
 
         self.used_at = now;
-        self.demand_rate.record(cost, now);
+        self.meter.record(cost, &self.terms, now);
         Some(decided)
     }
 
     /// Returns true when it is time to lease the next batch.
     #[inline]
     pub(super) fn is_renewal_due(&self, now: Micros) -> bool {
-        self.available <= self.low_mark && self.pending.is_none() && now >= self.denied_until
+        self.available < self.low_mark && self.pending.is_none() && now >= self.denied_until
     }
 
     /// Combines the store's outcome of a peek with the units held locally.
@@ -230,16 +243,18 @@ impl LeaseEntry {
     pub(super) fn cache_denial(&mut self, cost: u64, outcome: &Outcome, now: Micros) {
         if let Verdict::Deny { retry_after } = outcome.verdict {
             self.record_outcome(outcome, now);
-            self.cache_denied_cost(cost, retry_after, now);
+            self.cache_denied_cost(cost, retry_after, Micros::ZERO, now);
         }
     }
 
     /// Records a demand that the store decides together with others. Returns true when it is time
     /// to lease a batch.
     pub(super) fn wants_batch(&mut self, cost: u64, now: Micros) -> bool {
-        self.demand_rate.record(cost, now);
+        self.meter.record(cost, &self.terms, now);
         self.used_at = now;
-        self.pending.is_none() && now >= self.denied_until && self.batch_size(cost, now) > 0
+        self.pending.is_none()
+            && now >= self.denied_until
+            && self.batch_size(cost, now) != BatchSize::default()
     }
 
     /// Starts a call, and returns what to request from the store.
@@ -253,10 +268,10 @@ impl LeaseEntry {
         cost: u64,
         now: Micros,
     ) -> CallRequest {
-        self.demand_rate.record(cost, now);
+        self.meter.record(cost, &self.terms, now);
         let pending = self.pending.insert(PendingCall::default()).clone();
         let batch = match purpose {
-            CallPurpose::Return => 0,
+            CallPurpose::Return => BatchSize::default(),
             CallPurpose::Decide(_) | CallPurpose::Renew => self.batch_size(cost, now),
         };
 
@@ -267,7 +282,8 @@ impl LeaseEntry {
             } => {
                 *reporting = *unreported;
                 LeaseRequest {
-                    max_units: *unreported,
+                    needed: *unreported,
+                    wanted: *unreported,
                     ..LeaseRequest::default()
                 }
             }
@@ -284,8 +300,10 @@ impl LeaseEntry {
                 *kept = if is_renewal { held } else { 0 };
                 self.available = *kept;
                 LeaseRequest {
-                    max_units: batch,
+                    needed: batch.needed,
+                    wanted: batch.wanted,
                     is_lent: true,
+                    called_at: self.called_at,
                     generation: *generation,
                     held: *lent,
                     kept: *kept,
@@ -314,6 +332,7 @@ impl LeaseEntry {
         // Repeat what the store did: spend the cost, then grant the units.
         let (state, outcome) = self.quota.spend(grant.state, request.cost, grant.at)?;
         let (state, charged) = self.quota.spend(state, grant.units, grant.at)?;
+        self.called_at = grant.at;
         (self.store_replied_at, self.replied_at) = (grant.at, now);
         self.denied_until = Micros::ZERO;
         self.record_outcome(&charged, now);
@@ -323,7 +342,7 @@ impl LeaseEntry {
         self.hold_units(request, grant, remaining);
 
         if let Verdict::Deny { retry_after } = outcome.verdict {
-            self.cache_denied_cost(request.cost, retry_after, now);
+            self.cache_denied_cost(request.cost, retry_after, grant.turn_after, now);
             let retry_after = self.retry_at.max(self.denied_until).since(now);
             let verdict = Verdict::Deny { retry_after };
             return Some(Outcome { verdict, ..outcome });
@@ -336,7 +355,7 @@ impl LeaseEntry {
             // The store has nothing left. Another call would be in vain until it has refilled.
             let next = self.quota.outcome(state, 1, grant.at)?;
             if let Verdict::Deny { retry_after } = next.verdict {
-                self.cache_denied_cost(1, retry_after, now);
+                self.cache_denied_cost(1, retry_after, grant.turn_after, now);
             }
         }
         Some(Outcome {
@@ -357,6 +376,7 @@ impl LeaseEntry {
             LeaseState::Leased {
                 lent,
                 generation,
+                is_settled,
                 window_ends_at,
                 ..
             } => {
@@ -369,17 +389,22 @@ impl LeaseEntry {
                 *lent = kept.saturating_add(grant.units);
                 *generation = if *lent > 0 { grant.generation } else { 0 };
 
-                let mut life = LEASE_LIFE;
+                let is_brief = grant.length < self.terms.long;
+                let mut length = grant.length;
                 if let Some(window_end) = self.quota.window_end(grant.generation) {
-                    // As for the life of a lease, the clock may run a tenth too slow.
                     let left = window_end.since(grant.at);
                     *window_ends_at = request.sent_at.after(left);
-                    life = life.min(Micros::new(left.get() - left.get().div_ceil(10)));
+                    length = policy::window_lease(length, left);
                 }
-                self.expires_at = request.sent_at.after(life);
+                *is_settled = !is_brief && self.quota.bucket().is_some();
+                self.expires_at = request.sent_at.after(policy::lease_life(length));
             }
         }
-        self.low_mark = self.available / 4;
+        self.low_mark = match self.state {
+            LeaseState::Eventual { .. } => self.available / 4 + 1,
+            LeaseState::Leased { .. } => self.meter.low_mark(self.available),
+        };
+        self.idle_after = self.meter.idle_after(&self.terms);
     }
 
     /// Applies the failure of a call that got no reply.
@@ -434,8 +459,8 @@ impl LeaseEntry {
             .min(self.quota.limit())
     }
 
-    /// How many units to lease; 0 where none can be leased.
-    fn batch_size(&self, cost: u64, now: Micros) -> u64 {
+    /// How many units to lease; none where no units can be leased.
+    fn batch_size(&self, cost: u64, now: Micros) -> BatchSize {
         match self.state {
             // Every hit of a log has its own timestamp, so hits cannot be leased in advance.
             LeaseState::Leased { window_ends_at, .. }
@@ -447,9 +472,9 @@ impl LeaseEntry {
                     Micros::MAX
                 };
                 let limit = self.quota.limit();
-                self.demand_rate.batch_size(limit, cost, window_left)
+                self.meter.batch_size(limit, &self.terms, cost, window_left)
             }
-            _ => 0,
+            _ => BatchSize::default(),
         }
     }
 
@@ -458,12 +483,20 @@ impl LeaseEntry {
         self.full_at = now.after(outcome.reset_after);
     }
 
-    /// Caches that the store denied `cost` units for `retry_after`.
-    fn cache_denied_cost(&mut self, cost: u64, retry_after: Micros, now: Micros) {
+    /// Caches that the store denied `cost` units for `retry_after`. The turn of this instance to
+    /// call again comes after `turn_after`.
+    fn cache_denied_cost(
+        &mut self,
+        cost: u64,
+        retry_after: Micros,
+        turn_after: Micros,
+        now: Micros,
+    ) {
         let retry_after = policy::realistic_retry(&self.quota, cost, retry_after);
+        let cached_for = policy::deny_cache_time(&self.quota, retry_after, turn_after);
         self.denied_cost = cost;
         self.retry_at = now.after(retry_after);
-        self.denied_until = now.after(policy::deny_cache_time(&self.quota, retry_after));
+        self.denied_until = now.after(cached_for);
     }
 
     /// How many of a counter's units are left, if `remaining` are left at the store.

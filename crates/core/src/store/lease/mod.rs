@@ -20,9 +20,11 @@
 //! capacity. Time adds at most the rate to that sum, every allowed request takes from it, and
 //! returning a lease moves units from one side to the other. The units of an instance that crashed
 //! count as spent, which is safe once their lease has certainly expired: an instance stops spending
-//! a lease 900 ms after the moment *before* it sent the call, while the store counts the lease for
-//! at least a second, by generations. In a window, units count as spent when they are leased, and
-//! the lease expires with the window.
+//! a lease after nine tenths of its length, counted from the moment *before* it sent the call,
+//! while the store counts the lease for at least its whole length, by generations. In a window,
+//! units count as spent when they are leased, and the lease expires with the window.
+//!
+//! **How much is lent.** The store lends by what is left, see [`LeaseTerms`].
 //!
 //! This module owns what an instance holds and knows, and the rules by which it leases, keeps and
 //! returns units. It makes no store calls and has no tasks. A store first calls
@@ -39,7 +41,7 @@ mod table;
 
 pub use call::{LeaseCall, LeaseOutcome};
 pub use pending::{CallCompletion, PendingCall};
-pub use policy::{DENY_CACHE_MAX, SWEEP_EVERY, quantum};
+pub use policy::{LeaseTerms, SWEEP_EVERY, TURN_MAX, quantum};
 pub use request::{CallFailure, LeaseGrant, LeaseRequest};
 pub use table::{LeaseStep, LeaseTable};
 

@@ -5,12 +5,19 @@ use crate::algorithm::remote::CounterState;
 use crate::demand::Demand;
 use crate::time::Micros;
 
+#[cfg(doc)]
+use super::policy::LeaseTerms;
+
 /// What a store call asks for in addition to spending the cost of its demand. The store first
 /// settles the units that the instance holds, then spends the cost, then grants more units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeaseRequest {
-    /// The most units to grant of what is left after the cost is spent.
-    pub max_units: u64,
+    /// The units to grant of what is left after the cost is spent, even if little is left: the
+    /// instance spends them soon.
+    pub needed: u64,
+    /// The units to grant if that is at most an equal share of what is left for each instance that
+    /// calls; at least `needed`.
+    pub wanted: u64,
     /// True when the granted units are lent, and count as lent until they are settled. False when
     /// they have been spent already and are only reported.
     pub is_lent: bool,
@@ -23,6 +30,9 @@ pub struct LeaseRequest {
     pub kept: u64,
     /// How many of the held units the instance returns. The others are spent.
     pub returned: u64,
+    /// The time of the store's last reply to this instance about the counter, on the store's
+    /// timeline; 0 if there was none. By this the store counts the instances that call.
+    pub called_at: Micros,
 }
 
 /// The reply of the store to a [`LeaseRequest`].
@@ -40,6 +50,12 @@ pub struct LeaseGrant {
     pub generation: u64,
     /// True when the store still knew the held units. If false, they must not be spent any more.
     pub is_known: bool,
+    /// The length of the lease from the moment of the call, [`LeaseTerms::long`] or
+    /// [`LeaseTerms::brief`].
+    pub length: Micros,
+    /// How long the instance should wait before it asks for more, because nothing is left; 0 if
+    /// something is.
+    pub turn_after: Micros,
 }
 
 /// Why a store call got no reply.

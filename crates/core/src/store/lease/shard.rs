@@ -1,11 +1,12 @@
 //! The lease entries in shards: the entries behind one lock, and the queues of entries that need
 //! attention.
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use super::entry::LeaseEntry;
-use super::policy::{KEYS_MAX, REMOVE_AFTER, SWEEP_EVERY};
+use super::policy::{KEYS_MAX, REMOVE_EVERY};
 use crate::clock::ClockSource;
 use crate::demand::Demand;
 use crate::key::{Fingerprint, Fingerprinter};
@@ -14,6 +15,8 @@ use crate::time::Micros;
 
 /// The number of shards, a power of two.
 const SHARDS: usize = 64;
+/// How many entries a full shard examines to make room for another.
+const MAKE_ROOM_TRIES: usize = 8;
 
 /// All entries of an instance, and the clock by which they live.
 pub(super) struct LeaseShards {
@@ -45,7 +48,7 @@ impl LeaseShards {
 pub(super) struct LeaseShard {
     pub(super) entries: HashMap<Fingerprint, LeaseEntry, BuildHasherDefault<IdentityHasher>>,
     /// The entries that hold units, by the time of their next sweep.
-    sweep_queue: VecDeque<(Micros, Fingerprint)>,
+    sweep_queue: BinaryHeap<Reverse<(Micros, Fingerprint)>>,
     /// The entries that may be removed, by the time of the next attempt.
     removal_queue: VecDeque<(Micros, Fingerprint)>,
 }
@@ -89,9 +92,11 @@ impl LeaseShard {
             }
             Some(entry) if entry.pending.is_some() => return None,
             Some(_) => {}
-            None if self.entries.len() >= KEYS_MAX / SHARDS => return None,
             None => {
-                let due = now.after(REMOVE_AFTER);
+                if self.entries.len() >= KEYS_MAX / SHARDS && !self.make_room(now) {
+                    return None;
+                }
+                let due = now.after(REMOVE_EVERY);
                 self.removal_queue.push_back((due, fingerprint));
             }
         }
@@ -110,8 +115,8 @@ impl LeaseShard {
         let entry = self.entries.get_mut(&fingerprint);
         if let Some(entry) = entry.filter(|entry| entry.needs_sweep()) {
             entry.is_in_sweep_queue = true;
-            let due = now.after(SWEEP_EVERY);
-            self.sweep_queue.push_back((due, fingerprint));
+            let due = entry.sweep_at(now);
+            self.sweep_queue.push(Reverse((due, fingerprint)));
         }
     }
 
@@ -122,7 +127,10 @@ impl LeaseShard {
         now: Micros,
         mut visit: impl FnMut(&mut LeaseEntry, Fingerprint),
     ) {
-        while let Some(fingerprint) = pop_due(&mut self.sweep_queue, now) {
+        while let Some(Reverse((due, fingerprint))) = self.sweep_queue.peek().copied()
+            && due <= now
+        {
+            self.sweep_queue.pop();
             if let Some(entry) = self.entries.get_mut(&fingerprint) {
                 entry.is_in_sweep_queue = false;
                 visit(entry, fingerprint);
@@ -136,7 +144,7 @@ impl LeaseShard {
             if entry.is_some_and(|entry| entry.is_removable(now)) {
                 self.entries.remove(&fingerprint);
             } else if entry.is_some() {
-                let due = now.after(REMOVE_AFTER);
+                let due = now.after(REMOVE_EVERY);
                 self.removal_queue.push_back((due, fingerprint));
             }
         }
@@ -145,6 +153,28 @@ impl LeaseShard {
         if self.entries.is_empty() {
             *self = Self::default();
         }
+    }
+}
+
+impl LeaseShard {
+    /// Removes an entry that only remembers the demand for its key. Returns false if none is found
+    /// among the oldest.
+    fn make_room(&mut self, now: Micros) -> bool {
+        for _ in 0..MAKE_ROOM_TRIES {
+            let Some((due, fingerprint)) = self.removal_queue.pop_front() else {
+                return false;
+            };
+            if self
+                .entries
+                .get(&fingerprint)
+                .is_none_or(|entry| entry.is_empty(now))
+            {
+                self.entries.remove(&fingerprint);
+                return true;
+            }
+            self.removal_queue.push_back((due, fingerprint));
+        }
+        false
     }
 }
 

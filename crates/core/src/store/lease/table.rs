@@ -187,6 +187,8 @@ impl LeaseTable {
             shard.sweep(now, |entry, fingerprint| {
                 if entry.is_return_due(now) {
                     calls.push(self.start_call(entry, fingerprint, CallPurpose::Return, now));
+                } else {
+                    entry.forget_ended_lease(now);
                 }
             });
             has_entries |= !shard.entries.is_empty();

@@ -72,7 +72,7 @@ impl Scene {
 
         let units = left
             .checked_sub(call.demand().cost)
-            .map_or(0, |rest| rest.min(call.lease_request().max_units));
+            .map_or(0, |rest| rest.min(call.lease_request().wanted));
 
         LeaseGrant {
             state: seen,
@@ -80,6 +80,8 @@ impl Scene {
             units,
             generation: 7,
             is_known: call.lease_request().generation == 7,
+            length: Micros::from_secs(2),
+            turn_after: Micros::ZERO,
         }
     }
 
@@ -116,9 +118,9 @@ fn the_first_call_leases_nothing_and_later_ones_what_the_demand_rate_needs() {
 
     let call = scene.call(20);
     assert_eq!(
-        call.lease_request().max_units,
-        20,
-        "as many units as were demanded so far"
+        call.lease_request().wanted,
+        45,
+        "what half a brief lease takes at 20 units in 50 ms"
     );
     assert_eq!(
         scene.reply(call, 880).remaining,
@@ -126,7 +128,7 @@ fn the_first_call_leases_nothing_and_later_ones_what_the_demand_rate_needs() {
         "leased units still count as remaining"
     );
 
-    assert_eq!(scene.leases.units(), 20);
+    assert_eq!(scene.leases.units(), 45);
 
     let (outcome, source) = scene.decide(5);
     assert_eq!((outcome.remaining, source), (855, Source::Lease));
@@ -144,9 +146,9 @@ fn a_request_waits_for_the_call_in_flight() {
 #[test]
 fn a_lease_that_runs_low_is_renewed_while_it_is_spent() {
     let scene = Scene::new(Consistency::Leased);
-    assert_eq!(scene.lease(), 20);
+    assert_eq!(scene.lease(), 45);
 
-    let LeaseStep::Decided(_, None) = scene.spend(14) else {
+    let LeaseStep::Decided(_, None) = scene.spend(33) else {
         panic!("there are enough units")
     };
     let LeaseStep::Decided(_, Some(call)) = scene.spend(1) else {
@@ -161,9 +163,9 @@ fn a_lease_that_runs_low_is_renewed_while_it_is_spent() {
             request.kept,
             request.returned
         ),
-        (7, 20, 5, 0)
+        (7, 45, 11, 0)
     );
-    assert!(request.max_units > 0 && call.demand().cost == 0);
+    assert!(request.wanted > 0 && call.demand().cost == 0);
 
     // The lease is still spent while the call is in flight.
     assert_eq!(scene.decide(3).1, Source::Lease);
@@ -175,11 +177,11 @@ fn a_lease_that_runs_low_is_renewed_while_it_is_spent() {
     call.complete(&grant).unwrap();
     assert_eq!(
         scene.leases.units(),
-        55,
+        61,
         "the kept and the granted units, spent or not"
     );
 
-    assert_eq!(scene.decide(52).1, Source::Lease);
+    assert_eq!(scene.decide(58).1, Source::Lease);
     assert!(!matches!(scene.spend(1), LeaseStep::Decided(..)));
 }
 
@@ -187,7 +189,7 @@ fn a_lease_that_runs_low_is_renewed_while_it_is_spent() {
 fn units_that_the_store_does_not_know_are_not_spent() {
     let scene = Scene::new(Consistency::Leased);
     scene.lease();
-    let LeaseStep::Decided(_, Some(call)) = scene.spend(16) else {
+    let LeaseStep::Decided(_, Some(call)) = scene.spend(40) else {
         panic!("the lease runs low")
     };
 
@@ -212,7 +214,7 @@ fn a_lease_expires_locally_before_it_expires_at_the_store() {
     scene.clock.advance(Duration::from_millis(300));
     scene.reply(call, 880);
 
-    scene.clock.advance(Duration::from_millis(599));
+    scene.clock.advance(Duration::from_millis(1_499));
     assert_eq!(scene.decide(1).1, Source::Lease);
     scene.clock.advance(Duration::from_millis(1));
     assert!(!matches!(scene.spend(1), LeaseStep::Decided(..)));
@@ -222,13 +224,13 @@ fn a_lease_expires_locally_before_it_expires_at_the_store() {
 fn a_dropped_call_counts_as_failed_and_its_generation_is_unknown() {
     let scene = Scene::new(Consistency::Leased);
     scene.lease();
-    let LeaseStep::Decided(_, Some(call)) = scene.spend(16) else {
+    let LeaseStep::Decided(_, Some(call)) = scene.spend(40) else {
         panic!("the lease runs low")
     };
 
     drop(call);
     assert_eq!(
-        scene.decide(4).1,
+        scene.decide(5).1,
         Source::Lease,
         "the available units are spent"
     );
@@ -249,8 +251,8 @@ fn a_dropped_call_counts_as_failed_and_its_generation_is_unknown() {
 fn a_call_that_was_not_sent_changes_nothing() {
     let scene = Scene::new(Consistency::Leased);
     scene.lease();
-    scene.call(30).fail(CallFailure::NotExecuted);
-    assert_eq!(scene.decide(20).1, Source::Lease);
+    scene.call(60).fail(CallFailure::NotExecuted);
+    assert_eq!(scene.decide(45).1, Source::Lease);
 }
 
 #[test]
@@ -302,24 +304,21 @@ fn idle_units_are_returned_and_the_entry_is_removed() {
     assert_eq!(scene.decide(5).1, Source::Lease);
     assert!(scene.leases.sweep().0.is_empty(), "the lease is in use");
 
-    scene.clock.advance(Duration::from_millis(100));
+    scene.clock.advance(Duration::from_millis(359));
+    assert!(scene.leases.sweep().0.is_empty(), "such a pause is usual");
+    scene.clock.advance(Duration::from_millis(1));
     let (mut calls, _) = scene.leases.sweep();
     let call = calls.pop().unwrap();
     let request = *call.lease_request();
     assert_eq!(
-        (
-            request.held,
-            request.kept,
-            request.returned,
-            request.max_units
-        ),
-        (20, 0, 15, 0)
+        (request.held, request.kept, request.returned, request.wanted),
+        (45, 0, 40, 0)
     );
 
     scene.reply(call, 900);
     assert_eq!((scene.leases.units(), scene.leases.keys()), (0, 1));
 
-    scene.clock.advance(Duration::from_secs(2));
+    scene.clock.advance(Duration::from_secs(3));
     scene.leases.sweep();
     assert!(!scene.leases.sweep().1, "the table is empty");
     assert_eq!(scene.leases.keys(), 0);
@@ -346,7 +345,7 @@ fn eventual_limits_allow_a_quantum_before_they_report_it() {
 
     let call = scene.call(1);
     assert_eq!(
-        (call.lease_request().max_units, call.lease_request().is_lent),
+        (call.lease_request().wanted, call.lease_request().is_lent),
         (25, false)
     );
     scene.reply(call, 900);
@@ -359,7 +358,7 @@ fn eventual_limits_allow_a_quantum_before_they_report_it() {
     assert_eq!(
         calls
             .iter()
-            .map(|call| call.lease_request().max_units)
+            .map(|call| call.lease_request().wanted)
             .collect::<Vec<_>>(),
         [3],
         "reported within 50 ms"
@@ -375,4 +374,84 @@ fn units_that_cannot_be_reported_are_not_allowed_again() {
     assert!(scene.reply(call, 25).verdict.is_allowed());
     assert_eq!(scene.leases.units(), 15);
     assert_eq!(scene.decide(1).1, Source::DenyCache);
+}
+
+/// A counter that is asked for now and then: every 300 ms, where a long lease lives for 1.8 s.
+#[test]
+fn a_lukewarm_key_is_leased_too() {
+    let scene = Scene::new(Consistency::Leased);
+    let mut calls = 0;
+    for _ in 0..60 {
+        if let LeaseStep::Call(call) = scene.spend(1) {
+            scene.reply(call, 900);
+            calls += 1;
+        }
+        scene.clock.advance(Duration::from_millis(300));
+    }
+    assert!(calls <= 12, "{calls} calls for 60 requests");
+}
+
+#[test]
+fn a_denial_lasts_until_the_turn_of_the_instance() {
+    let scene = Scene::new(Consistency::Leased);
+    let call = scene.call(20);
+    let grant = LeaseGrant {
+        turn_after: Micros::from_millis(640),
+        ..scene.grant(&call, 10)
+    };
+    let denied = call.complete(&grant).unwrap().outcome;
+    assert_eq!(
+        denied.verdict,
+        Verdict::Deny {
+            retry_after: Micros::from_millis(640)
+        }
+    );
+
+    scene.clock.advance(Duration::from_millis(639));
+    assert_eq!(scene.decide(20).1, Source::DenyCache);
+    scene.clock.advance(Duration::from_millis(1));
+    assert!(matches!(scene.spend(20), LeaseStep::Call(_)));
+}
+
+/// A brief lease is written off soon, so the store need not learn that it is spent.
+#[test]
+fn a_brief_lease_that_is_spent_is_not_settled() {
+    for (length, settles) in [(250, false), (2_000, true)] {
+        let scene = Scene::new(Consistency::Leased);
+        let call = scene.call(20);
+        scene.reply(call, 900);
+        let call = scene.call(20);
+        let grant = LeaseGrant {
+            length: Micros::from_millis(length),
+            ..scene.grant(&call, 880)
+        };
+        call.complete(&grant).unwrap();
+        let LeaseStep::Decided(_, Some(renewal)) = scene.spend(45) else {
+            panic!("the lease covers the demand")
+        };
+        renewal.fail(CallFailure::NotExecuted);
+
+        scene.clock.advance(Duration::from_secs(1));
+        assert_eq!(
+            scene.leases.sweep().0.len(),
+            usize::from(settles),
+            "{length}"
+        );
+    }
+}
+
+/// Entries that only remember demand make room for others.
+#[test]
+fn a_flood_of_keys_does_not_switch_leases_off() {
+    let scene = Scene::new(Consistency::Leased);
+    let rule = scene.limiter.rule("api").unwrap();
+    for key in 0..100_000_u64 {
+        let demand = DemandBuf::new(rule, key, 1).unwrap();
+        let LeaseStep::Call(call) = scene.leases.spend(&demand.as_demand()) else {
+            panic!("the table has no room for key {key}")
+        };
+        let grant = scene.grant(&call, 900);
+        call.complete(&grant).unwrap();
+    }
+    assert!(scene.leases.keys() <= 65_536);
 }
