@@ -53,8 +53,6 @@ pub(super) struct LeaseEntry {
     low_mark: u64,
     /// When the entry was last used to decide a demand.
     used_at: Micros,
-    /// Units that were not used for this long are returned.
-    idle_after: Micros,
     meter: DemandMeter,
     state: LeaseState,
     quota: Quota,
@@ -78,6 +76,10 @@ pub(super) struct LeaseEntry {
     replied_at: Micros,
     /// The call in flight.
     pub(super) pending: Option<PendingCall>,
+    /// Units for which requests wait until the call in flight is finished.
+    waiting: u64,
+    /// Units for which requests waited for the last call, and which the next one should bring.
+    waited: u64,
     /// A demand for the counter, whose cost is ignored.
     demand: Box<DemandBuf>,
     /// True while the entry is in the shard's queue of entries that hold units.
@@ -112,7 +114,6 @@ impl LeaseEntry {
             expires_at,
             low_mark: 0,
             used_at: now,
-            idle_after: Micros::ZERO,
             meter: DemandMeter::new(now),
             state,
             terms: LeaseTerms::for_quota(&quota),
@@ -126,6 +127,8 @@ impl LeaseEntry {
             store_replied_at: now,
             replied_at: now,
             pending: None,
+            waiting: 0,
+            waited: 0,
             demand: Box::new(demand.to_buf()),
             is_in_sweep_queue: false,
         }
@@ -177,6 +180,13 @@ impl LeaseEntry {
     #[inline]
     pub(super) fn is_renewal_due(&self, now: Micros) -> bool {
         self.available < self.low_mark && self.pending.is_none() && now >= self.denied_until
+    }
+
+    /// The call in flight, for which a request for `cost` units now waits.
+    pub(super) fn wait_for_call(&mut self, cost: u64) -> Option<PendingCall> {
+        let pending = self.pending.clone()?;
+        self.waiting = self.waiting.saturating_add(cost);
+        Some(pending)
     }
 
     /// Combines the store's outcome of a peek with the units held locally.
@@ -274,6 +284,7 @@ impl LeaseEntry {
             CallPurpose::Return => BatchSize::default(),
             CallPurpose::Decide(_) | CallPurpose::Renew => self.batch_size(cost, now),
         };
+        self.waited = 0;
 
         let lease = match &mut self.state {
             LeaseState::Eventual {
@@ -327,7 +338,7 @@ impl LeaseEntry {
         grant: &LeaseGrant,
         now: Micros,
     ) -> Option<Outcome> {
-        self.pending = None;
+        self.end_call();
 
         // Repeat what the store did: spend the cost, then grant the units.
         let (state, outcome) = self.quota.spend(grant.state, request.cost, grant.at)?;
@@ -362,6 +373,11 @@ impl LeaseEntry {
             verdict: outcome.verdict,
             ..self.allowed_outcome(now)
         })
+    }
+
+    fn end_call(&mut self) {
+        self.pending = None;
+        self.waited = std::mem::take(&mut self.waiting);
     }
 
     /// Makes units available after a reply: what the call kept and the store granted, or another
@@ -404,12 +420,11 @@ impl LeaseEntry {
             LeaseState::Eventual { .. } => self.available / 4 + 1,
             LeaseState::Leased { .. } => self.meter.low_mark(self.available),
         };
-        self.idle_after = self.meter.idle_after(&self.terms);
     }
 
     /// Applies the failure of a call that got no reply.
     pub(super) fn apply_failure(&mut self, request: &LeaseRequest, failure: CallFailure) {
-        self.pending = None;
+        self.end_call();
         let LeaseState::Leased {
             lent, generation, ..
         } = &mut self.state
@@ -471,8 +486,11 @@ impl LeaseEntry {
                 } else {
                     Micros::MAX
                 };
-                let limit = self.quota.limit();
-                self.meter.batch_size(limit, &self.terms, cost, window_left)
+                let most = self.quota.limit() / 4;
+                let batch = self.meter.batch_size(&self.terms, cost, window_left);
+                batch
+                    .at_least(self.waited.saturating_sub(cost))
+                    .at_most(most)
             }
             _ => BatchSize::default(),
         }

@@ -18,8 +18,9 @@ const IDLE_GAPS: u64 = 8;
 pub(super) const REPORT_AFTER: Micros = Micros::from_millis(50);
 /// How often the store should call [`LeaseTable::sweep`](super::LeaseTable::sweep).
 pub const SWEEP_EVERY: Micros = Micros::from_millis(25);
-/// How often an entry that may be removed is examined.
-pub(super) const REMOVE_EVERY: Micros = Micros::from_secs(1);
+/// How often an entry is examined that may be removed, or whose key may have become idle sooner
+/// than expected.
+pub(super) const REVIEW_EVERY: Micros = Micros::from_secs(1);
 
 /// The shortest time for which a denial is cached. Units that refill at the store meanwhile are
 /// leased by the next call, so nothing is lost, and a key under attack causes few store calls.
@@ -152,6 +153,25 @@ pub(super) struct BatchSize {
     pub(super) wanted: u64,
 }
 
+impl BatchSize {
+    /// Needs at least this many units, for requests that wait.
+    pub(super) fn at_least(self, units: u64) -> Self {
+        Self {
+            needed: self.needed.max(units),
+            wanted: self.wanted.max(units),
+        }
+    }
+
+    /// Asks for no more than this many units, a part of the limit that one instance may hold.
+    pub(super) fn at_most(self, units: u64) -> Self {
+        let most = units.min(UNITS_MAX);
+        Self {
+            needed: self.needed.min(most),
+            wanted: self.wanted.min(most),
+        }
+    }
+}
+
 /// Measures the demand for the units of a key: the current rate, and the demand during the life of
 /// a long lease.
 #[derive(Clone, Copy, Debug)]
@@ -208,17 +228,15 @@ impl DemandMeter {
     /// How many units to lease.
     ///
     /// Needed is the demand of half a brief lease. Wanted is twice the demand of a long lease,
-    /// because demand fluctuates, and unused units are returned. Both are at most a quarter of the
-    /// limit. `spent` units of the recorded demand need no lease any more. In a window that ends in
-    /// `window_left`, leases are shorter, see [`window_lease`].
+    /// because demand fluctuates, and unused units are returned. `spent` units of the recorded
+    /// demand need no lease any more. In a window that ends in `window_left`, leases are shorter,
+    /// see [`window_lease`].
     pub(super) fn batch_size(
         &self,
-        limit: u64,
         terms: &LeaseTerms,
         spent: u64,
         window_left: Micros,
     ) -> BatchSize {
-        let most = (limit / 4).min(UNITS_MAX);
         let brief = lease_life(window_lease(terms.brief, window_left));
         let soon = Micros::new(brief.get() / 2);
         let needed = scaled(self.rate_now(spent), soon, Micros::from_secs(1));
@@ -227,10 +245,7 @@ impl DemandMeter {
         let part = lease_life(window_lease(terms.long, window_left));
         let expected = scaled(self.life_demand(spent), part, life);
         let wanted = expected.saturating_mul(2).min(WANTED_MAX).max(needed);
-        BatchSize {
-            needed: needed.min(most),
-            wanted: wanted.min(most),
-        }
+        BatchSize { needed, wanted }
     }
 
     /// The number of units below which the next batch is fetched while the rest is spent: what is

@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use super::entry::LeaseEntry;
-use super::policy::{KEYS_MAX, REMOVE_EVERY};
+use super::policy::{KEYS_MAX, REVIEW_EVERY};
 use crate::clock::ClockSource;
 use crate::demand::Demand;
 use crate::key::{Fingerprint, Fingerprinter};
@@ -96,7 +96,7 @@ impl LeaseShard {
                 if self.entries.len() >= KEYS_MAX / SHARDS && !self.make_room(now) {
                     return None;
                 }
-                let due = now.after(REMOVE_EVERY);
+                let due = now.after(REVIEW_EVERY);
                 self.removal_queue.push_back((due, fingerprint));
             }
         }
@@ -144,7 +144,7 @@ impl LeaseShard {
             if entry.is_some_and(|entry| entry.is_removable(now)) {
                 self.entries.remove(&fingerprint);
             } else if entry.is_some() {
-                let due = now.after(REMOVE_EVERY);
+                let due = now.after(REVIEW_EVERY);
                 self.removal_queue.push_back((due, fingerprint));
             }
         }

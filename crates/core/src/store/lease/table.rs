@@ -86,8 +86,8 @@ impl LeaseTable {
     /// Decides a single demand, or returns how to get it decided.
     pub fn spend(&self, demand: &Demand<'_>) -> LeaseStep {
         self.spend_or_else(demand, |entry, fingerprint, now| {
-            if let Some(pending) = &entry.pending {
-                return LeaseStep::Wait(pending.clone());
+            if let Some(pending) = entry.wait_for_call(demand.cost) {
+                return LeaseStep::Wait(pending);
             }
             let purpose = CallPurpose::Decide(demand);
             LeaseStep::Call(self.start_call(entry, fingerprint, purpose, now))

@@ -143,6 +143,20 @@ fn a_request_waits_for_the_call_in_flight() {
     assert!(matches!(scene.spend(1), LeaseStep::Call(_)));
 }
 
+/// A burst on a key that was not used before: what waits for the first call comes with the second.
+#[test]
+fn requests_that_wait_are_served_by_the_next_call() {
+    let scene = Scene::new(Consistency::Leased);
+    let call = scene.call(1);
+    (0..80).for_each(|_| assert!(matches!(scene.spend(1), LeaseStep::Wait(_))));
+    scene.reply(call, 900);
+
+    let call = scene.call(1);
+    assert_eq!(call.lease_request().needed, 79);
+    scene.reply(call, 899);
+    (0..79).for_each(|_| assert_eq!(scene.decide(1).1, Source::Lease));
+}
+
 #[test]
 fn a_lease_that_runs_low_is_renewed_while_it_is_spent() {
     let scene = Scene::new(Consistency::Leased);

@@ -1,7 +1,7 @@
 //! Calls and removals that a sweep or the shutdown starts, not a request.
 
 use super::{LeaseEntry, LeaseState};
-use crate::store::lease::policy::{REPORT_AFTER, SWEEP_EVERY};
+use crate::store::lease::policy::{REPORT_AFTER, REVIEW_EVERY, SWEEP_EVERY};
 use crate::time::Micros;
 
 impl LeaseEntry {
@@ -30,11 +30,13 @@ impl LeaseEntry {
         }
     }
 
-    /// When the next sweep of this entry is due.
+    /// When the next sweep of this entry is due: when its lease ends, as far as that is known now.
     pub(in crate::store::lease) fn sweep_at(&self, now: Micros) -> Micros {
         let soon = now.after(SWEEP_EVERY);
         match self.state {
-            LeaseState::Leased { .. } if self.pending.is_none() => soon.max(self.lease_ends_at()),
+            LeaseState::Leased { .. } if self.pending.is_none() => {
+                self.lease_ends_at().clamp(soon, now.after(REVIEW_EVERY))
+            }
             _ => soon,
         }
     }
@@ -66,6 +68,7 @@ impl LeaseEntry {
 
     /// When the lease ends: because it expires, or because the key is idle.
     fn lease_ends_at(&self) -> Micros {
-        self.expires_at.min(self.used_at.after(self.idle_after))
+        let idle_after = self.meter.idle_after(&self.terms);
+        self.expires_at.min(self.used_at.after(idle_after))
     }
 }

@@ -52,28 +52,25 @@ fn metered(terms: &LeaseTerms, count: u64, gap: Duration) -> DemandMeter {
 fn a_batch_follows_the_demand() {
     let quota = bucket(20_000, 20_000);
     let terms = LeaseTerms::for_quota(&quota);
-    let batch = |meter: &DemandMeter, limit| meter.batch_size(limit, &terms, 0, Micros::MAX);
+    let batch = |meter: &DemandMeter| meter.batch_size(&terms, 0, Micros::MAX);
 
     let hot = metered(&terms, 10_000, Duration::from_micros(400));
-    let BatchSize { needed, wanted } = batch(&hot, 20_000);
+    let BatchSize { needed, wanted } = batch(&hot);
     assert!(
         (260..=285).contains(&needed),
         "112 ms of 2,500 per second: {needed}"
     );
     assert_eq!(wanted, needed, "more than is leased in advance");
-    assert_eq!(
-        batch(&hot, 100).wanted,
-        25,
-        "at most a quarter of the limit"
-    );
-    let short = hot.batch_size(20_000, &terms, 0, Micros::from_millis(60));
+    assert_eq!(batch(&hot).at_most(25).wanted, 25);
+    assert_eq!(batch(&hot).at_least(9_999).needed, 9_999);
+    let short = hot.batch_size(&terms, 0, Micros::from_millis(60));
     assert!(
         (20..=25).contains(&short.needed),
         "half of what a third of the window needs: {short:?}"
     );
 
     let lukewarm = metered(&terms, 10, Duration::from_millis(300));
-    let BatchSize { needed, wanted } = batch(&lukewarm, 20_000);
+    let BatchSize { needed, wanted } = batch(&lukewarm);
     assert_eq!(needed, 0);
     assert!(
         (10..=14).contains(&wanted),
@@ -81,7 +78,7 @@ fn a_batch_follows_the_demand() {
     );
 
     let busy = metered(&terms, 1_000, Duration::from_millis(20));
-    assert_eq!(batch(&busy, 20_000).wanted, 50, "at most 50 in advance");
+    assert_eq!(batch(&busy).wanted, 50, "at most 50 in advance");
 }
 
 #[test]
@@ -89,16 +86,16 @@ fn a_key_that_was_asked_for_once_leases_nothing() {
     let terms = LeaseTerms::for_quota(&bucket(1_000, 1_000));
     let mut meter = metered(&terms, 1, Duration::ZERO);
     assert_eq!(
-        meter.batch_size(1_000, &terms, 1, Micros::MAX),
+        meter.batch_size(&terms, 1, Micros::MAX),
         BatchSize::default()
     );
 
     meter.record(1, &terms, Micros::from_secs(1_001));
-    assert_eq!(meter.batch_size(1_000, &terms, 1, Micros::MAX).wanted, 2);
+    assert_eq!(meter.batch_size(&terms, 1, Micros::MAX).wanted, 2);
 
     // An hour later the demand is forgotten.
     meter.record(1, &terms, Micros::from_secs(5_000));
-    assert_eq!(meter.batch_size(1_000, &terms, 1, Micros::MAX).wanted, 0);
+    assert_eq!(meter.batch_size(&terms, 1, Micros::MAX).wanted, 0);
 }
 
 #[test]
