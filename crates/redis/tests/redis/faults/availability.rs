@@ -14,7 +14,7 @@ use super::refusals::must;
 use super::subjects::KEYS;
 
 /// Longest time for servers to agree on a change.
-const CHANGE_LIMIT: Duration = Duration::from_secs(20);
+pub(super) const CHANGE_LIMIT: Duration = Duration::from_secs(20);
 
 /// A load on the primary that the Sentinels report.
 fn load_by_name(row: FaultRow, group: &Sentinels) -> Load {
@@ -23,7 +23,7 @@ fn load_by_name(row: FaultRow, group: &Sentinels) -> Load {
 }
 
 /// Waits until a server reports a role: `master` or `slave`.
-fn wait_for_role(server: &Server, role: &str) {
+pub(super) fn wait_for_role(server: &Server, role: &str) {
     wait::until_true(CHANGE_LIMIT, &format!("a server to be a {role}"), || {
         must(server, &["ROLE"])
             .items()

@@ -27,3 +27,4 @@ mod record;
 mod recording_store;
 mod refusals;
 mod subjects;
+mod switchover;
