@@ -55,7 +55,7 @@ impl SentinelWatcher {
     /// Connects, and reports what the Sentinel replies until the connection fails.
     async fn watch(&self) -> Result<Infallible, ServerError> {
         let mut reports = self.reports.subscribe();
-        let mut connections = self.within_timeout(self.connect()).await?;
+        let mut connections = self.connect().await?;
         let pause_max = match connections.events {
             Some(_) => PAUSE_MAX,
             None => PAUSE_MIN,
@@ -89,8 +89,9 @@ impl SentinelWatcher {
     }
 
     async fn connect(&self) -> Result<SentinelConnections, ServerError> {
-        let queries = self.open().await?;
-        let events = EventSubscription::open(self.open().await?).await?;
+        let queries = self.within_timeout(self.open()).await?;
+        let subscribe = async { EventSubscription::open(self.open().await?).await };
+        let events = self.within_timeout(subscribe).await?;
         Ok(SentinelConnections { queries, events })
     }
 
