@@ -23,7 +23,7 @@ use super::availability::{CHANGE_LIMIT, wait_for_replica, wait_for_role};
 use super::fault_row::FaultRow;
 use super::noise::{Noise, NoiseMeter};
 use super::refusals::must;
-use crate::common;
+use crate::common::{self, PATIENT};
 
 const INSTANCES: usize = 4;
 /// Pause between the starts of two instances, so that they ask the Sentinels at different times.
@@ -39,8 +39,6 @@ const LIMITS: [(&str, Consistency); 2] = [
     ("strict", Consistency::Strict),
     ("leased", Consistency::Leased),
 ];
-/// Long compared with the delays of a busy machine.
-const DEADLINE: Duration = Duration::from_millis(200);
 /// The longest overlap, without delays by the machine.
 const OVERLAP_MAX: Duration = Duration::from_millis(100);
 /// Number of admissions of each limit before and after the fail-over.
@@ -90,7 +88,7 @@ impl Fleet {
         let connect = |_| {
             runtime.block_on(async { sleep(PHASE).await });
             let builder = RedisBuilder::sentinel(group.urls(), group.master_name());
-            common::connected(&runtime, builder.timeout(DEADLINE))
+            common::connected(&runtime, builder.timeout(PATIENT))
         };
         let stores: Vec<RedisStore> = (0..INSTANCES).map(connect).collect();
 
