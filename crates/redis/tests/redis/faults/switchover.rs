@@ -160,11 +160,11 @@ impl Switchover {
 
     fn print_and_assert(&self, name: &str) {
         let (from, to) = self.overlap();
-        let (overlap, noise) = (to - from, self.noise.during(from, to));
+        let (overlap, noise) = (to.saturating_sub(from), self.noise.during(from, to));
         let between = self
             .switches
             .iter()
-            .map(|switch| switch.joined - switch.left);
+            .map(|switch| switch.joined.saturating_sub(switch.left));
         let [strict, leased] = self.excesses;
         println!(
             "\n{name}\n  overlap         {overlap:.1?} with noise of {noise:.1?}; at most \
