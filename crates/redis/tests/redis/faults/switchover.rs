@@ -99,12 +99,8 @@ impl Fleet {
         for store in &stores {
             let limiter = limiter(store);
             for caller in 0..CALLERS {
-                runtime.spawn(check_all_the_time(
-                    shared.clone(),
-                    limiter.clone(),
-                    start,
-                    caller,
-                ));
+                let limit = caller % LIMITS.len();
+                runtime.spawn(shared.clone().run_caller(limiter.clone(), limit, start));
             }
         }
 
@@ -128,11 +124,19 @@ impl Fleet {
         });
     }
 
+    /// Waits until all instances use the new primary.
+    fn wait_until_switched(&self) {
+        let has_switched = |store: &RedisStore| store.stats().connections > 1;
+        wait::until_true(CHANGE_LIMIT, "all instances to use the new primary", || {
+            self.stores.iter().all(has_switched)
+        });
+    }
+
     fn stop(self) -> Switchover {
-        let connections = |store: &RedisStore| store.stats().connections;
+        let has_switched_once = |store: &RedisStore| store.stats().connections == 2;
         assert!(
-            self.stores.iter().map(connections).all(|count| count == 2),
-            "each instance connects to each primary once: {:?}",
+            self.stores.iter().all(has_switched_once),
+            "an instance did not stay with the new primary: {:?}",
             self.stores
         );
         self.shared.is_over.store(true, SeqCst);
@@ -148,8 +152,26 @@ impl Fleet {
     }
 }
 
+impl FleetState {
+    /// Checks one of the limits all the time.
+    async fn run_caller(self: Arc<Self>, limiter: Limiter, limit: usize, start: Instant) {
+        let now = || Micros::from_duration_ceil(start.elapsed()).expect("it is short");
+        while !self.is_over.load(SeqCst) {
+            let from = now();
+            let decision = limiter.check(LIMITS[limit].0, "key").await;
+
+            if decision.is_ok_and(|decision| decision.is_allowed()) {
+                let span = TimeSpan { from, to: now() };
+                self.admissions[limit].lock().push(span);
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}
+
 impl Switchover {
-    /// The time in which both primaries may have been used. At least as long as it really was.
+    /// The interval in which both primaries may have been used. It is never shorter than it really
+    /// was, whatever the machine delays.
     fn overlap(&self) -> (Duration, Duration) {
         let last_left = self.switches.iter().map(|switch| switch.left).max();
         let first_joined = self.switches.iter().map(|switch| switch.not_joined).min();
@@ -199,26 +221,6 @@ fn limiter(store: &RedisStore) -> Limiter {
     });
     let limiter = Limiter::builder().store(store.clone()).limits(limits);
     limiter.build().expect("the limits are valid")
-}
-
-async fn check_all_the_time(
-    shared: Arc<FleetState>,
-    limiter: Limiter,
-    start: Instant,
-    caller: usize,
-) {
-    let micros = || Micros::from_duration_ceil(start.elapsed()).expect("it is short");
-    while !shared.is_over.load(SeqCst) {
-        let limit = caller % LIMITS.len();
-        let from = micros();
-        let decision = limiter.check(LIMITS[limit].0, "key").await;
-
-        if decision.is_ok_and(|decision| decision.is_allowed()) {
-            let span = TimeSpan { from, to: micros() };
-            shared.admissions[limit].lock().push(span);
-        }
-        sleep(PAUSE).await;
-    }
 }
 
 /// Observes a store until it has connected to another server.
@@ -273,6 +275,7 @@ fn switch_over(name: &'static str, flavor: Flavor, prepare: impl FnOnce(&Sentine
         &group.sentinels()[0],
         &["SENTINEL", "FAILOVER", group.master_name()],
     );
+    fleet.wait_until_switched();
     wait_for_role(group.primary(), "slave");
     fleet.wait_for_admissions();
 
