@@ -9,7 +9,8 @@ use tollgate::store::lease::LeaseTable;
 
 use crate::connector::Connector;
 use crate::endpoint::{Endpoint, RedisConfigError};
-use crate::locator::{SentinelGroup, ServerLocator};
+use crate::locator::ServerLocator;
+use crate::sentinel::SentinelGroup;
 use crate::store::{CallRouter, RedisStore};
 use crate::topology::ServerTopology;
 use crate::wire::CallEncoder;
@@ -155,7 +156,7 @@ impl RedisBuilder {
         let topology = match &self.kind {
             Kind::Cluster => ServerTopology::cluster(addresses.collect(), &connector),
             Kind::Sentinel { group } => {
-                let group = SentinelGroup::new(addresses.collect(), group);
+                let group = SentinelGroup::start(addresses.collect(), group, &connector);
                 ServerTopology::single(ServerLocator::Sentinel(group), &connector)
             }
             Kind::Standalone => {

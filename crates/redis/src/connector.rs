@@ -175,11 +175,23 @@ impl RespConnection {
         arguments: &[&[u8]],
         read_reply: impl FnOnce(&RespValue<'_>) -> T,
     ) -> Result<T, ServerError> {
+        self.send(arguments).await?;
+        self.receive(read_reply).await
+    }
+
+    /// Sends a command.
+    pub(crate) async fn send(&mut self, arguments: &[&[u8]]) -> Result<(), ServerError> {
         let mut out = BytesMut::new();
         resp::write_command(&mut out, arguments);
         self.stream.write_all(&out).await?;
-        self.stream.flush().await?;
+        Ok(self.stream.flush().await?)
+    }
 
+    /// Waits for the next reply or message. If it is cancelled, nothing is lost.
+    pub(crate) async fn receive<T>(
+        &mut self,
+        read_reply: impl FnOnce(&RespValue<'_>) -> T,
+    ) -> Result<T, ServerError> {
         loop {
             if let Some((reply, length)) = resp::read_value(&self.received)? {
                 let result = read_reply(&reply);

@@ -44,6 +44,7 @@ mod locator;
 mod log;
 mod resp;
 mod script;
+mod sentinel;
 mod store;
 #[cfg(feature = "manual-time")]
 #[doc(hidden)]

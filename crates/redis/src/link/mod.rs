@@ -75,11 +75,12 @@ async fn keep_connected(state: Arc<LinkState>, mut locator: ServerLocator) {
 
                 let since = Instant::now();
                 let error = tokio::select! {
+                    // First, so that nothing more is sent to a former primary.
                     biased;
-                    error = serve(&state, &address, connection) => error,
-                    () = locator.server_changed(&state.connector, &address) => {
+                    () = locator.server_changed(&address) => {
                         ServerError::new("the primary has changed")
                     }
+                    error = serve(&state, &address, connection) => error,
                 };
                 if since.elapsed() >= STABLE_AFTER {
                     pause = Duration::ZERO;

@@ -14,7 +14,7 @@ use super::refusals::must;
 use super::subjects::KEYS;
 
 /// Longest time for servers to agree on a change.
-const CHANGE_LIMIT: Duration = Duration::from_secs(20);
+pub(super) const CHANGE_LIMIT: Duration = Duration::from_secs(20);
 
 /// A load on the primary that the Sentinels report.
 fn load_by_name(row: FaultRow, group: &Sentinels) -> Load {
@@ -23,7 +23,7 @@ fn load_by_name(row: FaultRow, group: &Sentinels) -> Load {
 }
 
 /// Waits until a server reports a role: `master` or `slave`.
-fn wait_for_role(server: &Server, role: &str) {
+pub(super) fn wait_for_role(server: &Server, role: &str) {
     wait::until_true(CHANGE_LIMIT, &format!("a server to be a {role}"), || {
         must(server, &["ROLE"])
             .items()
@@ -174,6 +174,39 @@ fn all_sentinels_down() {
 #[test]
 fn all_sentinels_frozen() {
     without_sentinels("all Sentinels frozen", Server::freeze);
+}
+
+/// One of the three Sentinels monitors other servers. The store follows the other two, and stays
+/// where they led it when only the one is left.
+#[test]
+#[ignore = "long: cargo xtask faults"]
+fn sentinel_with_another_primary() {
+    let row = FaultRow::begin("a Sentinel with another primary");
+    let (group, other) = (
+        Sentinels::start(Flavor::Redis),
+        Sentinels::start(Flavor::Redis),
+    );
+    let (others, stray) = (&group.sentinels()[..2], &other.sentinels()[2]);
+    let urls = others.iter().chain([stray]).map(Server::url);
+    let store = RedisBuilder::sentinel(urls, group.master_name());
+    let observer = RedisBuilder::sentinel(group.urls(), group.master_name());
+
+    wait_for_replica(group.replica(), group.primary());
+    let mut load = LoadPlan::new(row, store, observer).start();
+    load.begin_failover(0..KEYS);
+    must(&others[0], &["SENTINEL", "FAILOVER", group.master_name()]);
+    wait_for_role(group.primary(), "slave");
+    load.wait_until_recovered();
+
+    let before = load.store().stats();
+    others.iter().for_each(Server::kill);
+    load.wait_for_decisions(3_000);
+    assert_eq!(load.store().stats().connections, before.connections);
+    assert!(other.primary().keys().is_empty(), "it was not used");
+
+    load.stop()
+        .figures(DataLoss::FailedOver, [group.replica()])
+        .print_and_assert();
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //!   `observer` reads the counters on the servers.
 //! - `figures` and `admission` compute the figures.
 //! - `process`, `refusals`, `network`, `availability` and `cluster` are the groups of rows.
+//! - `switchover` has several instances, which go from one primary to another.
 //! - `exact` has a single caller, so that the charged units are known exactly.
 //!
 //! Rows that take long are ignored here and run by `cargo xtask faults`.
@@ -27,3 +28,4 @@ mod record;
 mod recording_store;
 mod refusals;
 mod subjects;
+mod switchover;
