@@ -1,18 +1,14 @@
 //! The cells of the experiment in the order in which they run, and the bound of each by formula.
 
 use std::fmt;
+use std::sync::LazyLock;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Deserialize;
 
 use super::{Arguments, limits};
 use crate::harness::{Goal, counted, is_chosen, word};
-
-/// The figures that have targets: script calls per request, and the lower of the two utilisations,
-/// from the start and from the time at which an ideal limiter would have been used up.
-pub(super) const CALLS_PER_ADMITTED: &str = "calls_per_admitted";
-pub(super) const CALLS_PER_DENIED: &str = "calls_per_denied";
-pub(super) const UTILISATION_LOWEST: &str = "utilisation_lowest";
 
 /// How the replicas count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, ValueEnum)]
@@ -50,6 +46,27 @@ pub(super) enum Case {
     Zipf,
     /// Requests for one unit, for the whole capacity, and for one unit more than that.
     Costs,
+    /// One key that is never denied: its limit is far above its load.
+    Plenty,
+    /// One key whose load is far above its limit.
+    Denied,
+    /// 20,000 keys, most of which stay far below their limit.
+    Lukewarm,
+    /// The store freezes for a few moments, without refill.
+    Hiccups,
+    /// A round trip to the store that takes most of the deadline.
+    Slow,
+}
+
+/// How quickly the store responds, and how long the replicas wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Link {
+    /// Replicas wait for so long that a busy machine makes the store slow but not unavailable.
+    Patient,
+    /// Replicas wait as long as they do by default.
+    Default,
+    /// The same, with a slow network.
+    Slow,
 }
 
 /// The store that the replicas share.
@@ -73,13 +90,21 @@ pub(super) struct Cell {
     /// The offered load, in multiples of what the limit allows.
     pub(super) load: f64,
     pub(super) length_ms: u64,
-    /// A figure with a goal other than strictness, for leased limits. On a slow or busy machine it
-    /// may be missed.
-    pub(super) target: Option<Target<'static>>,
+    /// How often the store freezes.
+    pub(super) holes: u64,
+    pub(super) targets: &'static [Target<'static>],
 }
 
-/// A figure and what it should be.
-type Target<'a> = (&'a str, Goal);
+/// A figure that is shown beside its goal. On a slow or busy machine the goal may be missed.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+pub(super) struct Target<'a> {
+    pub(super) figure: &'a str,
+    /// Absent if the figure is only reported.
+    pub(super) goal: Option<Goal>,
+    /// Whether the goal is also one of strict limits. Others are those of leased limits alone.
+    #[serde(default)]
+    pub(super) is_for_strict: bool,
+}
 
 impl Mode {
     /// The name in tables and in the picture.
@@ -104,6 +129,42 @@ impl Case {
             self,
             Self::Grid | Self::Rotating | Self::Skew | Self::Killed | Self::Flush | Self::Restart
         )
+    }
+
+    pub(super) const fn link(self) -> Link {
+        match self {
+            Self::Hiccups => Link::Default,
+            Self::Slow => Link::Slow,
+            _ => Link::Patient,
+        }
+    }
+}
+
+impl Link {
+    /// The store timeout.
+    pub(super) const fn timeout(self) -> Duration {
+        match self {
+            Self::Patient => Duration::from_secs(1),
+            Self::Default | Self::Slow => Duration::from_millis(10),
+        }
+    }
+
+    /// What the network adds to a round trip.
+    pub(super) const fn delay(self) -> Option<Duration> {
+        match self {
+            Self::Patient | Self::Default => None,
+            Self::Slow => Some(Duration::from_millis(8)),
+        }
+    }
+}
+
+impl Target<'_> {
+    pub(super) fn is_for(&self, mode: Mode) -> bool {
+        mode == Mode::Leased || (self.is_for_strict && mode == Mode::Strict)
+    }
+
+    pub(super) fn is_missed(&self, value: f64) -> bool {
+        self.goal.is_some_and(|goal| goal.is_missed(value))
     }
 }
 
@@ -134,7 +195,16 @@ impl Cell {
             Topology::Single => "",
             Topology::Cluster => ", cluster",
         };
-        format!("{} {}{place}", word(&self.case), self.limit)
+        let holes = match self.holes {
+            0 => String::new(),
+            holes => format!(", {holes} holes"),
+        };
+        format!("{} {}{place}{holes}", word(&self.case), self.limit)
+    }
+
+    /// The replicas and the load in a few words.
+    pub(super) fn load_text(&self) -> String {
+        format!("{} at {}x", counted(self.replicas, "replica"), self.load)
     }
 }
 
@@ -159,8 +229,10 @@ struct CaseSeries<'a> {
     /// The size of a quick run, if it is not the usual one. A quick cell lasts one second, so it needs
     /// a higher load to use up the limit.
     quick: Option<SeriesSize>,
-    #[serde(borrow)]
-    target: Option<Target<'a>>,
+    #[serde(default)]
+    holes: u64,
+    #[serde(borrow, default)]
+    targets: Vec<Target<'a>>,
 }
 
 /// Numbers of replicas, and loads in multiples of the limit.
@@ -171,19 +243,25 @@ struct SeriesSize {
 }
 
 /// All series. Where replicas and loads differ in a quick run, the file has both.
-const SERIES: &str = include_str!("series.json");
+static SERIES: LazyLock<Vec<CaseSeries<'static>>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("series.json")).expect("the file is valid"));
 
 /// All selected cells. Cells with the same replicas are adjacent.
 pub(super) fn cells(chosen: &Arguments) -> Vec<Cell> {
-    let series: Vec<CaseSeries<'_>> = serde_json::from_str(SERIES).expect("the file is valid");
-    let mut cells: Vec<Cell> = series
+    let mut cells: Vec<Cell> = SERIES
         .iter()
         .flat_map(|series| series.cells(chosen))
         .filter(|cell| is_chosen(&chosen.case, &cell.case) && is_chosen(&chosen.mode, &cell.mode))
         .collect();
     cells.sort_by_key(|cell| {
-        let is_destructive = cell.case.is_destructive();
-        (cell.topology, is_destructive, cell.mode, cell.replicas)
+        let (is_destructive, link) = (cell.case.is_destructive(), cell.case.link());
+        (
+            cell.topology,
+            is_destructive,
+            link,
+            cell.mode,
+            cell.replicas,
+        )
     });
     cells
 }
@@ -191,15 +269,18 @@ pub(super) fn cells(chosen: &Arguments) -> Vec<Cell> {
 /// The length of a cell.
 const fn length_ms(case: Case, is_quick: bool) -> u64 {
     match (case, is_quick) {
+        (Case::Lukewarm, false) => 60_000,
+        (Case::Lukewarm, true) | (Case::Denied, false) => 10_000,
+        (Case::Plenty, false) => 8_000,
+        (Case::Hiccups, _) | (Case::Targets | Case::Slow, false) => 4_000,
         (Case::Targets, true) => 1_500,
         (Case::Cold, _) | (_, true) => 1_000,
-        (Case::Targets, false) => 4_000,
         (_, false) => 3_000,
     }
 }
 
 impl CaseSeries<'static> {
-    fn cells(&self, chosen: &Arguments) -> Vec<Cell> {
+    fn cells(&'static self, chosen: &Arguments) -> Vec<Cell> {
         let quick = self.quick.as_ref().filter(|_| chosen.output.quick);
         let SeriesSize { replicas, loads } = quick.unwrap_or(&self.full);
         let replicas = instead(&chosen.replicas, replicas);
@@ -220,7 +301,8 @@ impl CaseSeries<'static> {
                     limit: self.limit,
                     load: *load,
                     length_ms: length_ms(self.case, chosen.output.quick),
-                    target: self.target,
+                    holes: self.holes,
+                    targets: &self.targets,
                 }));
             }
         }

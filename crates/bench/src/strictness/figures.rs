@@ -9,8 +9,9 @@ use tollgate_load::{
     latency_histogram,
 };
 
-use super::cells::{CALLS_PER_ADMITTED, CALLS_PER_DENIED, Cell};
+use super::cells::{Cell, Link};
 use super::limits;
+use super::testbed::micros;
 use crate::harness::{Figures, P50, P99, float, per};
 
 /// The number of replicas, and the offered load in multiples of the limit.
@@ -22,6 +23,9 @@ pub(super) const ADMITTED: &str = "admitted";
 pub(super) const DENIED: &str = "denied";
 /// Answered by the failure policy, because the store was unavailable.
 pub(super) const FALLBACK: &str = "degraded";
+const FALLBACK_SHARE: &str = "fallback_share";
+/// Decided more than 5 ms after the deadline, where the replicas have the default one.
+pub(super) const LATE: &str = "late";
 /// Not answered, or not with a decision.
 pub(super) const ERRORS: &str = "errors";
 
@@ -35,7 +39,15 @@ pub(super) const BOUND: &str = "excess_bound";
 /// 1 if more was admitted than the bound allows, or a request above the capacity.
 pub(super) const IS_EXCEEDED: &str = "is_exceeded";
 
+/// Script calls during the load: per second, per decision, and per decision of either kind.
+pub(super) const CALLS_PER_S: &str = "calls_per_s";
 pub(super) const CALLS_PER_REQUEST: &str = "calls_per_request";
+pub(super) const CALLS_PER_ADMITTED: &str = "calls_per_admitted";
+pub(super) const CALLS_PER_DENIED: &str = "calls_per_denied";
+/// Script calls per second before the load.
+pub(super) const IDLE_CALLS: &str = "idle_calls_per_s";
+/// Admitted requests, relative to those of strict limits in the same case.
+pub(super) const ADMITTED_TO_STRICT: &str = "admitted_to_strict";
 /// The share of responses that a replica gave without a store call.
 pub(super) const LOCAL_SHARE: &str = "local_share";
 pub(super) const P999: &str = "p999_us";
@@ -43,6 +55,8 @@ pub(super) const P999: &str = "p999_us";
 /// offered load was lower than nominal.
 pub(super) const SENT_LATE: &str = "sent_late_p99_us";
 
+/// How much later than the deadline a decision may be.
+const GRACE_US: u64 = 5_000;
 /// How many requests may overtake another one without hiding an excess. With all connections in
 /// use, 127 are in flight at the same time.
 const OVERTAKEN_MAX: usize = 1_024;
@@ -72,10 +86,8 @@ pub(super) fn figures(cell: &Cell, trace: &CellTrace) -> Figures {
         (REPLICAS, float(cell.replicas as u64)),
         (LOAD, cell.load),
         ("length_ms", float(cell.length_ms)),
-        (
-            "target",
-            cell.target.map_or(f64::NAN, |(_, goal)| goal.value()),
-        ),
+        (LATE, late(cell, &decided)),
+        (CALLS_PER_S, 1e3 * per(trace.script_calls, cell.length_ms)),
     ]);
     figures.extend(counts(trace, &decided, &admitted));
     figures.extend(verdict(cell, trace, &admitted));
@@ -88,7 +100,7 @@ fn counts(
     trace: &CellTrace,
     decided: &[DecidedRequest],
     admitted: &[DecidedRequest],
-) -> [(&'static str, f64); 11] {
+) -> [(&'static str, f64); 12] {
     let count = |is: fn(&TracedDecision) -> bool| {
         decided.iter().filter(|(_, decision)| is(decision)).count() as u64
     };
@@ -106,14 +118,27 @@ fn counts(
         (ADMITTED, float(admitted.len() as u64)),
         (DENIED, float(denied)),
         (FALLBACK, float(fallback)),
+        (FALLBACK_SHARE, per(fallback, answered)),
         (ERRORS, float(all - answered)),
         ("admitted_units", float(admitted.iter().map(cost).sum())),
         ("script_calls", float(trace.script_calls)),
-        (CALLS_PER_REQUEST, calls_per(all)),
+        (CALLS_PER_REQUEST, calls_per(answered)),
         (CALLS_PER_ADMITTED, calls_per(admitted.len() as u64)),
         (CALLS_PER_DENIED, calls_per(denied)),
         (LOCAL_SHARE, per(local, answered)),
     ]
+}
+
+/// How many decisions took longer than they may, from sending the request. Where the timeout is
+/// longer than the default, that says nothing.
+fn late(cell: &Cell, decided: &[DecidedRequest]) -> f64 {
+    let link = cell.case.link();
+    let latest_us = micros(link.timeout()) + GRACE_US;
+    let is_late = |one: &&DecidedRequest| one.1.received_us - one.1.sent_us > latest_us;
+    match link {
+        Link::Patient => f64::NAN,
+        Link::Default | Link::Slow => float(decided.iter().filter(is_late).count() as u64),
+    }
 }
 
 /// By how much the limit was exceeded, and whether that is more than its bound.

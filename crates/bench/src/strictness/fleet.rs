@@ -99,15 +99,15 @@ pub(super) fn check(
 
 /// A replica's configuration: all limits at the consistency of the cell, over this store.
 ///
-/// The store timeout is one second instead of 10 ms, so that a busy machine makes the store slow
-/// but not unavailable. Requests that the store cannot decide are denied, because the experiment
-/// counts admissions.
+/// Requests that the store cannot decide are denied, because the experiment counts admissions.
 fn config(cell: &Cell, store: &Store) -> String {
     let (store_type, urls) = (store.kind(), store.urls());
     let (mode, replicas) = (word(&cell.mode), cell.replicas);
+    let timeout_ms = cell.case.link().timeout().as_millis();
     format!(
         "version: 1\n\
-         store: {{ type: {store_type}, endpoints: {urls:?}, prefix: \"strictness:\", timeout: 1s }}\n\
+         store: {{ type: {store_type}, endpoints: {urls:?}, prefix: \"strictness:\", \
+         timeout: {timeout_ms}ms }}\n\
          defaults: {{ consistency: {mode}, on_store_failure: deny, expected_replicas: {replicas} }}\n\
          {}",
         limits::LIMITS
@@ -157,18 +157,18 @@ fn are_wrong(dates: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::cells::tests::cell;
-    use super::super::cells::{Case, Mode, Topology};
+    use super::super::cells::{Case, Link, Mode, Topology};
     use super::*;
 
     #[test]
     fn a_configuration_names_the_store_the_mode_and_all_limits() {
-        let store = Store::start(Topology::Single);
+        let store = Store::start(Topology::Single, Link::Patient);
         let cell = cell(Case::Grid, Mode::Leased, 4, "1000-per-s");
         let url = &store.urls()[0];
         let expected = format!(
             "\
 version: 1
-store: {{ type: redis, endpoints: [\"{url}\"], prefix: \"strictness:\", timeout: 1s }}
+store: {{ type: redis, endpoints: [\"{url}\"], prefix: \"strictness:\", timeout: 1000ms }}
 defaults: {{ consistency: leased, on_store_failure: deny, expected_replicas: 4 }}
 limits:
   - {{ name: 1000-per-s, key: [user], algorithm: token_bucket, capacity: 1000, refill_rate: 1000/s }}
@@ -177,7 +177,7 @@ limits:
         let yaml = config(&cell, &store);
         assert_eq!(&yaml[..expected.len()], expected);
         let config = tollgate_rules::Config::read_from(yaml.as_bytes(), "test", &|_| None).unwrap();
-        assert_eq!(config.limits.len(), 9);
+        assert_eq!(config.limits.len(), 11);
     }
 
     #[test]

@@ -6,21 +6,26 @@
 //! could look better than the ideal one. Therefore the send times are replayed as well, and the
 //! ideal is the replay that admits more.
 
+use std::collections::HashSet;
+
 use anyhow::Result;
 use tollgate::{Limit, Limiter, ManualClock, MemoryStore, Micros};
-use tollgate_load::TracedRequest;
+use tollgate_load::{DecisionSource, TracedRequest};
 
-use super::cells::UTILISATION_LOWEST;
 use super::limits;
 use crate::harness::{Figures, float, per};
 
 /// Units admitted by the ideal limiter.
-const UNITS: &str = "ideal_units";
+pub(super) const UNITS: &str = "ideal_units";
 /// Units admitted, relative to that.
 pub(super) const UTILISATION: &str = "utilisation";
 /// The same from the time at which the ideal limiter first denied a request that could be admitted
 /// at another time. This excludes the burst, which is easy to admit.
 const UTILISATION_FULL: &str = "utilisation_full";
+/// The lower of the two.
+pub(super) const UTILISATION_LOWEST: &str = "utilisation_lowest";
+/// Denials of keys that stayed within their limit: the ideal limiter never denies them.
+const FALSE_DENIALS: &str = "false_denials";
 
 /// Replays a trace with the ideal limiter, on a store clock that shows `epoch_us` at the start.
 pub(super) fn replay(limit: &str, trace: &[TracedRequest], epoch_us: u64) -> Result<Figures> {
@@ -48,6 +53,7 @@ fn replay_at(
 
     // Units of the trace and of the ideal limiter: all, and those since it was used up.
     let (mut all, mut since_full, mut is_full) = ([0; 2], [0; 2], false);
+    let mut exhausted_keys = HashSet::new();
     for traced in in_order {
         let params = traced.request.params;
         let cost = params.cost.unwrap_or(1);
@@ -56,6 +62,9 @@ fn replay_at(
         let decision = check.try_now()?;
 
         is_full |= !decision.is_allowed() && !decision.is_never();
+        if !decision.is_allowed() {
+            exhausted_keys.insert(params.key);
+        }
         let was_allowed = traced.decision.is_some_and(|decision| decision.is_allowed);
         for (index, is_allowed) in [was_allowed, decision.is_allowed()].into_iter().enumerate() {
             all[index] += cost * u64::from(is_allowed);
@@ -67,9 +76,21 @@ fn replay_at(
         (UNITS, float(all[1])),
         (UTILISATION, utilisation),
         (UTILISATION_FULL, full),
+        (FALSE_DENIALS, false_denials(trace, &exhausted_keys)),
         // The other one if one of them is not a number.
         (UTILISATION_LOWEST, utilisation.min(full)),
     ]))
+}
+
+/// How many requests were denied by the store or by a remembered denial, of keys other than these.
+fn false_denials(trace: &[TracedRequest], exhausted_keys: &HashSet<u32>) -> f64 {
+    let is_false = |traced: &&TracedRequest| {
+        let is_denied = traced.decision.is_some_and(|decision| {
+            !decision.is_allowed && decision.source != DecisionSource::Fallback
+        });
+        is_denied && !exhausted_keys.contains(&traced.request.params.key)
+    };
+    float(trace.iter().filter(is_false).count() as u64)
 }
 
 #[cfg(test)]
@@ -130,6 +151,16 @@ mod tests {
         let units_from = |epoch_us| units(&replay("fixed-500", &burst, epoch_us).unwrap());
         assert_eq!(units_from(5_000_000), "500");
         assert_eq!(units_from(5_999_900), "600");
+    }
+
+    #[test]
+    fn a_denial_is_false_if_its_key_stayed_within_the_limit() {
+        let false_denials = |requests| {
+            let replayed = replay("10-per-s", &trace(requests, 50_000, 2, 0), 0).unwrap();
+            replayed[FALSE_DENIALS].to_string()
+        };
+        assert_eq!(false_denials(10), "5");
+        assert_eq!(false_denials(40), "0");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! - `store`, `fleet`: the processes that are started.
 //! - `figures`, `ideal`, `retry`: the figures of a cell.
 //! - `testbed`: runs all cells.
-//! - `report`: the table, the picture and what is wrong.
+//! - `report`, `goals`: the tables, the picture and what is wrong.
 //!
 //! `tollgate-load` sends the requests, and `tollgate-audit` judges by how much a limit was exceeded.
 //! Nothing here depends on how a mode is implemented: replicas get the same requests as from any
@@ -15,6 +15,7 @@
 mod cells;
 mod figures;
 mod fleet;
+mod goals;
 mod ideal;
 mod limits;
 mod report;
@@ -70,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut bench = Bench::new(&arguments.output, cells.len(), [(1, 0); 2]);
     let broken = testbed::measure(&cells, &tollgate, &mut bench);
 
-    let report = report::complete(bench.report);
+    let report = report::complete(bench.report, &cells);
     let picture = report::picture(&report);
     output::save(&arguments.output.file("strictness"), &report, &picture)?;
     output::print(&report)?;

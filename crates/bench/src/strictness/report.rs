@@ -1,11 +1,13 @@
 //! The table, the picture and the remarks of the experiment.
 
-use super::cells::{CALLS_PER_ADMITTED, CALLS_PER_DENIED, Case, Cell, Mode};
+use super::cells::{Case, Cell, Mode};
 use super::figures::{
-    ADMITTED, BOUND, CALLS_PER_REQUEST, DENIED, ERRORS, FALLBACK, IS_EXCEEDED, LOAD, LOCAL_SHARE,
-    OFFERED, OVER, P999, REPLICAS, SENT_LATE,
+    ADMITTED, BOUND, CALLS_PER_ADMITTED, CALLS_PER_DENIED, CALLS_PER_REQUEST, CALLS_PER_S, DENIED,
+    ERRORS, FALLBACK, IS_EXCEEDED, LATE, LOAD, LOCAL_SHARE, OFFERED, OVER, P999, REPLICAS,
+    SENT_LATE,
 };
-use super::ideal::UTILISATION;
+use super::goals;
+use super::ideal::{UNITS, UTILISATION};
 use super::retry::{KEPT, RETRIES};
 use crate::harness::{
     Bar, P50, P99, Panel, Picture, Report, Row, Table, counted, number, or_dash, whole, word,
@@ -14,8 +16,8 @@ use crate::harness::{
 /// A load that is sent later than this is lower than nominal.
 const LATE_US: f64 = 100_000.0;
 
-/// Adds the table and the remarks about all cells.
-pub(super) fn complete(mut report: Report) -> Report {
+/// Adds the tables and the remarks about all cells.
+pub(super) fn complete(mut report: Report, cells: &[Cell]) -> Report {
     let judged = report.rows.iter().filter(|row| row.median(BOUND) >= 0.0);
     let (judged, exceeded) = (judged.count(), exceeded(&report));
     let within = judged - exceeded;
@@ -25,6 +27,7 @@ pub(super) fn complete(mut report: Report) -> Report {
         "{within} of {judged} cells stayed within their bound"
     ));
     report.tables = vec![table(&report.rows)];
+    report.tables.extend(goals::table(cells, &report));
     report.notes = include_str!("notes.txt");
     report
 }
@@ -35,8 +38,7 @@ pub(super) fn exceeded(report: &Report) -> usize {
     rows.filter(|row| row.median(IS_EXCEEDED) > 0.0).count()
 }
 
-/// What is wrong in a cell: an excess, a missed target, wrong retry times. Only leased limits have
-/// targets; the other modes are for comparison.
+/// What is wrong in a cell: an excess, a missed goal, wrong retry times.
 pub(super) fn remarks(cell: &Cell, row: &Row) -> Vec<String> {
     let mut remarks = Vec::new();
     if row.median(IS_EXCEEDED) > 0.0 {
@@ -44,12 +46,7 @@ pub(super) fn remarks(cell: &Cell, row: &Row) -> Vec<String> {
         remarks.push(format!("EXCEEDED: {cell}: over by {over}, bound {bound}"));
     }
 
-    if let (Mode::Leased, Some((figure, goal))) = (cell.mode, cell.target)
-        && goal.is_missed(row.median(figure))
-    {
-        let (found, goal) = (row.number(figure, 3), goal.text(""));
-        remarks.push(format!("missed: {cell}: {figure} {found}, target {goal}"));
-    }
+    remarks.extend(goals::missed(cell, row));
 
     let (kept, retries) = (row.median(KEPT), row.median(RETRIES));
     if kept < retries {
@@ -89,8 +86,10 @@ fn table(rows: &[Row]) -> Table {
         "load",
         "offered",
         "admitted",
+        "central",
         "denied",
         "fallback",
+        "late",
         "errors",
         "over",
         "bound",
@@ -110,8 +109,9 @@ fn table(rows: &[Row]) -> Table {
             row.number(REPLICAS, 0),
             format!("{}x", row.median(LOAD)),
         ];
-        let counts = [OFFERED, ADMITTED, DENIED, FALLBACK, ERRORS];
+        let counts = [OFFERED, ADMITTED, UNITS, DENIED, FALLBACK];
         line.extend(counts.map(|figure| row.count(figure)));
+        line.extend([row.number(LATE, 0), row.count(ERRORS)]);
 
         let is_exceeded = row.median(IS_EXCEEDED) > 0.0;
         let mark = if is_exceeded { "EXCEEDED " } else { "" };
@@ -173,6 +173,14 @@ pub(super) fn picture(report: &Report) -> Picture {
             format!("Store calls per request, at {highest} times the load"),
             bars(at(highest), CALLS_PER_REQUEST),
         ),
+        (
+            "Store calls per request, 1,000 requests/s on a key that is never denied".to_owned(),
+            bars(report.case("plenty 20000-per-s"), CALLS_PER_REQUEST),
+        ),
+        (
+            "Store calls per second, 1,000 requests/s on a key with a limit of 10/s".to_owned(),
+            bars(report.case("denied 10-per-s"), CALLS_PER_S),
+        ),
     ];
     let panels = panels.map(|(title, bars)| Panel { title, bars });
     report.picture_of(
@@ -203,11 +211,10 @@ fn bars<'a>(rows: impl Iterator<Item = &'a Row>, figure: &'static str) -> Vec<Ba
 
 #[cfg(test)]
 mod tests {
-    use super::super::cells::UTILISATION_LOWEST;
     use super::super::cells::tests::cell;
     use super::super::figures::tests::{row, row_of};
     use super::*;
-    use crate::harness::{Figures, Goal, test_report};
+    use crate::harness::{Figures, test_report};
 
     #[test]
     fn the_table_shows_figures_and_judgements() {
@@ -218,17 +225,17 @@ mod tests {
         ];
         let mut report = test_report(&[], 0, rows);
         report.remarks = vec!["skew: skipped: rain".to_owned()];
-        let shown = complete(report).to_string();
+        let shown = complete(report, &[]).to_string();
         let expected = "\
 Example 9000, 2 cores
 3 rounds, medians
 
 What replicas admit together, compared with what the limit allows
 
-case                     mode   N  load  offered  admitted  denied  fallback  errors          over  bound   used  calls/request  /admitted  /denied  p50  p99  p99.9 ms  local  retry ok
-cold 1000-once         strict   2    3x    3,000     1,000   2,000         0       0           0.0      0  1.000         0.0100     0.0300   0.0150       0.5  0.5  0.5   50 %    1 of 2
-cold 1000-once         leased  16    3x    3,000     1,002   1,998         0       0  EXCEEDED 2.0      0  1.002         0.0100     0.0299   0.0150       0.5  0.5  0.5   50 %    1 of 2
-cold 1000-once  local (wrong)   2    3x    3,000     2,000   1,000         0       0        1000.0      -  2.000         0.0100     0.0150   0.0300       0.5  0.5  0.5   50 %    1 of 2
+case                     mode   N  load  offered  admitted  central  denied  fallback  late  errors          over  bound   used  calls/request  /admitted  /denied  p50  p99  p99.9 ms  local  retry ok
+cold 1000-once         strict   2    3x    3,000     1,000    1,000   2,000         0     -       0           0.0      0  1.000         0.0100     0.0300   0.0150       0.5  0.5  0.5   50 %    1 of 2
+cold 1000-once         leased  16    3x    3,000     1,002    1,000   1,998         0     -       0  EXCEEDED 2.0      0  1.002         0.0100     0.0299   0.0150       0.5  0.5  0.5   50 %    1 of 2
+cold 1000-once  local (wrong)   2    3x    3,000     2,000    1,000   1,000         0     -       0        1000.0      -  2.000         0.0100     0.0150   0.0300       0.5  0.5  0.5   50 %    1 of 2
 
 - skew: skipped: rain.
 - 1 of 2 cells stayed within their bound.
@@ -256,35 +263,6 @@ cold 1000-once  local (wrong)   2    3x    3,000     2,000   1,000         0    
             "missed: cold 1000-once, strict, 2 replicas, 3x: 1 of 2 retries were denied",
         ];
         assert_eq!(remarks(&cell, &row_of(&cell, 1_002)), expected);
-    }
-
-    #[test]
-    fn targets_are_those_of_leases() {
-        let remarks = |mode, target| {
-            let cell = Cell {
-                target: Some(target),
-                ..cell(Case::Cold, mode, 2, "1000-once")
-            };
-            let mut row = row_of(&cell, 900);
-            row.add(Figures::from([(RETRIES, 0.0), (KEPT, 0.0)]));
-            remarks(&cell, &row)
-        };
-        let utilisation = (UTILISATION_LOWEST, Goal::AtLeast(0.97));
-        let calls = (CALLS_PER_DENIED, Goal::AtMost(0.001));
-        let cell = "missed: cold 1000-once, leased, 2 replicas, 3x";
-        assert_eq!(
-            remarks(Mode::Leased, utilisation),
-            [format!(
-                "{cell}: utilisation_lowest 0.900, target 0.97 or more"
-            )]
-        );
-        assert_eq!(
-            remarks(Mode::Leased, calls),
-            [format!(
-                "{cell}: calls_per_denied 0.014, target 0.001 or less"
-            )]
-        );
-        assert!(remarks(Mode::Strict, calls).is_empty());
     }
 
     #[test]

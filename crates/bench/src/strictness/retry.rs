@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::cells::Cell;
 use super::fleet::check;
-use super::limits;
+use super::limits::{self, SECOND_US};
 use crate::harness::{Figures, float, timing};
 
 /// The most requests to a replica until it denies one.
@@ -42,7 +42,7 @@ pub(super) fn try_retry_times(
     user: &str,
 ) -> Result<Figures> {
     // A cost large enough that it is not refilled faster than requests can be sent.
-    let cost = (limits::per_s(&limits::quota(cell.limit)) / 100).max(1);
+    let cost = (limits::refilled(&limits::quota(cell.limit), SECOND_US) / 100).max(1);
     let (mut retries, mut kept) = (0, 0);
     for replica in replicas {
         let send = |cost| -> Result<RetryResponse> {

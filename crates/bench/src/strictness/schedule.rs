@@ -21,7 +21,9 @@ pub(super) const KILLED: usize = 0;
 const TURN_US: u64 = 200_000;
 /// How far before and after a window edge requests are due.
 const NEAR_EDGE_US: u64 = 100_000;
-const KEYS: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");
+/// The number of keys and the exponent of their distribution, in cases with many.
+const FEW_KEYS: (NonZeroU32, f64) = (NonZeroU32::new(1_000).expect("not zero"), 1.0);
+const MANY_KEYS: (NonZeroU32, f64) = (NonZeroU32::new(20_000).expect("not zero"), 1.1);
 /// How often a request asks for the whole capacity, and how long after it one asks for more.
 const LARGE_EVERY_US: u64 = 500_000;
 const LARGER_AFTER_US: u64 = 250_000;
@@ -54,12 +56,13 @@ pub(super) fn requests(cell: &Cell, epoch_us: u64) -> Vec<ScheduledRequest> {
             .iter_mut()
             .for_each(|request| request.replica = index(request.due_us / TURN_US, cell)),
         Case::Killed => spare(&mut requests, cell),
-        Case::Zipf => {
-            let keys = KeyDistribution::zipf(KEYS, 1.0).expect("the exponent is valid");
-            requests
-                .iter_mut()
-                .for_each(|request| request.params.key = HOT_KEY + keys.sample(&mut random));
-        }
+        Case::Zipf => distribute(&mut requests, FEW_KEYS, &mut random),
+        Case::Lukewarm => distribute(&mut requests, MANY_KEYS, &mut random),
+        // Requests that arrive at a replica one after the other at even intervals do not wait for
+        // each other.
+        Case::Slow => requests
+            .iter_mut()
+            .for_each(|request| request.replica = random.usize(..cell.replicas)),
         Case::Costs => {
             let small = QUIET_AFTER_US..LARGE_EVERY_US - QUIET_BEFORE_US;
             requests.retain(|request| small.contains(&(request.due_us % LARGE_EVERY_US)));
@@ -75,13 +78,31 @@ pub(super) fn requests(cell: &Cell, epoch_us: u64) -> Vec<ScheduledRequest> {
     requests
 }
 
+/// Gives requests keys of a Zipf distribution.
+fn distribute(
+    requests: &mut [ScheduledRequest],
+    (count, exponent): (NonZeroU32, f64),
+    random: &mut Rng,
+) {
+    let keys = KeyDistribution::zipf(count, exponent).expect("the exponent is valid");
+    requests
+        .iter_mut()
+        .for_each(|request| request.params.key = HOT_KEY + keys.sample(random));
+}
+
 /// When replicas or the store are interfered with, after the lead.
 pub(super) fn middle_us(cell: &Cell) -> u64 {
     cell.length_ms * 1_000 / 2
 }
 
-/// When requests begin, over how long they are spread, and how many they are. Without refill all are
-/// due at once. At every window edge as many are due before it as after it, within a short time.
+/// How often the store freezes, so that all holes are before the limit is used up.
+pub(super) fn hole_every_us(cell: &Cell) -> u64 {
+    scaled(cell.length_ms * 1_000 / (cell.holes + 1), 1.0 / cell.load)
+}
+
+/// When requests begin, over how long they are spread, and how many they are. In the cold case all
+/// are due at once. At every window edge as many are due before it as after it, within a short
+/// time. The load of a limit without refill is a multiple of its capacity.
 fn bursts(cell: &Cell, epoch_us: u64) -> Vec<(u64, u64, u64)> {
     let length_us = cell.length_ms * 1_000;
     let quota = limits::quota(cell.limit);
@@ -101,8 +122,11 @@ fn bursts(cell: &Cell, epoch_us: u64) -> Vec<(u64, u64, u64)> {
                 .collect()
         }
         _ => {
-            let units = limits::per_s(&quota) * cell.length_ms;
-            vec![(0, length_us, scaled(units, cell.load / 1_000.0))]
+            let units = match limits::refilled(&quota, length_us) {
+                0 => quota.limit(),
+                units => units,
+            };
+            vec![(0, length_us, scaled(units, cell.load))]
         }
     }
 }
@@ -153,6 +177,8 @@ fn scaled(units: u64, factor: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::super::cells::{Mode, tests};
     use super::*;
 
@@ -241,6 +267,33 @@ mod tests {
             counts[0] > 800 && counts.is_sorted_by(|a, b| a > b),
             "{counts:?}"
         );
+    }
+
+    #[test]
+    fn a_limit_without_refill_gets_a_multiple_of_its_capacity() {
+        for limit in ["1000-once", "1000-per-day"] {
+            let requests = requests(&cell(Case::Killed, limit, 1.2), 0);
+            assert_eq!(requests.len(), 1_200, "{limit}");
+        }
+        let minute = Cell {
+            length_ms: 60_000,
+            ..cell(Case::Lukewarm, "100-per-min", 1_200.0)
+        };
+        let requests = requests(&minute, 0);
+        let keys: HashSet<u32> = requests.iter().map(|request| request.params.key).collect();
+        assert_eq!(requests.len(), 120_000);
+        assert!((10_000..=20_000).contains(&keys.len()), "{}", keys.len());
+    }
+
+    #[test]
+    fn the_store_freezes_before_a_limit_is_used_up() {
+        let cell = Cell {
+            holes: 4,
+            ..cell(Case::Hiccups, "1000-once", 2.0)
+        };
+        assert_eq!(hole_every_us(&cell), 200_000);
+        let used_up_us = requests(&cell, 0)[1_000].due_us;
+        assert!(4 * hole_every_us(&cell) < used_up_us, "{used_up_us}");
     }
 
     #[test]

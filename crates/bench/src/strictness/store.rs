@@ -2,13 +2,18 @@
 
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
+use testkit::fault_proxy::{Fault, FaultProxy};
 use testkit::servers::{Cluster, Flavor, Server};
 
-use super::cells::Topology;
+use super::cells::{Link, Topology};
+use super::retry::pause;
 use crate::harness::scripts_run;
 
 pub(super) struct Store {
+    /// In front of the only server, if the link is slow.
+    proxy: Option<FaultProxy>,
     servers: Servers,
     /// Script calls counted by a server before it was restarted.
     forgotten: AtomicU64,
@@ -20,15 +25,22 @@ enum Servers {
 }
 
 impl Store {
-    pub(super) fn start(topology: Topology) -> Self {
+    pub(super) fn start(topology: Topology, link: Link) -> Self {
         let servers = match topology {
             Topology::Single => Servers::Single(Box::new(Server::start(Flavor::Redis))),
             Topology::Cluster => Servers::Cluster(Cluster::start(Flavor::Redis, 3, 0)),
         };
-        Self {
+        let mut store = Self {
+            proxy: None,
             servers,
             forgotten: AtomicU64::new(0),
-        }
+        };
+        store.proxy = link.delay().map(|delay| {
+            let proxy = FaultProxy::start(store.nodes()[0].addr());
+            proxy.set(Fault::DelayReplies(delay));
+            proxy
+        });
+        store
     }
 
     /// The store type in the configuration.
@@ -40,7 +52,10 @@ impl Store {
     }
 
     pub(super) fn urls(&self) -> Vec<String> {
-        self.nodes().iter().map(Server::url).collect()
+        match &self.proxy {
+            Some(proxy) => vec![format!("redis://{}", proxy.addr())],
+            None => self.nodes().iter().map(Server::url).collect(),
+        }
     }
 
     pub(super) fn pids(&self) -> impl Iterator<Item = u32> {
@@ -67,6 +82,13 @@ impl Store {
             .for_each(|node| drop(node.command(&["SCRIPT", "FLUSH"])));
     }
 
+    /// Freezes every node for this time.
+    pub(super) fn freeze(&self, length: Duration) {
+        self.nodes().iter().for_each(Server::freeze);
+        pause(length);
+        self.nodes().iter().for_each(Server::thaw);
+    }
+
     /// Kills every node and restarts it on the same port, empty.
     pub(super) fn restart(&self) {
         self.forgotten.store(self.script_calls(), Relaxed);
@@ -80,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_store_counts_its_calls_over_a_restart() {
-        let store = Store::start(Topology::Single);
+        let store = Store::start(Topology::Single, Link::Patient);
         let call = || store.nodes()[0].command(&["EVAL", "return 1", "0"]);
         let before = store.script_calls();
         call();

@@ -10,20 +10,24 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Result;
 use tollgate_load::{LoadPlan, Replica, RequestKind, ValueTemplate};
 
-use super::cells::{Case, Cell};
-use super::figures::{self, CellTrace};
+use super::cells::{Case, Cell, Link, Mode};
+use super::figures::{self, ADMITTED, ADMITTED_TO_STRICT, CellTrace, IDLE_CALLS};
 use super::fleet::{self, Fleet};
 use super::retry::{self, pause};
 use super::schedule::{self, HOT_KEY, KILLED, LEAD_US};
 use super::store::Store;
 use super::{ideal, report};
-use crate::harness::{Bench, Entrant, Figures, Runtime, counted, timing};
+use crate::harness::{Bench, Entrant, Figures, Runtime, float, timing};
 
 /// The most connections to all replicas together, and to one replica.
 const CONNECTIONS_MAX: usize = 128;
 const CONNECTIONS_PER_REPLICA_MAX: usize = 32;
 /// How often scripts are flushed.
 const FLUSH_EVERY_US: u64 = 300_000;
+/// How long the store freezes.
+const HOLE_US: u64 = 30_000;
+/// For how long the calls of idle replicas are counted.
+const IDLE: Duration = Duration::from_secs(1);
 /// The wall clock and the monotonic clock are read one after the other.
 const CLOCK_ERROR_US: u64 = 1_000;
 
@@ -33,6 +37,8 @@ struct Testbed {
     // Stopped before their store.
     fleet: Fleet,
     store: Store,
+    /// Script calls per second without load.
+    idle_calls: f64,
 }
 
 /// Measures all cells, each in one round, and returns the number of those that failed.
@@ -79,12 +85,18 @@ fn measure_cell(
         return skip(bench, "libfaketime has no effect on the server");
     }
 
-    let Testbed { fleet, store, .. } = &mut testbed;
-    let pids: Vec<u32> = fleet.pids().chain(store.pids()).collect();
-    let load = format!("{} at {}x", counted(cell.replicas, "replica"), cell.load);
-    let round = |_| run(cell, number, store, fleet);
+    let pids = testbed.fleet.pids().chain(testbed.store.pids());
+    let pids: Vec<u32> = pids.collect();
+    let (case, load) = (cell.name(), cell.load_text());
+    let strict = bench.report.row(&case, &load, &Mode::Strict.name());
+    let strict = strict.map(|row| row.median(ADMITTED));
+    let round = |_| {
+        let mut figures = run(cell, number, &mut testbed)?;
+        figures.extend(strict.map(|strict| (ADMITTED_TO_STRICT, figures[ADMITTED] / strict)));
+        Ok(figures)
+    };
     let entrant = Entrant::new(cell.mode.name(), load, round);
-    let rows = bench.measure(&cell.name(), &pids, vec![entrant])?;
+    let rows = bench.measure(&case, &pids, vec![entrant])?;
 
     let texts = rows
         .iter()
@@ -99,23 +111,35 @@ fn measure_cell(
 impl Testbed {
     /// Starts the store and the replicas that a cell needs.
     fn start(tollgate: &Path, cell: &Cell, faketime: Option<&Path>) -> Result<Self> {
-        let store = Store::start(cell.topology);
+        let store = Store::start(cell.topology, cell.case.link());
+        let fleet = Fleet::start(tollgate, cell, &store, faketime)?;
+        let calls_before = store.script_calls();
+        pause(IDLE);
+        let calls = store.script_calls() - calls_before;
         Ok(Self {
             cell: *cell,
-            fleet: Fleet::start(tollgate, cell, &store, faketime)?,
+            fleet,
+            idle_calls: float(calls) / IDLE.as_secs_f64(),
             store,
         })
     }
 
     fn is_for(&self, cell: &Cell) -> bool {
-        let needs = |cell: &Cell| (cell.mode, cell.replicas, cell.topology);
+        let needs = |cell: &Cell| (cell.mode, cell.replicas, cell.topology, cell.case.link());
         let is_intact = !self.cell.case.is_destructive() && !cell.case.is_destructive();
         is_intact && needs(&self.cell) == needs(cell)
     }
 }
 
 /// Runs one cell once: the load, the interference during it, and the retries after it.
-fn run(cell: &Cell, number: usize, store: &Store, fleet: &mut Fleet) -> Result<Figures> {
+fn run(cell: &Cell, number: usize, testbed: &mut Testbed) -> Result<Figures> {
+    let Testbed {
+        fleet,
+        store,
+        idle_calls,
+        ..
+    } = testbed;
+    let store = &*store;
     let user = format!("cell-{number}-");
     let plan = plan(cell, &user, fleet)?;
     let runtime = Runtime::CurrentThread.build()?;
@@ -144,9 +168,12 @@ fn run(cell: &Cell, number: usize, store: &Store, fleet: &mut Fleet) -> Result<F
     };
     fleet.wait_until_ready()?;
     let mut figures = figures::figures(cell, &trace);
+    figures.insert(IDLE_CALLS, *idle_calls);
     figures.extend(ideal::replay(cell.limit, &trace.requests, epoch_us)?);
-    let user = format!("{user}key-{HOT_KEY}");
-    figures.extend(retry::try_retry_times(fleet.addresses(), cell, &user)?);
+    if cell.case.link() == Link::Patient {
+        let user = format!("{user}key-{HOT_KEY}");
+        figures.extend(retry::try_retry_times(fleet.addresses(), cell, &user)?);
+    }
     Ok(figures)
 }
 
@@ -184,6 +211,14 @@ fn interfere(cell: &Cell, store: &Store, fleet: &mut Fleet) {
                 store.flush_scripts();
             }
         }
+        Case::Hiccups => {
+            for _ in 0..cell.holes {
+                pause(Duration::from_micros(
+                    schedule::hole_every_us(cell) - HOLE_US,
+                ));
+                store.freeze(Duration::from_micros(HOLE_US));
+            }
+        }
         _ => {}
     }
 }
@@ -197,7 +232,7 @@ fn clock_offset_us() -> u64 {
     micros(wall.unwrap_or_default().saturating_sub(since_origin))
 }
 
-fn micros(length: Duration) -> u64 {
+pub(super) fn micros(length: Duration) -> u64 {
     u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
 }
 
@@ -205,8 +240,8 @@ fn micros(length: Duration) -> u64 {
 mod tests {
     use std::path::PathBuf;
 
-    use super::super::cells::{Mode, tests};
-    use super::super::figures::{ADMITTED, IS_EXCEEDED, OFFERED, OVER};
+    use super::super::cells::tests;
+    use super::super::figures::{IS_EXCEEDED, OFFERED, OVER};
     use super::*;
     use crate::harness::OutputArguments;
 

@@ -36,7 +36,8 @@ pub(in super::super) fn row_of(cell: &Cell, admitted: usize) -> Row {
     let mut figures = figures(cell, &trace);
     figures.extend(ideal::replay(cell.limit, &trace.requests, SECOND_US).unwrap());
     figures.extend([(retry::RETRIES, 2.0), (retry::KEPT, 1.0)]);
-    Row::new(&cell.name(), "", &cell.mode.name(), vec![figures])
+    let (case, load) = (cell.name(), cell.load_text());
+    Row::new(&case, &load, &cell.mode.name(), vec![figures])
 }
 
 /// The excess of a limit by admissions of one unit at these times, in milliseconds.
@@ -116,4 +117,21 @@ fn one_unit_too_many_is_judged_by_mode() {
     assert_eq!(verdict(Mode::Eventual, 1_100), "0");
     assert_eq!(verdict(Mode::Eventual, 1_101), "1");
     assert_eq!(verdict(Mode::Local, 2_000), "0");
+}
+
+#[test]
+fn a_decision_is_late_if_it_takes_longer_than_the_deadline_and_5_ms() {
+    let late = |case, received_us| {
+        let cell = tests::cell(case, Mode::Leased, 1, "1000-per-s");
+        let decision = TracedDecision {
+            sent_us: 1_000,
+            received_us,
+            is_allowed: true,
+            source: DecisionSource::Store,
+        };
+        super::late(&cell, &[(schedule::requests(&cell, 0)[0], decision)])
+    };
+    assert!(late(Case::Slow, 16_000) < 1.0);
+    assert!(late(Case::Slow, 16_001) > 0.0);
+    assert!(late(Case::Grid, 16_001).is_nan());
 }
