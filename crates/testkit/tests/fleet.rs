@@ -52,15 +52,15 @@ fn eventual_limits_are_exceeded_at_most_by_unreported_units() {
     never_above(Consistency::Eventual);
 }
 
-/// The simulation detects violations: if clocks lose a third, leases are spent after the store has
-/// expired them.
+/// The simulation detects violations: if clocks nearly stop, leases are spent after the store
+/// has expired them.
 #[test]
 fn clocks_that_are_far_too_slow_are_detected() {
     let is_noticed = |seed: &u64| {
         let mut plan = Plan::drawn(*seed, Consistency::Leased);
         let faults = Faults {
             lost: 300,
-            drift: 350_000,
+            drift: 900_000,
             failovers: 0,
             resets: 0,
             ..plan.faults

@@ -42,7 +42,13 @@ fn one(plan: &Plan, dice: &mut Dice, start: u64, index: u64, wanted: u64) -> Arr
     let (at, slot) = match plan.load {
         Load::Steady => (even + dice.below(plan.length / wanted + 1), anyone),
         Load::Bursts => (even / 700_000 * 700_000 + dice.below(3_000), anyone),
-        Load::Hoarding => (even / 1_200_000 * 1_200_000 + hoarding(dice), anyone),
+        Load::Hoarding => {
+            let cycle = plan.lease_length * 12 / 5;
+            (
+                even / cycle * cycle + hoarding(dice, plan.lease_length),
+                anyone,
+            )
+        }
         Load::Rotating => {
             let hot = usize::try_from(even / TURN).expect("few") % plan.processes;
             (even, if dice.chance(900) { hot } else { anyone })
@@ -60,13 +66,14 @@ fn one(plan: &Plan, dice: &mut Dice, start: u64, index: u64, wanted: u64) -> Arr
     (start + at, slot, cost)
 }
 
-/// A time in a cycle of 1.2 s: many requests until 60 ms, some until 840 ms, many just before a
-/// lease ends, and many after the store has expired it.
-fn hoarding(dice: &mut Dice) -> u64 {
+/// A time in a cycle of 2.4 lengths of a lease: many requests at first, some while the lease lasts,
+/// many just before it ends, and many after the store has expired it.
+fn hoarding(dice: &mut Dice, length: u64) -> u64 {
+    let percent = length / 100;
     match dice.below(100) {
-        0..40 => dice.below(60_000),
-        40..55 => dice.between(60_000, 840_000),
-        55..80 => dice.between(840_000, 960_000),
-        _ => dice.between(1_000_000, 1_060_000),
+        0..40 => dice.below(6 * percent),
+        40..55 => dice.between(6 * percent, 84 * percent),
+        55..80 => dice.between(84 * percent, 96 * percent),
+        _ => dice.between(100 * percent, 230 * percent),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tollgate::store::lease::LeaseTerms;
 use tollgate::{
     Calendar, Consistency, FixedWindow, LeakyBucket, LeakyMode, Quota, Rate, SlidingWindow,
     TokenBucket,
@@ -30,7 +31,7 @@ pub struct Faults {
     pub lost: u64,
     /// Store calls that fail to be sent, which the replica notices.
     pub unsent: u64,
-    /// Messages that take up to three seconds.
+    /// Messages that take up to three seconds, or longer than a lease.
     pub late: u64,
     /// The number of crashes and shutdowns in a run.
     pub ends: u64,
@@ -65,6 +66,8 @@ pub struct Plan {
     pub requests_max: u64,
     /// The length of the run at most, in microseconds.
     pub length: u64,
+    /// The length of the leases that the load and the delays are about, in microseconds.
+    pub lease_length: u64,
     /// Whether every request costs 1; otherwise up to one more than the limit.
     pub is_plain: bool,
     /// The faults.
@@ -93,9 +96,13 @@ impl Plan {
             among: or_none(&mut dice, 200),
         };
 
+        let quota = quota(&mut dice);
+        let LeaseTerms { long, brief, .. } = LeaseTerms::for_quota(&quota);
+        let lease_length = dice.one_of(&[long, brief]).get();
+
         Self {
             seed,
-            quota: quota(&mut dice),
+            quota,
             consistency,
             processes: usize::try_from(dice.between(1, 8)).expect("few"),
             load: *dice.one_of(&[
@@ -107,7 +114,8 @@ impl Plan {
             ]),
             tenths: *dice.one_of(&[5, 10, 20, 100]),
             requests_max: 1_500,
-            length: dice.between(1_500_000, 5_000_000),
+            length: dice.between(1_500_000, 5_000_000).max(5 * lease_length),
+            lease_length,
             is_plain: dice.chance(500),
             faults,
         }
@@ -124,6 +132,7 @@ impl Plan {
             tenths,
             requests_max: 400_000,
             length: 10_000_000,
+            lease_length: LeaseTerms::for_quota(&quota).long.get(),
             is_plain: true,
             faults: Faults::default(),
         }

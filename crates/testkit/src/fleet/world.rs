@@ -196,7 +196,8 @@ impl World<'_> {
     /// The delay of a message that is not lost.
     pub(super) fn delay(&mut self) -> u64 {
         if self.dice.chance(self.plan.faults.late) {
-            self.dice.below(3_000_000)
+            let longest = 3_000_000.max(self.plan.lease_length * 3 / 2);
+            self.dice.below(longest)
         } else {
             self.dice.between(100, 2_000)
         }
