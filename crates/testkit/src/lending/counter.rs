@@ -225,9 +225,10 @@ impl Lender {
         let terms = LeaseTerms::for_quota(&self.quota);
         let mut callers = self.callers.unwrap_or_default();
         callers.count(take, &terms, now);
-        let (units, length) = match fits {
-            true => callers.grant(take, &terms, left),
-            false => (0, at(terms.long)),
+        let (units, length) = if fits {
+            callers.grant(take, &terms, left)
+        } else {
+            (0, at(terms.long))
         };
 
         let asks = cost > 0 || take.wanted > 0;
