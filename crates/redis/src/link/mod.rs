@@ -113,3 +113,6 @@ impl Drop for MarkDownOnDrop<'_> {
         self.0.mark_down(&ServerError::new(error));
     }
 }
+
+#[cfg(test)]
+mod tests;
