@@ -42,7 +42,7 @@ fn in_virtual_time<T>(test: impl Future<Output = T>) -> T {
 /// A link that is up, without a task that reconnects.
 struct Scene {
     state: Arc<LinkState>,
-    served: JoinHandle<ServerError>,
+    task: JoinHandle<ServerError>,
 }
 
 impl Scene {
@@ -67,7 +67,7 @@ impl Scene {
         let (client, server) = duplex(1 << 20);
         tokio::spawn(serve_delayed(server, delays));
         let link = state.clone();
-        let served = tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             let address = Address::new("server", 1);
             let mut drained = DrainedConnections::default();
             let connection = ConnectionLoop::new(link.clone(), RespConnection::new(client));
@@ -79,7 +79,7 @@ impl Scene {
             sleep(LEASE).await;
             error
         });
-        Self { state, served }
+        Self { state, task }
     }
 
     fn submit(&self, slot: u16, deadline: CallDeadline) -> oneshot::Receiver<CallResult> {
@@ -232,7 +232,7 @@ fn a_connection_that_is_drained_ends_with_the_last_lease() {
         assert!(matches!(result, Err(CallError::Unavailable(_))));
         assert!(start.elapsed() <= LEASE + TICK);
 
-        let error = scene.served.await.expect("the connection is served");
+        let error = scene.task.await.expect("the connection is served");
         assert_eq!(error.to_string(), "server:1: the server does not reply");
     });
 }

@@ -80,26 +80,23 @@ impl LeaseCaller {
             let call = encoder.lease(&demand, lease_call.lease_request());
             (call, DemandTerms::new(&demand))
         };
+
         let lease_end = Instant::now() + Duration::from(lease_call.reply_timeout());
-        let routed_call = self.router.submit(
-            call,
-            CallDeadline {
-                send_by: deadline,
-                reply_by: lease_end.max(deadline),
-            },
-        );
+        let deadlines = CallDeadline {
+            send_by: deadline,
+            reply_by: lease_end.max(deadline),
+        };
+        let routed_call = self.router.submit(call, deadlines);
         let mut reply = pin!(async { routed_call?.run().await });
 
-        // A caller that no longer waits does not need the result.
-        let _abandoned = match timeout_at(deadline, &mut reply).await {
-            Ok(reply) => result_sender.send(finish_call(lease_call, reply, &terms)),
-            Err(_) => {
-                lease_call.mark_overdue();
-                let abandoned = result_sender.send(Err(CallError::Timeout));
-                drop(finish_call(lease_call, reply.await, &terms));
-                abandoned
-            }
+        // The request may no longer wait for the result.
+        let Ok(reply) = timeout_at(deadline, &mut reply).await else {
+            lease_call.mark_overdue();
+            drop(result_sender.send(Err(CallError::Timeout)));
+            drop(finish_call(lease_call, reply.await, &terms));
+            return;
         };
+        drop(result_sender.send(finish_call(lease_call, reply, &terms)));
     }
 
     /// Returns all leases, a limited number in parallel. Reports the first error; leases that could
