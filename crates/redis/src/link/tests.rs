@@ -216,10 +216,11 @@ fn a_call_that_was_not_sent_in_time_has_not_run() {
         let scene = Scene::new(vec![millis(15)]);
         // Two full rounds, so that the next call waits in the queue.
         let _in_flight: Vec<_> = (0..256).map(|slot| scene.submit(slot, leased())).collect();
-        let waiting = scene.submit(256, leased());
+        let (start, waiting) = (Instant::now(), scene.submit(256, leased()));
 
         let result = waiting.await.expect("the link answers");
         assert!(matches!(result, Err(CallError::Expired)));
+        assert!(start.elapsed() <= TIMEOUT + TICK);
     });
 }
 
