@@ -46,32 +46,13 @@ struct Scene {
 }
 
 impl Scene {
-    /// A link to a server that delays the reply to the call in slot `n` by the `n`-th delay; the
-    /// last one applies to all further slots.
+    /// A link whose connection is served, and drained when the server is silent or slow.
     fn new(delays: Vec<Duration>) -> Self {
-        let state = Arc::new(LinkState::new(Arc::new(Connector {
-            credentials: None,
-            database: 0,
-            #[cfg(feature = "tls")]
-            tls: None,
-            connect_timeout: TIMEOUT,
-            timeout: TIMEOUT,
-            // Calls of different slots do not share a script call, so that each has its own reply.
-            is_cluster: true,
-            probe_key: String::new(),
-            clock: None,
-            runtime: Handle::current(),
-        })));
-        state.mark_up();
-
-        let (client, server) = duplex(1 << 20);
-        tokio::spawn(serve_delayed(server, delays));
-        let link = state.clone();
+        let state = link_state();
+        let (link, connection) = (state.clone(), connect(&state, delays));
         let task = tokio::spawn(async move {
-            let address = Address::new("server", 1);
             let mut drained = DrainedConnections::default();
-            let connection = ConnectionLoop::new(link.clone(), RespConnection::new(client));
-            let (error, open) = connection.serve(&address).await;
+            let (error, open) = connection.serve(&server()).await;
             link.mark_down(&error);
             if let Some(connection) = open {
                 drained.add(connection, error.clone());
@@ -83,19 +64,54 @@ impl Scene {
     }
 
     fn submit(&self, slot: u16, deadline: CallDeadline) -> oneshot::Receiver<CallResult> {
-        let call = StoreCall {
-            operation: Operation::Spend,
-            keys: [slot.to_string().into_bytes()].into_iter().collect(),
-            arguments: Vec::new(),
-            slot,
-        };
-        let submitted = self.state.submit(Arc::new(call), deadline, false);
-        submitted.unwrap_or_else(|error| {
-            let (sender, receiver) = oneshot::channel();
-            assert!(sender.send(Err(error)).is_ok());
-            receiver
-        })
+        submit(&self.state, slot, deadline)
     }
+}
+
+fn server() -> Address {
+    Address::new("server", 1)
+}
+
+/// The state of a link that is up.
+fn link_state() -> Arc<LinkState> {
+    let state = Arc::new(LinkState::new(Arc::new(Connector {
+        credentials: None,
+        database: 0,
+        #[cfg(feature = "tls")]
+        tls: None,
+        connect_timeout: TIMEOUT,
+        timeout: TIMEOUT,
+        // Calls of different slots do not share a script call, so that each has its own reply.
+        is_cluster: true,
+        probe_key: String::new(),
+        clock: None,
+        runtime: Handle::current(),
+    })));
+    state.mark_up();
+    state
+}
+
+/// A connection to a server that delays the reply to the call in slot `n` by the `n`-th delay; the
+/// last one applies to all further slots.
+fn connect(state: &Arc<LinkState>, delays: Vec<Duration>) -> ConnectionLoop {
+    let (client, server) = duplex(1 << 20);
+    tokio::spawn(serve_delayed(server, delays));
+    ConnectionLoop::new(state.clone(), RespConnection::new(client))
+}
+
+fn submit(state: &LinkState, slot: u16, deadline: CallDeadline) -> oneshot::Receiver<CallResult> {
+    let call = StoreCall {
+        operation: Operation::Spend,
+        keys: [slot.to_string().into_bytes()].into_iter().collect(),
+        arguments: Vec::new(),
+        slot,
+    };
+    let submitted = state.submit(Arc::new(call), deadline, false);
+    submitted.unwrap_or_else(|error| {
+        let (sender, receiver) = oneshot::channel();
+        assert!(sender.send(Err(error)).is_ok());
+        receiver
+    })
 }
 
 fn strict() -> CallDeadline {
@@ -235,6 +251,28 @@ fn a_connection_that_is_drained_ends_with_the_last_lease() {
 
         let error = scene.task.await.expect("the connection is served");
         assert_eq!(error.to_string(), "server:1: the server does not reply");
+    });
+}
+
+#[test]
+fn a_connection_to_a_former_primary_is_closed() {
+    in_virtual_time(async {
+        let state = link_state();
+        let mut drained = DrainedConnections::default();
+        drained.keep_only(&server());
+
+        let calls = [0, 1].map(|slot| submit(&state, slot, leased()));
+        let connection = connect(&state, vec![millis(30), millis(60)]);
+        let (error, open) = connection.serve(&server()).await;
+        drained.add(open.expect("a connection to drain"), error);
+
+        // A new connection to the same server changes nothing.
+        drained.keep_only(&server());
+        let [first, second] = calls;
+        assert!(first.await.expect("the link answers").is_ok());
+
+        drained.keep_only(&Address::new("successor", 1));
+        assert!(second.await.is_err(), "the reply is not used");
     });
 }
 
