@@ -72,6 +72,13 @@ impl Scene {
         }
     }
 
+    /// The units that are left. `None` while the server does not reply.
+    async fn remaining(&self) -> Option<u64> {
+        let look = self.limiter.peek("leased", "ann").cost(0).await;
+        let look = look.ok().filter(|look| !look.is_degraded());
+        look.map(|look| look.remaining())
+    }
+
     async fn wait_until_up(&self) {
         common::eventually("the link is up", async || self.store.stats().up == 1).await;
     }
@@ -100,15 +107,29 @@ fn a_pause_of_the_server_costs_only_the_requests_that_it_did_not_decide() {
         // Late replies may still bring units.
         let total = async || {
             drop(scene.limiter.return_leases().await);
-            let look = scene.limiter.peek("leased", "ann").cost(0).await;
-            let look = look.ok().filter(|look| !look.is_degraded());
-            counts.allowed + look.map_or(0, |look| look.remaining())
+            counts.allowed + scene.remaining().await.unwrap_or(0)
         };
         common::eventually("all units are spent or returned", async || {
             total().await + counts.degraded >= CAPACITY
         })
         .await;
         assert!(total().await <= CAPACITY, "no unit is spent twice");
+    });
+}
+
+#[test]
+fn a_request_that_the_store_decided_too_late_stays_charged() {
+    let scene = Scene::new(DEADLINE / 20);
+    scene.runtime.block_on(async {
+        scene.proxy.set(Fault::BlackHole);
+        assert!(scene.check().await.is_degraded());
+
+        scene.proxy.clear();
+        common::eventually("the late reply", async || {
+            scene.remaining().await == Some(CAPACITY - 1)
+        })
+        .await;
+        assert_eq!(scene.store.stats().leased_units, 0, "the unit is not lent");
     });
 }
 
