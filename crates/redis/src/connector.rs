@@ -148,7 +148,7 @@ impl Connector {
 }
 
 impl RespConnection {
-    fn new(stream: impl ByteStream + 'static) -> Self {
+    pub(crate) fn new(stream: impl ByteStream + 'static) -> Self {
         Self {
             stream: Box::new(stream),
             received: BytesMut::with_capacity(4 << 10),

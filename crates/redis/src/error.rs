@@ -17,11 +17,16 @@ const SERVER_TEXT_MAX: usize = 160;
 pub(crate) enum CallError {
     /// The deadline has passed. The call may have run.
     Timeout,
+    /// The deadline has passed before the call was sent. The call has not run.
+    Expired,
     /// The queue to the server is full. The call has not run.
     Overloaded,
     /// The server cannot be reached, or cannot decide now. The call may have run.
     Unavailable(ServerError),
-    /// The same, and the server must not be used until it has recovered.
+    /// The server cannot be reached, and the call was not sent.
+    NotSent(ServerError),
+    /// The server cannot decide now, and must not be used until it has recovered. The call may have
+    /// run.
     ServerUnusable(ServerError),
     /// The server replied with an error. The call has not run.
     Refused(ServerError),
@@ -129,11 +134,11 @@ impl From<ProtocolError> for ServerError {
 impl From<CallError> for StoreError {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::Timeout => Self::Timeout,
+            CallError::Timeout | CallError::Expired => Self::Timeout,
             CallError::Overloaded => Self::Overloaded,
-            CallError::Unavailable(error) | CallError::ServerUnusable(error) => {
-                Self::Unavailable(Box::new(error))
-            }
+            CallError::Unavailable(error)
+            | CallError::NotSent(error)
+            | CallError::ServerUnusable(error) => Self::Unavailable(Box::new(error)),
             CallError::Refused(error) => Self::Refused(Box::new(error)),
             CallError::ScriptMissing => {
                 Self::Refused("the server does not accept the script".into())

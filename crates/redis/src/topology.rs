@@ -77,7 +77,7 @@ impl ServerTopology {
         let owner = links.map.load().owners.get(usize::from(slot)).cloned();
         owner.flatten().ok_or_else(|| {
             let error = "no server of the cluster is known to own the slot";
-            CallError::Unavailable(ServerError::new(error))
+            CallError::NotSent(ServerError::new(error))
         })
     }
 
@@ -103,7 +103,10 @@ impl ServerTopology {
         if let Self::Cluster { links, .. } = self
             && !matches!(
                 error,
-                CallError::Timeout | CallError::Overloaded | CallError::Refused(_)
+                CallError::Timeout
+                    | CallError::Expired
+                    | CallError::Overloaded
+                    | CallError::Refused(_)
             )
         {
             links.refresh_requested.notify_one();

@@ -1,78 +1,70 @@
 //! Serves one connection: sends waiting calls, passes replies to their callers, and fails calls
 //! whose deadline has passed.
 //!
-//! Calls are sent in rounds. A round is the set of calls that are taken from the queue together:
-//! one script call, or in a cluster one for each slot. While a round is in flight, new calls gather
-//! in the queue, so rounds get larger as the load grows.
+//! A connection to a server that is silent or slow gets no further calls, but it is drained: lease
+//! calls in flight still use their replies.
+
+mod drain;
+
+pub(super) use drain::DrainedConnections;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
-use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
+use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadHalf, WriteHalf, split};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::command::{BATCH_MAX, CommandKind, PipelinedCommand, write_script_call};
-use super::queue::{LinkState, QueuedCall, earliest_deadline};
-use crate::connector::RespConnection;
+use super::queue::{LinkState, QueuedCall};
+use super::rounds::Rounds;
+use crate::connector::{ByteStream, RespConnection};
 use crate::endpoint::Address;
 use crate::error::{CallError, ServerError};
 use crate::resp::{self, RespValue};
 use crate::wire::read_replies;
 
-/// The most rounds in flight. With two, the server has the next one when it completes the first.
-const ROUNDS_MAX: usize = 2;
-/// The most calls in a round.
-const ROUND_CALLS_MAX: usize = 128;
 /// A server that has not replied for this number of timeouts counts as unavailable.
 const SILENT_TIMEOUTS: u32 = 2;
-/// A server counts as unavailable after this number of consecutive rounds with a late reply.
-const LATE_ROUNDS_MAX: u32 = 3;
 /// Interval of the `PING`s on a connection that is not used.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 
-struct ConnectionLoop<'s> {
-    state: &'s LinkState,
-    /// Commands that have been sent and not been answered, oldest first.
-    in_flight: VecDeque<PipelinedCommand>,
-    /// Number of rounds in flight.
-    rounds: usize,
+/// A connection, and the commands in flight on it.
+pub(super) struct ConnectionLoop {
+    state: Arc<LinkState>,
+    reader: ReadHalf<Box<dyn ByteStream>>,
+    writer: WriteHalf<Box<dyn ByteStream>>,
+    /// Received bytes that have not been parsed yet.
+    received: BytesMut,
     /// Bytes to be written to the connection.
     out: BytesMut,
-    /// Consecutive rounds whose reply came too late.
-    late_rounds: u32,
+    /// True while written bytes may be in a buffer of the connection.
+    needs_flush: bool,
+    /// Commands that have been sent and not been answered, oldest first.
+    in_flight: VecDeque<PipelinedCommand>,
+    rounds: Rounds,
     /// The time of the last reply.
     last_reply_at: Instant,
     /// Set to the earliest deadline. One timer is sufficient, because deadlines come in order.
     timer: Pin<Box<Sleep>>,
 }
 
-/// Serves the connection until it or the server fails. Returns the reason.
-pub(super) async fn serve(
-    state: &LinkState,
-    server: &Address,
-    connection: RespConnection,
-) -> ServerError {
-    let now = Instant::now();
-    let mut connection_loop = ConnectionLoop {
-        state,
-        in_flight: VecDeque::new(),
-        rounds: 0,
-        out: BytesMut::new(),
-        late_rounds: 0,
-        last_reply_at: now,
-        timer: Box::pin(sleep_until(now + IDLE_INTERVAL)),
-    };
-    let Err(error) = connection_loop.run(connection).await;
-    let error = error.at(server);
+/// Why a connection gets no further calls.
+enum ConnectionEnd {
+    /// The server is silent or slow. Replies may still come.
+    Slow(ServerError),
+    /// The connection or the server cannot be used.
+    Broken(ServerError),
+}
 
-    for mut command in connection_loop.in_flight {
-        fail_all(&mut command.calls, &CallError::Unavailable(error.clone()));
+impl<E: Into<ServerError>> From<E> for ConnectionEnd {
+    fn from(error: E) -> Self {
+        Self::Broken(error.into())
     }
-    error
 }
 
 /// Writes and flushes the output. If it is cancelled, the bytes that are written are gone from the
@@ -91,50 +83,96 @@ fn fail_all(calls: &mut [QueuedCall], error: &CallError) {
     }
 }
 
-impl ConnectionLoop<'_> {
-    async fn run(&mut self, connection: RespConnection) -> Result<Infallible, ServerError> {
-        let (mut reader, mut writer) = split(connection.stream);
-        let state = self.state;
-        let mut needs_flush = false;
-        let mut received = BytesMut::with_capacity(16 << 10);
+impl ConnectionLoop {
+    pub(super) fn new(state: Arc<LinkState>, connection: RespConnection) -> Self {
+        let now = Instant::now();
+        let (reader, writer) = split(connection.stream);
+        Self {
+            reader,
+            writer,
+            received: BytesMut::with_capacity(16 << 10),
+            out: BytesMut::new(),
+            needs_flush: false,
+            in_flight: VecDeque::new(),
+            rounds: Rounds::new(state.connector.timeout, now),
+            last_reply_at: now,
+            timer: Box::pin(sleep_until(now + IDLE_INTERVAL)),
+            state,
+        }
+    }
 
+    /// Serves the connection until it or the server fails. Returns the reason, and the connection
+    /// if it must be drained.
+    pub(super) async fn serve(mut self, server: &Address) -> (ServerError, Option<Self>) {
+        let Err(end) = self.run().await;
+        let (error, is_open) = match end {
+            ConnectionEnd::Slow(error) => (error.at(server), true),
+            ConnectionEnd::Broken(error) => (error.at(server), false),
+        };
+
+        // A request has no time to wait for a slow server.
+        self.fail_calls(&error, |call| !is_open || !call.uses_late_reply());
+        let is_draining = self.calls_in_flight().any(QueuedCall::is_unanswered);
+        (error, is_draining.then_some(self))
+    }
+
+    async fn run(&mut self) -> Result<Infallible, ConnectionEnd> {
         loop {
             self.send_round();
 
-            needs_flush |= !self.out.is_empty();
+            self.needs_flush |= !self.out.is_empty();
+            let can_send = self.rounds.next_at().is_some();
             tokio::select! {
                 biased;
-                read = reader.read_buf(&mut received) => {
-                    if read? == 0 {
-                        return Err(ServerError::new("the server closed the connection"));
-                    }
-                    while let Some((reply, length)) = resp::read_value(&received)? {
-                        self.receive(&reply)?;
-                        received.advance(length);
+                read = self.reader.read_buf(&mut self.received) => {
+                    self.receive_all(read?)?;
+                    if self.rounds.are_late() {
+                        let error = ServerError::new("the server is slower than the timeout");
+                        return Err(ConnectionEnd::Slow(error));
                     }
                 }
-                written = write_all(&mut writer, &mut self.out), if needs_flush => {
+                written = write_all(&mut self.writer, &mut self.out), if self.needs_flush => {
                     written?;
-                    needs_flush = false;
+                    self.needs_flush = false;
                 }
                 () = self.timer.as_mut() => self.tick()?,
-                () = state.call_queued.notified(), if self.rounds < ROUNDS_MAX => {}
-                () = state.earlier_deadline.notified() => self.tick()?,
+                () = self.state.call_queued.notified(), if can_send => {}
+                () = self.state.earlier_deadline.notified() => self.tick()?,
             }
         }
     }
 
-    /// Sends the waiting calls, unless enough rounds are in flight.
-    fn send_round(&mut self) {
-        if self.rounds >= ROUNDS_MAX {
-            return;
+    fn calls_in_flight(&self) -> impl Iterator<Item = &QueuedCall> {
+        self.in_flight.iter().flat_map(|command| &command.calls)
+    }
+
+    /// Fails the calls in flight to which a condition applies.
+    fn fail_calls(&mut self, error: &ServerError, applies: impl Fn(&QueuedCall) -> bool) {
+        let commands = self.in_flight.iter_mut();
+        for call in commands.flat_map(|command| &mut command.calls) {
+            if applies(call) {
+                call.finish(Err(CallError::Unavailable(error.clone())));
+            }
         }
-        let now = Instant::now();
-        let mut calls = self.state.take_waiting(ROUND_CALLS_MAX, now);
-        let Some(first_deadline) = calls.iter().map(|call| call.deadline).min() else {
+    }
+
+    /// Sends the waiting calls, if a round can be sent now.
+    fn send_round(&mut self) {
+        let Some(next_at) = self.rounds.next_at() else {
             return;
         };
+        let now = Instant::now();
+        if now < next_at {
+            if self.state.has_waiting() {
+                self.wake_by(next_at);
+            }
+            return;
+        }
 
+        let mut calls = self.state.take_waiting(self.rounds.calls_max(), now);
+        let Some(first_deadline) = calls.iter().map(|call| call.deadline.send_by).min() else {
+            return;
+        };
         if self.state.connector.is_cluster {
             // Only calls of the same slot can share a script call. The sort is stable, so their
             // order is kept.
@@ -149,9 +187,14 @@ impl ConnectionLoop<'_> {
         if let Some(last) = self.in_flight.back_mut() {
             last.ends_round = true;
         }
-        self.rounds += 1;
-        if first_deadline < self.timer.deadline() {
-            self.timer.as_mut().reset(first_deadline);
+        self.rounds.start(now);
+        self.wake_by(first_deadline);
+    }
+
+    /// Sets the timer, unless it is set to an earlier time.
+    fn wake_by(&mut self, at: Instant) {
+        if at < self.timer.deadline() {
+            self.timer.as_mut().reset(at);
         }
     }
 
@@ -176,6 +219,7 @@ impl ConnectionLoop<'_> {
     }
 
     fn push_in_flight(&mut self, kind: CommandKind, calls: Vec<QueuedCall>, sent_at: Instant) {
+        self.rounds.add_calls(calls.len());
         self.in_flight.push_back(PipelinedCommand {
             kind,
             calls,
@@ -184,14 +228,30 @@ impl ConnectionLoop<'_> {
         });
     }
 
+    /// Handles all replies in the received bytes, after a read of this length.
+    fn receive_all(&mut self, read: usize) -> Result<(), ServerError> {
+        if read == 0 {
+            return Err(ServerError::new("the server closed the connection"));
+        }
+
+        let mut received = std::mem::take(&mut self.received);
+        while let Some((reply, length)) = resp::read_value(&received)? {
+            self.receive(&reply)?;
+            received.advance(length);
+        }
+        self.received = received;
+        Ok(())
+    }
+
     /// Handles the reply to the oldest command.
     fn receive(&mut self, reply: &RespValue<'_>) -> Result<(), ServerError> {
         let mut command = self
             .in_flight
             .pop_front()
             .ok_or_else(|| ServerError::new("the server sent a reply without a command"))?;
-        let elapsed = command.sent_at.elapsed();
-        self.last_reply_at = command.sent_at + elapsed;
+        let now = Instant::now();
+        self.last_reply_at = now;
+        self.rounds.remove_calls(command.calls.len());
 
         if let Err(error) = self.finish_command(&mut command, reply) {
             // Its calls fail with the connection.
@@ -199,10 +259,9 @@ impl ConnectionLoop<'_> {
             return Err(error);
         }
 
-        // All commands of a round are late together, which counts once.
         if command.ends_round {
-            self.rounds -= 1;
-            self.count_late_round(elapsed)?;
+            self.state.round_trip.record(now - command.sent_at);
+            self.rounds.finish(command.sent_at, now);
         }
         Ok(())
     }
@@ -247,7 +306,7 @@ impl ConnectionLoop<'_> {
         let now = self.last_reply_at;
         let mut calls = std::mem::take(&mut command.calls);
         calls.retain_mut(|call| {
-            call.expire(now);
+            call.expire_unsent(now);
             !call.is_abandoned()
         });
 
@@ -257,38 +316,25 @@ impl ConnectionLoop<'_> {
         }
     }
 
-    /// Detects a server that always replies too late.
-    fn count_late_round(&mut self, elapsed: Duration) -> Result<(), ServerError> {
-        let is_late = elapsed > self.state.connector.timeout;
-        self.late_rounds = if is_late { self.late_rounds + 1 } else { 0 };
-
-        if self.late_rounds < LATE_ROUNDS_MAX {
-            Ok(())
-        } else {
-            Err(ServerError::new("the server is slower than the timeout"))
-        }
-    }
-
     /// Fails calls whose deadline has passed, checks that the server still replies, and sets the
     /// timer.
-    fn tick(&mut self) -> Result<(), ServerError> {
+    fn tick(&mut self) -> Result<(), ConnectionEnd> {
         let now = Instant::now();
-        let calls_in_flight = self
-            .in_flight
-            .iter_mut()
-            .flat_map(|command| &mut command.calls);
-        calls_in_flight.for_each(|call| call.expire(now));
+        let commands = self.in_flight.iter_mut();
+        let calls = commands.flat_map(|command| &mut command.calls);
+        calls.for_each(|call| call.expire_sent(now));
         let first_waiting = self.state.expire_waiting(now);
 
         let timeout = self.state.connector.timeout;
         let oldest = self.in_flight.front();
         let give_up_at = oldest.map(|command| command.sent_at + timeout * SILENT_TIMEOUTS);
         if give_up_at.is_some_and(|give_up_at| give_up_at <= now) {
-            return Err(ServerError::new("the server does not reply"));
+            let error = ServerError::new("the server does not reply");
+            return Err(ConnectionEnd::Slow(error));
         }
 
-        let calls_in_flight = self.in_flight.iter().flat_map(|command| &command.calls);
-        let first_in_flight = earliest_deadline(calls_in_flight);
+        let unanswered = self.calls_in_flight().filter(|call| call.is_unanswered());
+        let first_in_flight = unanswered.map(|call| call.deadline.reply_by).min();
         let next = [first_in_flight, first_waiting, give_up_at]
             .into_iter()
             .flatten()

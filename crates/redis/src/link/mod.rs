@@ -8,8 +8,10 @@
 mod command;
 mod connection_loop;
 mod queue;
+mod round_trip;
+mod rounds;
 
-pub(crate) use queue::{CallResult, LinkState};
+pub(crate) use queue::{CallDeadline, CallResult, LinkState};
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -19,7 +21,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use self::connection_loop::serve;
+use self::connection_loop::{ConnectionLoop, DrainedConnections};
 use crate::connector::Connector;
 use crate::error::ServerError;
 use crate::locator::ServerLocator;
@@ -65,23 +67,29 @@ impl Deref for ServerLink {
 async fn keep_connected(state: Arc<LinkState>, mut locator: ServerLocator) {
     let _guard = MarkDownOnDrop(&state);
     let mut pause = Duration::ZERO;
+    let mut drained = DrainedConnections::default();
 
     loop {
         let error = match locator.connect(&state.connector).await {
             Ok((address, connection)) => {
                 log::connected(&address);
                 state.counters.connections.fetch_add(1, Relaxed);
+                drained.keep_only(&address);
                 state.mark_up();
 
                 let since = Instant::now();
-                let error = tokio::select! {
+                let connection = ConnectionLoop::new(state.clone(), connection);
+                let (error, open) = tokio::select! {
                     // First, so that nothing more is sent to a former primary.
                     biased;
                     () = locator.server_changed(&address) => {
-                        ServerError::new("the primary has changed")
+                        (ServerError::new("the primary has changed"), None)
                     }
-                    error = serve(&state, &address, connection) => error,
+                    end = connection.serve(&address) => end,
                 };
+                if let Some(connection) = open {
+                    drained.add(connection, error.clone());
+                }
                 if since.elapsed() >= STABLE_AFTER {
                     pause = Duration::ZERO;
                 }
@@ -106,3 +114,6 @@ impl Drop for MarkDownOnDrop<'_> {
         self.0.mark_down(&ServerError::new(error));
     }
 }
+
+#[cfg(test)]
+mod tests;

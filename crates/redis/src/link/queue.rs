@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
+use super::round_trip::RoundTrip;
 use crate::connector::Connector;
 use crate::error::{CallError, ServerError};
 use crate::wire::{ScriptReply, StoreCall};
@@ -24,6 +25,8 @@ pub(crate) struct LinkState {
     /// Notified when a call is queued whose deadline is earlier than that of a call before it.
     pub(super) earlier_deadline: Notify,
     pub(super) connector: Arc<Connector>,
+    /// How long a call takes that is sent now.
+    pub(crate) round_trip: RoundTrip,
     pub(crate) counters: LinkCounters,
 }
 
@@ -40,16 +43,35 @@ pub(crate) struct LinkCounters {
 
 struct CallQueue {
     waiting: VecDeque<QueuedCall>,
-    /// The latest deadline of all calls so far.
+    /// The latest moment at which one of the calls so far may be sent.
     latest_deadline: Option<Instant>,
     /// Why the link is down. `None` while it is up.
     down: Option<ServerError>,
 }
 
+/// How long a call may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallDeadline {
+    /// A call that has not been sent by then is dropped.
+    pub(crate) send_by: Instant,
+    /// The reply is used if it arrives by then.
+    pub(crate) reply_by: Instant,
+}
+
+/// The deadline of a call whose reply is of no use after it.
+impl From<Instant> for CallDeadline {
+    fn from(deadline: Instant) -> Self {
+        Self {
+            send_by: deadline,
+            reply_by: deadline,
+        }
+    }
+}
+
 /// A call that waits to be sent, or is in flight.
 pub(super) struct QueuedCall {
     pub(super) call: Arc<StoreCall>,
-    pub(super) deadline: Instant,
+    pub(super) deadline: CallDeadline,
     /// True when the call follows an `ASK` redirection, and must be preceded by `ASKING`.
     pub(super) is_asking: bool,
     /// `None` once the result has been sent.
@@ -71,21 +93,23 @@ impl LinkState {
             queue: Mutex::new(queue),
             call_queued: Notify::new(),
             earlier_deadline: Notify::new(),
+            round_trip: RoundTrip::new(connector.timeout / 2),
             connector,
             counters: LinkCounters::default(),
         }
     }
 
-    /// Puts a call into the queue. Its result arrives by the deadline in any case.
+    /// Puts a call into the queue. Its result arrives by the deadline in any case: if the call is
+    /// never sent, by `send_by`, else by `reply_by`.
     pub(crate) fn submit(
         &self,
         call: Arc<StoreCall>,
-        deadline: Instant,
+        deadline: CallDeadline,
         is_asking: bool,
     ) -> Result<oneshot::Receiver<CallResult>, CallError> {
         let mut queue = self.queue.lock();
         if let Some(error) = &queue.down {
-            return Err(CallError::Unavailable(error.clone()));
+            return Err(CallError::NotSent(error.clone()));
         }
 
         // Calls that free units make room for other requests, so they are accepted for longer.
@@ -100,8 +124,8 @@ impl LinkState {
 
         // Deadlines almost always come in order, and the task's timer is set to the first one. The
         // task must be notified of one that is out of order.
-        let is_earlier = Some(deadline) < queue.latest_deadline;
-        queue.latest_deadline = queue.latest_deadline.max(Some(deadline));
+        let is_earlier = Some(deadline.send_by) < queue.latest_deadline;
+        queue.latest_deadline = queue.latest_deadline.max(Some(deadline.send_by));
 
         let (reply_sender, reply) = oneshot::channel();
         let queued = QueuedCall {
@@ -142,7 +166,7 @@ impl LinkState {
         drop(queue);
 
         for mut queued in waiting {
-            queued.finish(Err(CallError::Unavailable(error.clone())));
+            queued.finish(Err(CallError::NotSent(error.clone())));
         }
     }
 
@@ -155,7 +179,7 @@ impl LinkState {
         while calls.len() < count
             && let Some(mut queued) = queue.waiting.pop_front()
         {
-            queued.expire(now);
+            queued.expire_unsent(now);
             if !queued.is_abandoned() {
                 calls.push(queued);
             }
@@ -167,10 +191,16 @@ impl LinkState {
     pub(super) fn expire_waiting(&self, now: Instant) -> Option<Instant> {
         let mut queue = self.queue.lock();
         queue.waiting.retain_mut(|queued| {
-            queued.expire(now);
+            queued.expire_unsent(now);
             !queued.is_abandoned()
         });
-        earliest_deadline(&queue.waiting)
+        let unanswered = queue.waiting.iter().filter(|queued| queued.is_unanswered());
+        unanswered.map(|queued| queued.deadline.send_by).min()
+    }
+
+    /// True when calls wait to be sent.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.queue.lock().waiting.is_empty()
     }
 }
 
@@ -183,11 +213,34 @@ impl QueuedCall {
         }
     }
 
-    /// Fails the call if its deadline has passed.
-    pub(super) fn expire(&mut self, now: Instant) {
-        if self.deadline <= now {
+    /// Fails a call that has been sent if its reply would come too late.
+    pub(super) fn expire_sent(&mut self, now: Instant) {
+        if self.deadline.reply_by <= now {
             self.finish(Err(CallError::Timeout));
         }
+    }
+
+    /// Fails a call that has not been sent if it is too late to send it.
+    pub(super) fn expire_unsent(&mut self, now: Instant) {
+        if self.deadline.send_by <= now {
+            // A call that frees units is sent nevertheless.
+            let error = if self.call.frees_units() {
+                CallError::Timeout
+            } else {
+                CallError::Expired
+            };
+            self.finish(Err(error));
+        }
+    }
+
+    /// True when the reply is used even if it comes after the deadline of a decision.
+    pub(super) fn uses_late_reply(&self) -> bool {
+        self.deadline.reply_by > self.deadline.send_by
+    }
+
+    /// True while the caller has no result.
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.reply_sender.is_some()
     }
 
     /// True when the caller no longer waits, so that sending the call would charge for nothing.
@@ -196,14 +249,4 @@ impl QueuedCall {
         let sender = self.reply_sender.as_ref();
         sender.is_none_or(oneshot::Sender::is_closed) && !self.call.frees_units()
     }
-}
-
-/// The earliest deadline of the calls that have not been answered.
-pub(super) fn earliest_deadline<'c>(
-    calls: impl IntoIterator<Item = &'c QueuedCall>,
-) -> Option<Instant> {
-    let unanswered = calls
-        .into_iter()
-        .filter(|queued| queued.reply_sender.is_some());
-    unanswered.map(|queued| queued.deadline).min()
 }

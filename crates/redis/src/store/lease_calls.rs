@@ -1,23 +1,28 @@
 //! Lease calls, which refill, renew and return the leases of this instance.
 //!
 //! They run in tasks of their own, so that the granted units are kept even if the request that
-//! caused the call no longer waits.
+//! caused the call no longer waits, or the reply comes after its deadline.
 
+use std::pin::pin;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Release};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 use tollgate::store::lease::{CallFailure, LeaseCall, LeaseOutcome, LeaseTable, SWEEP_EVERY};
 
-use super::router::{CallRouter, join};
-use crate::error::CallError;
+use super::router::CallRouter;
+use crate::error::{CallError, ServerError};
+use crate::link::{CallDeadline, CallResult};
 use crate::wire::DemandTerms;
 
 /// The most leases that are returned in parallel.
 const RETURNS_MAX: usize = 256;
+
+/// The outcome for the request that made a lease call.
+type LeaseResult = Result<LeaseOutcome, CallError>;
 
 /// The leases of this instance, and the calls for them.
 pub(super) struct LeaseCaller {
@@ -39,25 +44,36 @@ impl LeaseCaller {
     /// Makes a lease call in the background. Its result is entered into the lease table.
     #[cold]
     pub(super) fn call_in_background(self: &Arc<Self>, call: LeaseCall) {
-        drop(self.spawn_call(call, self.router.deadline()));
+        drop(self.start_call(call, self.router.deadline()));
     }
 
-    /// Makes a lease call in a task of its own.
-    pub(super) fn spawn_call(
+    /// Makes a lease call in a task of its own. The future returns the outcome, or an error at the
+    /// deadline at the latest. The reply is used even if it comes later: then the store has charged
+    /// the request although its failure policy decided, as for a strict limit.
+    pub(super) fn start_call(
         self: &Arc<Self>,
         call: LeaseCall,
         deadline: Instant,
-    ) -> JoinHandle<Result<LeaseOutcome, CallError>> {
+    ) -> impl Future<Output = LeaseResult> + Send + use<> {
         self.ensure_sweeper();
-        let runtime = &self.router.connector.runtime;
-        runtime.spawn(self.clone().make_call(call, deadline))
+        let (result_sender, result) = oneshot::channel();
+        let task = self.clone().make_call(call, deadline, result_sender);
+        self.router.connector.runtime.spawn(task);
+
+        async {
+            result.await.unwrap_or_else(|_| {
+                let error = ServerError::new("the runtime is shutting down");
+                Err(CallError::Unavailable(error))
+            })
+        }
     }
 
     async fn make_call(
         self: Arc<Self>,
         lease_call: LeaseCall,
         deadline: Instant,
-    ) -> Result<LeaseOutcome, CallError> {
+        result_sender: oneshot::Sender<LeaseResult>,
+    ) {
         let (call, terms) = {
             let demand = lease_call.demand();
             let encoder = &self.router.encoder;
@@ -65,25 +81,22 @@ impl LeaseCaller {
             (call, DemandTerms::new(&demand))
         };
 
-        let result = match self.router.submit(call, deadline) {
-            Ok(routed_call) => routed_call
-                .run()
-                .await
-                .map_err(|error| (call_failure(&error), error)),
-            Err(error) => Err((CallFailure::NotExecuted, error)),
+        let lease_end = Instant::now() + Duration::from(lease_call.reply_timeout());
+        let deadlines = CallDeadline {
+            send_by: deadline,
+            reply_by: lease_end.max(deadline),
         };
-        let reply = match result {
-            Ok(reply) => reply,
-            Err((failure, error)) => {
-                lease_call.fail(failure);
-                return Err(error);
-            }
-        };
+        let routed_call = self.router.submit(call, deadlines);
+        let mut reply = pin!(async { routed_call?.run().await });
 
-        let grant = reply.lease_grant(&terms)?;
-        lease_call
-            .complete(&grant)
-            .ok_or_else(CallError::foreign_write)
+        // The request may no longer wait for the result.
+        let Ok(reply) = timeout_at(deadline, &mut reply).await else {
+            lease_call.mark_overdue();
+            drop(result_sender.send(Err(CallError::Timeout)));
+            drop(finish_call(lease_call, reply.await, &terms));
+            return;
+        };
+        drop(result_sender.send(finish_call(lease_call, reply, &terms)));
     }
 
     /// Returns all leases, a limited number in parallel. Reports the first error; leases that could
@@ -106,10 +119,10 @@ impl LeaseCaller {
             let batch = calls.split_off(calls.len().saturating_sub(RETURNS_MAX));
             let deadline = self.router.deadline();
             let calls = batch.into_iter();
-            let tasks: Vec<_> = calls.map(|call| self.spawn_call(call, deadline)).collect();
+            let results: Vec<_> = calls.map(|call| self.start_call(call, deadline)).collect();
 
-            for task in tasks {
-                result = result.and(join(task).await.map(drop));
+            for call_result in results {
+                result = result.and(call_result.await.map(drop));
             }
         }
         result
@@ -124,6 +137,21 @@ impl LeaseCaller {
     }
 }
 
+/// Enters the result of a lease call into the lease table.
+fn finish_call(lease_call: LeaseCall, reply: CallResult, terms: &DemandTerms) -> LeaseResult {
+    match reply {
+        Ok(reply) => {
+            let grant = reply.lease_grant(terms)?;
+            let outcome = lease_call.complete(&grant);
+            outcome.ok_or_else(CallError::foreign_write)
+        }
+        Err(error) => {
+            lease_call.fail(call_failure(&error));
+            Err(error)
+        }
+    }
+}
+
 /// Whether a call that failed with this error may have run.
 fn call_failure(error: &CallError) -> CallFailure {
     match error {
@@ -134,7 +162,9 @@ fn call_failure(error: &CallError) -> CallFailure {
         | CallError::ServerUnusable(_)
         | CallError::Refused(_) => CallFailure::Unknown,
 
-        CallError::Overloaded
+        CallError::Expired
+        | CallError::NotSent(_)
+        | CallError::Overloaded
         | CallError::ScriptMissing
         | CallError::Moved(_)
         | CallError::Ask(_)

@@ -2,22 +2,18 @@
 //! by the store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
-use tokio::time::timeout_at;
-use tollgate::store::lease::{LeaseOutcome, LeaseStep};
+use tokio::time::{Instant, timeout_at};
+use tollgate::store::lease::{LeaseOutcome, LeaseStep, PendingCall};
 use tollgate::store::{Intent, Part, PartList, SpendReply, StoreFuture};
 use tollgate::{
     Consistency, Demand, DemandBuf, Micros, Outcome, PermitId, Source, StoreError, Verdict,
 };
 
 use super::lease_calls::LeaseCaller;
-use super::router::join;
 use super::strict::pending;
-
-/// How often a request waits for the lease call of another request before it calls the store
-/// itself.
-const WAITS_MAX: usize = 3;
 
 /// True for demands that may be decided without a store call.
 #[inline]
@@ -30,7 +26,8 @@ pub(super) fn is_leased(demand: &Demand<'_>) -> bool {
 
 impl LeaseCaller {
     /// Spends a single demand. If the lease is not sufficient, the request makes a lease call that
-    /// asks for more units than it needs, or waits for the call of another request.
+    /// asks for more units than it needs, or waits for the call of another request while there is
+    /// time for a call of its own.
     pub(super) fn spend<'a>(
         self: &'a Arc<Self>,
         demand: &Demand<'_>,
@@ -39,8 +36,9 @@ impl LeaseCaller {
         self.ensure_sweeper();
 
         pending(async move {
-            for _ in 0..WAITS_MAX {
-                match self.leases.spend(&demand.as_demand()) {
+            let demand = demand.as_demand();
+            loop {
+                match self.leases.spend(&demand) {
                     LeaseStep::Decided(outcome, renewal) => {
                         if let Some(call) = renewal {
                             self.call_in_background(call);
@@ -48,20 +46,38 @@ impl LeaseCaller {
                         return Ok(outcome.into());
                     }
                     LeaseStep::Call(call) => {
-                        return Ok(join(self.spawn_call(call, deadline)).await?.into());
+                        return Ok(self.start_call(call, deadline).await?.into());
                     }
                     LeaseStep::Wait(call) => {
-                        let completed = timeout_at(deadline, call.completion()).await;
-                        completed.map_err(|_| StoreError::Timeout)?;
+                        let round_trip = self.router.round_trip(&demand.key);
+                        if !has_completed(call, round_trip, deadline).await? {
+                            break;
+                        }
                     }
                     LeaseStep::Strict(_) => break,
                 }
             }
-
-            self.router
-                .spend(&[demand.as_demand()], Intent::Spend, PermitId::NONE)
-                .await
+            self.spend_at_store(&demand, deadline).await
         })
+    }
+
+    /// Spends a single demand without waiting for a lease call.
+    async fn spend_at_store(
+        self: &Arc<Self>,
+        demand: &Demand<'_>,
+        deadline: Instant,
+    ) -> Result<SpendReply, StoreError> {
+        if let Some(decided) = self.spend_locally(demand) {
+            return Ok(decided.into());
+        }
+
+        let demands = std::slice::from_ref(demand);
+        let call = self
+            .router
+            .spend(demands, Intent::Spend, PermitId::NONE, deadline);
+        let reply = call.await?;
+        self.cache_denials(demands, &reply);
+        Ok(reply)
     }
 
     /// Peeks at the store, and adds the units that this instance holds to the outcomes.
@@ -71,7 +87,10 @@ impl LeaseCaller {
         permit_id: PermitId,
     ) -> StoreFuture<'a, SpendReply> {
         let owned: SmallVec<[DemandBuf; 4]> = demands.iter().map(Demand::to_buf).collect();
-        let reply = self.router.spend(demands, Intent::Peek, permit_id);
+        let deadline = self.router.deadline();
+        let reply = self
+            .router
+            .spend(demands, Intent::Peek, permit_id, deadline);
 
         pending(async move {
             let mut reply = reply.await?;
@@ -112,8 +131,10 @@ impl LeaseCaller {
             return StoreFuture::ready(Ok(lease_reply(&decided)));
         }
 
+        let deadline = self.router.deadline();
         let part = |by_leases| JointPart {
             caller: self.clone(),
+            deadline,
             by_leases,
         };
         let rows = || demands.iter().enumerate();
@@ -125,7 +146,7 @@ impl LeaseCaller {
         parts.spend(Intent::Spend)
     }
 
-    /// Spends one of several demands from the lease. `None` if the store must decide.
+    /// Spends a demand from the lease without waiting. `None` if the store must decide.
     fn spend_locally(self: &Arc<Self>, demand: &Demand<'_>) -> Option<LeaseOutcome> {
         if !is_leased(demand) || demand.cost == 0 {
             return None;
@@ -180,9 +201,32 @@ impl LeaseCaller {
     }
 }
 
+/// Waits for the lease call of another request. Returns false when the request has just enough time
+/// left for a call of its own.
+async fn has_completed(
+    call: PendingCall,
+    round_trip: Duration,
+    deadline: Instant,
+) -> Result<bool, StoreError> {
+    // A quarter more than expected, because the call may wait for its round.
+    let own_call = round_trip + round_trip / 4;
+    let latest_start = deadline.checked_sub(own_call).unwrap_or(deadline);
+    let reply_at = Instant::now() + round_trip;
+
+    if latest_start < reply_at {
+        let completed = timeout_at(latest_start, call.completion()).await;
+        return Ok(completed.is_ok());
+    }
+    // If the call is still in flight at the latest start, the server does not reply. A call after
+    // it would be charged and not be answered in time.
+    let completed = timeout_at(deadline, call.completion()).await;
+    completed.map(|()| true).map_err(|_| StoreError::Timeout)
+}
+
 /// A part of a request with several demands, some of which leases have decided.
 struct JointPart {
     caller: Arc<LeaseCaller>,
+    deadline: Instant,
     /// The outcomes of demands that have been spent from leases. `None` for the demands that the
     /// store decides, which come last, so that their charges are never undone.
     by_leases: Option<SmallVec<[LeaseOutcome; 4]>>,
@@ -199,7 +243,9 @@ impl Part for JointPart {
             return Ok(lease_reply(decided));
         }
 
-        let reply = self.caller.router.spend(demands, intent, permit_id).await?;
+        let router = &self.caller.router;
+        let call = router.spend(demands, intent, permit_id, self.deadline);
+        let reply = call.await?;
         self.caller.cache_denials(demands, &reply);
         Ok(reply)
     }

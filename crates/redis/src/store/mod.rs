@@ -124,7 +124,10 @@ impl Store for RedisStore {
 
         let caller = &self.caller;
         match demands {
-            _ if !demands.iter().any(is_leased) => self.router().spend(demands, intent, permit_id),
+            _ if !demands.iter().any(is_leased) => {
+                let router = self.router();
+                router.spend(demands, intent, permit_id, router.deadline())
+            }
             _ if intent == Intent::Peek => caller.peek(demands, permit_id),
             [demand] if demand.cost == 0 => caller.peek(demands, permit_id),
             [demand] => caller.spend(demand),

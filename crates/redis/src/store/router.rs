@@ -1,14 +1,16 @@
 //! Store calls, sent to the server that owns their slot and followed through redirections.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tollgate::Key;
 
 use crate::connector::Connector;
 use crate::error::{CallError, ServerError};
-use crate::link::CallResult;
+use crate::link::{CallDeadline, CallResult};
 use crate::topology::ServerTopology;
 use crate::wire::{CallEncoder, StoreCall};
 
@@ -25,14 +27,20 @@ pub(crate) struct CallRouter {
 pub(super) struct RoutedCall {
     router: Arc<CallRouter>,
     call: Arc<StoreCall>,
-    deadline: Instant,
+    deadline: CallDeadline,
     result: oneshot::Receiver<CallResult>,
 }
 
 impl CallRouter {
-    /// The deadline of a call that is made now.
+    /// The deadline of a decision that begins now.
     pub(super) fn deadline(&self) -> Instant {
         Instant::now() + self.connector.timeout
+    }
+
+    /// How long a call about this key is expected to take.
+    pub(super) fn round_trip(&self, key: &Key<'_>) -> Duration {
+        let link = self.topology.link(self.encoder.slot(key));
+        link.map_or(Duration::ZERO, |link| link.round_trip.estimate())
     }
 
     /// Submits the call to the link of the server that should own its slot. Fails if the link does
@@ -40,9 +48,9 @@ impl CallRouter {
     pub(super) fn submit(
         self: &Arc<Self>,
         call: StoreCall,
-        deadline: Instant,
+        deadline: impl Into<CallDeadline>,
     ) -> Result<RoutedCall, CallError> {
-        let call = Arc::new(call);
+        let (call, deadline) = (Arc::new(call), deadline.into());
         let link = self.topology.link(call.slot);
         let result = link
             .and_then(|link| link.submit(call.clone(), deadline, false))
@@ -92,7 +100,7 @@ impl RoutedCall {
             };
 
             topology.note_failure(&error);
-            if retries == 0 || Instant::now() >= self.deadline {
+            if retries == 0 || Instant::now() >= self.deadline.send_by {
                 return Err(error);
             }
             let Some((link, is_asking)) = topology.redirect(&error, self.call.slot) else {

@@ -12,24 +12,25 @@ use super::router::CallRouter;
 use crate::wire::{DemandTerms, Operation, hash_slot};
 
 impl CallRouter {
-    /// Spends or peeks.
+    /// Spends or peeks, by the deadline.
     pub(super) fn spend(
         self: &Arc<Self>,
         demands: &[Demand<'_>],
         intent: Intent,
         permit_id: PermitId,
+        deadline: Instant,
     ) -> StoreFuture<'static, SpendReply> {
         let call = self.encoder.call(intent.into(), demands, permit_id);
 
         if self.connector.is_cluster && demands.len() > 1 {
             let slots: SmallVec<[u16; 4]> = call.keys.iter().map(|key| hash_slot(key)).collect();
             if slots.iter().any(|slot| *slot != call.slot) {
-                return spend_in_slots(self, demands, &slots, intent, permit_id);
+                return spend_in_slots(self, demands, &slots, intent, permit_id, deadline);
             }
         }
 
         let terms: SmallVec<[DemandTerms; 1]> = demands.iter().map(DemandTerms::new).collect();
-        match self.submit(call, self.deadline()) {
+        match self.submit(call, deadline) {
             Err(error) => StoreFuture::ready(Err(error.into())),
             Ok(call) => pending(async move { Ok(call.run().await?.spend_reply(&terms, intent)?) }),
         }
@@ -85,6 +86,7 @@ fn spend_in_slots(
     slots: &[u16],
     intent: Intent,
     permit_id: PermitId,
+    deadline: Instant,
 ) -> StoreFuture<'static, SpendReply> {
     // Lowest limit first. Shadow demands, which never deny, come last.
     let mut order: Vec<usize> = (0..demands.len()).collect();
@@ -93,7 +95,6 @@ fn spend_in_slots(
         (demand.limit.is_shadow(), demand.quota().limit())
     });
 
-    let deadline = router.deadline();
     let mut parts = PartList::new(permit_id);
     while let Some(first) = order.first() {
         let slot = slots[*first];

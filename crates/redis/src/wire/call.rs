@@ -79,6 +79,15 @@ impl CallEncoder {
         name
     }
 
+    /// The slot of a counter in a cluster; else 0.
+    pub(crate) fn slot(&self, key: &Key<'_>) -> u16 {
+        if self.is_cluster {
+            hash_slot(&self.counter_name(key))
+        } else {
+            0
+        }
+    }
+
     fn encode(
         &self,
         operation: Operation,
@@ -88,7 +97,7 @@ impl CallEncoder {
         let first = keys.first().filter(|_| self.is_cluster);
         StoreCall {
             operation,
-            slot: first.map_or(0, |key| hash_slot(key)),
+            slot: first.map_or(0, |name| hash_slot(name)),
             keys,
             arguments,
         }

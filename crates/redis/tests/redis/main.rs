@@ -16,4 +16,5 @@ mod leases;
 mod model;
 mod read_only;
 mod settings;
+mod slow_link;
 mod strict;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::entry::LeaseEntry;
+use super::policy::{LeaseTerms, lease_life};
 use super::request::{CallFailure, CallPurpose, CallRequest, LeaseGrant, LeaseRequest};
 use super::shard::LeaseShards;
 use crate::algorithm::Outcome;
@@ -73,6 +74,18 @@ impl LeaseCall {
     /// The lease request to send with the demand.
     pub const fn lease_request(&self) -> &LeaseRequest {
         &self.request.lease
+    }
+
+    /// How long to wait for the reply, from the start of the call on: until the lease that it asks
+    /// for ends. Until then the reply is used, however late it is.
+    pub fn reply_timeout(&self) -> Micros {
+        lease_life(LeaseTerms::for_quota(self.demand().quota()).long)
+    }
+
+    /// Reports that the reply did not come by the deadline of a decision. From now on, no request
+    /// waits for it: the store decides demands as for a strict limit until the call ends.
+    pub fn mark_overdue(&self) {
+        self.request.pending.mark_overdue();
     }
 
     /// Ends the call with the reply of the store, and returns the outcome for the request that

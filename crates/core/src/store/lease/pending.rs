@@ -16,24 +16,50 @@ pub struct PendingCall {
 /// The shared state of a call and the requests that wait for it.
 #[derive(Debug, Default)]
 struct CallState {
-    is_finished: bool,
+    progress: CallProgress,
     /// The wakers of the requests that wait for the call.
     wakers: Vec<Waker>,
+}
+
+/// How far a call has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum CallProgress {
+    /// Its reply is expected soon.
+    #[default]
+    Expected,
+    /// Its reply is late. It may still come, but no request waits for it.
+    Overdue,
+    /// It has ended, with or without a reply.
+    Finished,
 }
 
 impl PendingCall {
     /// Marks the call as finished, with or without a reply, and wakes the requests that wait.
     pub(super) fn finish(&self) {
+        self.advance(CallProgress::Finished);
+    }
+
+    /// Marks the call as overdue, and wakes the requests that wait.
+    pub(super) fn mark_overdue(&self) {
+        self.advance(CallProgress::Overdue);
+    }
+
+    /// Returns true when the reply is late.
+    pub(super) fn is_overdue(&self) -> bool {
+        self.state.lock().progress == CallProgress::Overdue
+    }
+
+    fn advance(&self, progress: CallProgress) {
         let wakers = {
             let mut state = self.state.lock();
-            state.is_finished = true;
+            state.progress = progress;
             std::mem::take(&mut state.wakers)
         };
         // The lock is released before the wakers run.
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// A future that is ready when the call is finished.
+    /// A future that is ready when the call is finished or overdue.
     pub fn completion(self) -> CallCompletion {
         CallCompletion {
             call: self,
@@ -47,7 +73,7 @@ impl PendingCall {
     }
 }
 
-/// Waits until a [`PendingCall`] is finished.
+/// Waits until a [`PendingCall`] is finished or overdue.
 #[derive(Debug)]
 pub struct CallCompletion {
     call: PendingCall,
@@ -61,7 +87,7 @@ impl Future for CallCompletion {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let mut state = this.call.state.lock();
-        if state.is_finished {
+        if state.progress != CallProgress::Expected {
             return Poll::Ready(());
         }
 

@@ -27,7 +27,8 @@ pub struct LeaseTable {
 pub enum LeaseStep {
     /// The demand is decided. If there is a call, make it in the background.
     Decided(LeaseOutcome, Option<LeaseCall>),
-    /// A call is in flight for this counter. Wait for its completion, then try again.
+    /// A call is in flight for this counter. Wait for its completion, then try again. If there is
+    /// no time to wait, use [`LeaseTable::spend_in_request`].
     Wait(PendingCall),
     /// Make this call; its completion returns the outcome.
     Call(LeaseCall),
@@ -86,6 +87,9 @@ impl LeaseTable {
     /// Decides a single demand, or returns how to get it decided.
     pub fn spend(&self, demand: &Demand<'_>) -> LeaseStep {
         self.spend_or_else(demand, |entry, fingerprint, now| {
+            if entry.pending.as_ref().is_some_and(PendingCall::is_overdue) {
+                return LeaseStep::Strict(None);
+            }
             if let Some(pending) = entry.wait_for_call(demand.cost) {
                 return LeaseStep::Wait(pending);
             }
@@ -94,9 +98,10 @@ impl LeaseTable {
         })
     }
 
-    /// Decides one demand of a request with several.
+    /// Decides a demand without waiting for a lease call: one of a request with several, or one
+    /// that has no time to wait.
     ///
-    /// When it cannot be decided locally, the store decides all of them together, and this returns
+    /// When it cannot be decided locally, the store decides the request, and this returns
     /// [`LeaseStep::Strict`], with a call to make in the background when it is time to lease a
     /// batch.
     pub fn spend_in_request(&self, demand: &Demand<'_>) -> LeaseStep {

@@ -1,5 +1,7 @@
 //! What an instance decides, leases and returns, step by step. The tests play the store.
 
+mod late;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -227,8 +227,8 @@ fn cluster_down() {
 }
 
 /// A request to two primaries has one deadline for both calls. The first primary is frozen until
-/// little time is left. The second stays frozen, and enough calls to it are in flight that no more
-/// are sent.
+/// little time is left. The second stays frozen. The request only peeks, so that the charges are
+/// those of the load.
 #[test]
 fn across_a_stutter_and_a_freeze() {
     let row = FaultRow::begin("request to a primary that stutters and one that is frozen");
@@ -251,9 +251,9 @@ fn across_a_stutter_and_a_freeze() {
     let from = load.now();
     let check = load.runtime().spawn(async move {
         let started = Instant::now();
-        // The lower of the two limits is spent first.
+        // The lower of the two limits comes first.
         let decision = limiter
-            .check(LIMITS[0], key(other))
+            .peek(LIMITS[0], key(other))
             .and(LEDGER, key(0))
             .await;
         (
