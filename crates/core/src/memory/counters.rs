@@ -7,9 +7,9 @@ use smallvec::SmallVec;
 
 use super::key_cap::{CapCharge, KeyCap};
 use super::limit_usage::LimitNumber;
-use super::shard::{CounterShard, DemandContext, PermitChange, ShardSettings};
+use super::shard::{CounterShard, DemandContext, PermitChange};
 use super::slot_quota::Evaluation;
-use crate::algorithm::{Outcome, PermitId, Quota, Verdict};
+use crate::algorithm::{BucketState, Gcra, Outcome, PermitId, Quota, Verdict};
 use crate::demand::Demand;
 use crate::key::{Fingerprint, Fingerprinter, Key};
 use crate::lock::{PaddedGuard, PaddedMutex};
@@ -32,7 +32,7 @@ pub(super) struct Counters {
     pub(super) fingerprinter: Fingerprinter,
     /// The number of shards is a power of two.
     pub(super) shards: Box<[PaddedMutex<CounterShard>]>,
-    settings: ShardSettings,
+    key_cap: KeyCap,
     /// When the next shard is due to be swept, in microseconds.
     sweep_at: AtomicU64,
     /// The number of shards swept so far, which selects the next one.
@@ -40,12 +40,8 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// No counters, of which there may be `keys_max`. See [`ShardSettings`] for `empty_since`.
-    pub(super) fn new(
-        keys_max: usize,
-        empty_since: Option<Micros>,
-        fingerprinter: Fingerprinter,
-    ) -> Self {
+    /// No counters, of which there may be `keys_max`.
+    pub(super) fn new(keys_max: usize, fingerprinter: Fingerprinter) -> Self {
         let shards = (keys_max / KEYS_PER_SHARD_MIN)
             .clamp(1, SHARDS_MAX)
             .next_power_of_two();
@@ -53,17 +49,14 @@ impl Counters {
         Self {
             fingerprinter,
             shards: (0..shards).map(|_| PaddedMutex::default()).collect(),
-            settings: ShardSettings {
-                key_cap: KeyCap::new(keys_max),
-                empty_since,
-            },
+            key_cap: KeyCap::new(keys_max),
             sweep_at: AtomicU64::new(0),
             shards_swept: AtomicUsize::new(0),
         }
     }
 
     pub(super) const fn key_cap(&self) -> &KeyCap {
-        &self.settings.key_cap
+        &self.key_cap
     }
 
     pub(super) fn keys(&self) -> usize {
@@ -107,7 +100,7 @@ impl Counters {
             fingerprint,
             permit_id,
             now,
-            settings: &self.settings,
+            key_cap: &self.key_cap,
         }
     }
 
@@ -283,6 +276,27 @@ impl Counters {
         if shard.commit(index, evaluation, context) > 0 {
             self.make_room(shard, fingerprint, now);
         }
+    }
+
+    /// Replaces the state of a demand's bucket by what `update` makes of it. Other counters have no
+    /// such state, and are left as they are.
+    pub(super) fn update_bucket(
+        &self,
+        demand: &Demand<'_>,
+        now: Micros,
+        update: impl FnOnce(&Gcra, BucketState) -> BucketState,
+    ) {
+        let fingerprint = self.fingerprinter.fingerprint(&demand.key);
+        let context = self.context(demand, fingerprint, PermitId::NONE, now);
+        let mut shard = self.lock(fingerprint);
+
+        let index = shard.find(fingerprint);
+        if let Some(evaluation) = shard.evaluate_update(index, &context, update) {
+            self.commit(&mut shard, &evaluation, &context);
+        }
+
+        drop(shard);
+        self.sweep_if_due(now);
     }
 
     /// The fingerprints of the demands' keys, in the same order.

@@ -1,5 +1,6 @@
 //! A store that becomes unavailable: decisions by failure policies, logs, counters, permits.
 
+mod flapping;
 mod local;
 mod local_limits;
 mod outages;
