@@ -237,7 +237,9 @@ impl Engine {
         permit_id: Option<PermitId>,
         error: &StoreError,
     ) -> Decision {
-        let decided_locally = demands.iter().filter(|demand| LocalFallback::decides(demand));
+        let decided_locally = demands
+            .iter()
+            .filter(|demand| LocalFallback::decides(demand));
         let recent_time = decided_locally.map(failure::recent_time).max();
         self.monitor
             .record_failure(error, self.clock.now(), recent_time);

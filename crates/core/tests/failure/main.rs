@@ -67,6 +67,13 @@ impl Fixture {
         decide(self.limiter.check(limit, "ann"))
     }
 
+    /// Checks a limit until it denies. Returns how many requests it has admitted.
+    fn exhaust(&self, limit: &str) -> usize {
+        let mut decisions = std::iter::repeat_with(|| self.check(limit));
+        let denied = decisions.position(|decision| !decision.is_allowed());
+        denied.expect("a limit denies at some time")
+    }
+
     /// Makes the store available, and lets the limiter notice.
     fn recover(&self, limit: &str) {
         self.store.heal();

@@ -113,7 +113,10 @@ impl FallbackStores<'_> {
         let local_part = StorePart::Memory(self.local_limits, Source::Local);
         parts.push(local_part, local_limits);
         let share_part = StorePart::Memory(self.shares.store(), Source::Fallback);
-        parts.push(share_part, shares.iter().map(|(index, share)| (*index, share)));
+        parts.push(
+            share_part,
+            shares.iter().map(|(index, share)| (*index, share)),
+        );
 
         let reply = parts.spend(intent).now().and_then(Result::ok);
         let outcomes = reply.expect("memory stores reply without waiting");

@@ -86,8 +86,16 @@ date: <now>
 
 #[test]
 fn degraded_local() {
+    let service = unavailable("local");
     is(
-        &unavailable("local").check(&about("/")),
+        &service.check(&about("/")),
+        r#"
+200
+"#,
+    );
+    assert_eq!(service.check(&about("/")).status, 200);
+    is(
+        &service.check(&about("/")),
         r#"
 429
 content-type: application/problem+json
