@@ -9,7 +9,7 @@ use super::key_cap::{CapCharge, KeyCap};
 use super::limit_usage::LimitNumber;
 use super::shard::{CounterShard, DemandContext, PermitChange};
 use super::slot_quota::Evaluation;
-use crate::algorithm::{BucketState, Gcra, Outcome, PermitId, Quota, Verdict};
+use crate::algorithm::{Outcome, PermitId, Quota, Verdict};
 use crate::demand::Demand;
 use crate::key::{Fingerprint, Fingerprinter, Key};
 use crate::lock::{PaddedGuard, PaddedMutex};
@@ -86,7 +86,7 @@ impl Counters {
     }
 
     #[inline(always)]
-    fn context<'a>(
+    pub(super) fn context<'a>(
         &'a self,
         demand: &'a Demand<'_>,
         fingerprint: Fingerprint,
@@ -256,7 +256,7 @@ impl Counters {
 
     /// Stores the result of an evaluation. Looks the counter up again: making room for another
     /// counter may have moved or evicted it.
-    fn commit(
+    pub(super) fn commit(
         &self,
         shard: &mut CounterShard,
         evaluation: &Evaluation,
@@ -276,27 +276,6 @@ impl Counters {
         if shard.commit(index, evaluation, context) > 0 {
             self.make_room(shard, fingerprint, now);
         }
-    }
-
-    /// Replaces the state of a demand's bucket by what `update` makes of it. Other counters have no
-    /// such state, and are left as they are.
-    pub(super) fn update_bucket(
-        &self,
-        demand: &Demand<'_>,
-        now: Micros,
-        update: impl FnOnce(&Gcra, BucketState) -> BucketState,
-    ) {
-        let fingerprint = self.fingerprinter.fingerprint(&demand.key);
-        let context = self.context(demand, fingerprint, PermitId::NONE, now);
-        let mut shard = self.lock(fingerprint);
-
-        let index = shard.find(fingerprint);
-        if let Some(evaluation) = shard.evaluate_update(index, &context, update) {
-            self.commit(&mut shard, &evaluation, &context);
-        }
-
-        drop(shard);
-        self.sweep_if_due(now);
     }
 
     /// The fingerprints of the demands' keys, in the same order.
@@ -379,7 +358,7 @@ impl Counters {
 
     /// Sweeps one shard if the next sweep is due.
     #[inline]
-    fn sweep_if_due(&self, now: Micros) {
+    pub(super) fn sweep_if_due(&self, now: Micros) {
         let due = self.sweep_at.load(Relaxed);
         if now.get() >= due {
             self.sweep_next(now, due);

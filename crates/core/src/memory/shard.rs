@@ -5,9 +5,9 @@ use super::key_cap::{CapCharge, KeyCap};
 use super::limit_usage::LimitNumber;
 use super::side_table::{SideEntry, SideState, SideTable};
 use super::slot::{QuotaUsage, Slot};
-use super::slot_quota::{Evaluation, SlotQuota, bucket_slot, read_bucket};
+use super::slot_quota::{Evaluation, SlotQuota};
 use super::slot_table::SlotTable;
-use crate::algorithm::{BucketState, Gcra, HitLog, Outcome, PermitEntry, PermitId, Permits, Quota};
+use crate::algorithm::{HitLog, Outcome, PermitEntry, PermitId, Permits, Quota};
 use crate::key::{Fingerprint, KeyPrefix};
 use crate::time::Micros;
 
@@ -243,21 +243,6 @@ impl CounterShard {
             next: Slot::VACANT,
             must_store: false,
         }
-    }
-
-    /// Evaluates what `update` makes of a bucket's state; `None` for other states.
-    pub(super) fn evaluate_update(
-        &mut self,
-        index: Option<usize>,
-        context: &DemandContext<'_>,
-        update: impl FnOnce(&Gcra, BucketState) -> BucketState,
-    ) -> Option<Evaluation> {
-        let gcra = context.quota.bucket()?;
-        let evaluation = self.evaluate(index, &context.with_cost(0));
-
-        let (state, _) = read_bucket(gcra, &evaluation.next, context.now);
-        let next = bucket_slot(gcra, context.fingerprint, update(gcra, state));
-        Some(Evaluation { next, ..evaluation })
     }
 
     /// Adds a counter that was never used, and returns its index. It must have been charged to the

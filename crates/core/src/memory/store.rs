@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::counters::Counters;
 use super::limit_usage::Evictions;
 use super::shard::PermitChange;
-use crate::algorithm::{Gcra, Outcome, PermitId};
+use crate::algorithm::{Outcome, PermitId};
 use crate::clock::ClockSource;
 use crate::demand::Demand;
 use crate::key::Key;
@@ -128,21 +128,6 @@ impl MemoryStore {
         let Inner { clock, counters } = &*self.inner;
         let fingerprint = counters.fingerprinter.fingerprint(&demand.key);
         counters.spend_one(demand, fingerprint, intent, permit_id, || clock.now(), map)
-    }
-
-    /// Charges a demand whether it fits or not. A bucket that may owe units then owes what did not
-    /// fit. Demands on logs, windows and permits are not charged.
-    pub(crate) fn charge(&self, demand: &Demand<'_>) {
-        let now = self.now();
-        let charge = |gcra: &Gcra, state| gcra.charge(state, demand.cost, now);
-        self.counters().update_bucket(demand, now, charge);
-    }
-
-    /// Takes units of a demand's bucket until at most `remaining` are left.
-    pub(crate) fn drain(&self, demand: &Demand<'_>, remaining: u64) {
-        let now = self.now();
-        let drain = |gcra: &Gcra, state| gcra.drain(state, remaining, now);
-        self.counters().update_bucket(demand, now, drain);
     }
 
     /// [`Store::release`] without the future.

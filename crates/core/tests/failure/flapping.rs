@@ -225,3 +225,32 @@ fn leases_stay_within_the_rate_and_three_bursts() {
     let limit = Limit::token_bucket("api", 12, Rate::per_second(30));
     assert_bound(&limit, 4, ReplyMode::Lease, 3);
 }
+
+/// The store's admissions all reach one replica, so the others cannot charge them.
+#[test]
+fn uneven_load_is_admitted_at_most_twice() {
+    let limit = Limit::token_bucket("api", 12, Rate::per_second(30));
+    let limit = limit.on_store_failure(FailurePolicy::Local);
+    let mut fleet = Fleet::new(4, &limit, ReplyMode::Ready);
+    let first = fleet.replicas[0].clone();
+    let mut excess = Excess::new((60, 1_000_000), fleet.clock.now());
+
+    for tick in 0..RUN.as_millis() / TICK.as_millis() {
+        let admitted = if tick / 100 % 2 == 0 {
+            fleet.store.heal();
+            let is_allowed = || decide(first.check("api", "ann")).is_allowed();
+            std::iter::repeat_with(is_allowed).position(|is_allowed| !is_allowed)
+        } else {
+            fleet.store.fail(InjectedFault::Unavailable);
+            usize::try_from(fleet.send_greedily()).ok()
+        };
+        excess.record(admitted.unwrap() as u64, fleet.clock.now());
+        fleet.clock.advance(TICK);
+    }
+    assert!(excess.burst() <= 2 * 12, "burst {}", excess.burst());
+    assert!(
+        excess.total > excess.allowance() * 2 / 3,
+        "{} admitted: the load was even",
+        excess.total
+    );
+}

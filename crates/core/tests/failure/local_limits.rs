@@ -94,6 +94,27 @@ fn a_local_limit_needs_no_store() {
     }
 }
 
+/// A permit of a local limit is released where it was acquired, although the request as a whole was
+/// decided without the store.
+#[test]
+fn a_local_permit_in_a_degraded_request_is_released() {
+    let jobs = Limit::concurrency("jobs", 1, MINUTE).consistency(Consistency::Local);
+    let shared = per_minute("shared", 5, FailurePolicy::Local);
+    let fixture = Fixture::new([jobs, shared]).unavailable();
+    let acquire = || {
+        let check = fixture.limiter.check("jobs", "ann").and("shared", "ann");
+        pollster::block_on(check.acquire())
+            .expect("a decision")
+            .permit()
+    };
+
+    let permit = acquire().expect("the only permit");
+    assert!(permit.decision().is_degraded() && acquire().is_none());
+    drop(permit);
+    let permit = acquire().expect("the permit was released");
+    assert!(pollster::block_on(permit.renew()).expect("no store is needed"));
+}
+
 #[test]
 fn resets_and_refunds_reach_local_counters() {
     let fixture = Fixture::new([local(2)]).unavailable();

@@ -186,6 +186,10 @@ impl StoreMonitor {
 
     /// The time since the last failure; `None` if the outage is no longer recent for any limit.
     pub(in crate::limiter) fn time_since_outage(&self, now: Micros) -> Option<Micros> {
+        if now.get() < self.last_failure.load(Relaxed) {
+            // The clock was set back. The outage must not be recent until the clock catches up.
+            self.last_failure.store(now.get(), Relaxed);
+        }
         let elapsed = || now.since(Micros::new(self.last_failure.load(Relaxed)));
         let is_recent = || elapsed().get() <= self.recent_micros.load(Relaxed);
         if is_recent() {
