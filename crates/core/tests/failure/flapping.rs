@@ -96,8 +96,8 @@ struct Excess {
     began: Micros,
     at: Micros,
     /// The largest excess of an interval that ends now, in units times `rate.1`.
-    current: i128,
-    worst: i128,
+    current: u64,
+    worst: u64,
 }
 
 impl Excess {
@@ -114,10 +114,9 @@ impl Excess {
 
     fn record(&mut self, admitted: u64, now: Micros) {
         let (amount, micros) = self.rate;
-        let refilled = i128::from(now.since(self.at).get()) * i128::from(amount);
-        let admitted_parts = i128::from(admitted) * i128::from(micros);
+        let refilled = now.since(self.at).get() * amount;
 
-        self.current = (self.current - refilled).max(0) + admitted_parts;
+        self.current = self.current.saturating_sub(refilled) + admitted * micros;
         self.worst = self.worst.max(self.current);
         self.total += admitted;
         self.at = now;
@@ -125,8 +124,7 @@ impl Excess {
 
     /// The most units admitted in any interval, without what the rate allows for it.
     fn burst(&self) -> u64 {
-        let parts = u128::try_from(self.worst).unwrap();
-        u64::try_from(parts.div_ceil(u128::from(self.rate.1))).unwrap()
+        self.worst.div_ceil(self.rate.1)
     }
 
     /// What the rate allows for the whole time.
@@ -136,16 +134,23 @@ impl Excess {
     }
 }
 
+fn quota(limit: &Limit) -> Quota {
+    *limit.validate().expect("a valid limit").quota()
+}
+
 fn rate(quota: &Quota) -> (u64, u64) {
     match quota {
         Quota::TokenBucket(bucket) => bucket.refill(),
-        quota => (quota.limit(), quota.window().unwrap().get()),
+        quota => (
+            quota.limit(),
+            quota.window().expect("it counts over time").get(),
+        ),
     }
 }
 
 /// Runs a fleet under greedy load.
 fn run(limit: &Limit, replicas: u32, reply_mode: ReplyMode, flaps: Flaps) -> Excess {
-    let quota = *limit.validate().unwrap().quota();
+    let quota = quota(limit);
     let mut fleet = Fleet::new(replicas, limit, reply_mode);
     let mut excess = Excess::new(rate(&quota), fleet.clock.now());
 
@@ -165,12 +170,12 @@ fn run(limit: &Limit, replicas: u32, reply_mode: ReplyMode, flaps: Flaps) -> Exc
 }
 
 /// Runs a fleet on stores that flap in different ways: in no interval it admits more than the rate
-/// allows and `bursts_max` limits. Compares it with a fleet whose store never fails.
-fn assert_bound(limit: &Limit, replicas: u32, reply_mode: ReplyMode, bursts_max: u64) {
+/// allows and `limits_max` limits. Compares it with a fleet whose store never fails.
+fn assert_bound(limit: &Limit, replicas: u32, reply_mode: ReplyMode, limits_max: u64) {
     let limit = limit.clone().on_store_failure(FailurePolicy::Local);
     // Whole units are spread over the replicas with a difference of one.
     let rounding = u64::from(replicas - 1);
-    let burst_max = bursts_max * limit.validate().unwrap().quota().limit() + rounding;
+    let burst_max = limits_max * quota(&limit).limit() + rounding;
     let healthy = run(&limit, replicas, reply_mode, Flaps::NONE);
 
     for flaps in Flaps::ALL {
