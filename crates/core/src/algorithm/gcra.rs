@@ -26,8 +26,8 @@ pub(crate) struct Gcra {
     /// The rate is `per` units every `period` microseconds, in lowest terms.
     per: u64,
     period: u64,
-    /// The time to work off the longest backlog, rounded up: that of the whole capacity, or of twice
-    /// the capacity in a bucket that may owe units.
+    /// The time to work off the longest backlog, rounded up: that of the whole capacity, or of
+    /// twice the capacity in a bucket that may owe units.
     pub(crate) span: Micros,
     /// True when every product of the computation fits into 64 bits.
     is_narrow: bool,

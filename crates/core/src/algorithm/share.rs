@@ -1,8 +1,8 @@
 //! A replica's share of a limit, with which it counts by itself while the shared store is
 //! unavailable.
 //!
-//! This module divides a quota. The limiter decides when to use a share, and what else is charged to
-//! it.
+//! This module divides a quota. The limiter decides when to use a share, and what else is charged
+//! to it.
 
 use std::num::NonZeroU32;
 

@@ -195,8 +195,8 @@ fn assert_bound(limit: &Limit, replicas: u32, reply_mode: ReplyMode, limits_max:
     }
 }
 
-/// The store has denied the key before the first outage: one burst of the store, and one that it has
-/// refilled while the replica decided by itself.
+/// The store has denied the key before the first outage: one burst of the store, and one that it
+/// has refilled while the replica decided by itself.
 #[test]
 fn one_replica_stays_within_the_rate_and_two_bursts() {
     for limit in [

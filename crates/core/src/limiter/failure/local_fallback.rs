@@ -18,10 +18,10 @@ const KEYS_MAX: usize = 100_000;
 /// The local counters, which outlive the outages. A key without a counter has its whole share; a
 /// counter is dropped when it has refilled to that.
 ///
-/// A counter is charged with what this process admits by itself and, while an outage is recent, with
-/// what the store admits. If that does not fit, the counter owes it, up to another share. So the two
-/// together admit what the limit allows, however often the store fails. A denial by the store drains
-/// the counter, so a key that is being denied gains nothing from an outage.
+/// A counter is charged with what this process admits by itself and, while an outage is recent,
+/// with what the store admits. If that does not fit, the counter owes it, up to another share. So
+/// the two together admit what the limit allows, however often the store fails. A denial by the
+/// store drains the counter, so a key that is being denied gains nothing from an outage.
 #[derive(Debug)]
 pub(in crate::limiter) struct LocalFallback {
     store: MemoryStore,
@@ -61,8 +61,8 @@ impl LocalFallback {
         self.store.charge(&Self::on_counter(&Self::share(demand)));
     }
 
-    /// Drains the counters of the limits by which the store denied a request: at most this process's
-    /// share of what the store has left remains.
+    /// Drains the counters of the limits by which the store denied a request: at most this
+    /// process's share of what the store has left remains.
     pub(in crate::limiter) fn record_denials(
         &self,
         demands: &[Demand<'_>],
