@@ -61,7 +61,9 @@ pub struct Rule {
 ///
 /// The share is the limit divided by
 /// [`expected_replicas`](crate::limiter::LimiterBuilder::expected_replicas); see [`Quota::share`].
-/// Its budget is empty when the outage begins, so an attacker gains nothing by causing one.
+/// A key starts from its whole share. If the store has denied it, it starts from its share of what
+/// was left, usually nothing: an attacker whose requests are denied gains nothing by causing an
+/// outage.
 ///
 /// ```
 /// # use tollgate::store::{Intent, SpendReply, StoreFuture};

@@ -26,7 +26,8 @@ pub(crate) struct Gcra {
     /// The rate is `per` units every `period` microseconds, in lowest terms.
     per: u64,
     period: u64,
-    /// The time to work off a backlog of the whole capacity, rounded up.
+    /// The time to work off the longest backlog, rounded up: that of the whole capacity, or of
+    /// twice the capacity in a bucket that may owe units.
     pub(crate) span: Micros,
     /// True when every product of the computation fits into 64 bits.
     is_narrow: bool,
@@ -54,20 +55,26 @@ impl Gcra {
     pub(super) fn from_reduced(capacity: u64, (per, period): (u64, u64)) -> Option<Self> {
         let span = u128::product(capacity, period).div_ceil(u128::from(per));
         let span = u64::try_from(span).ok().map(Micros::new)?;
-        if span > SPAN_MAX {
-            return None;
-        }
+        (span <= SPAN_MAX).then(|| Self::with_span(capacity, (per, period), span))
+    }
 
+    fn with_span(capacity: u64, (per, period): (u64, u64), span: Micros) -> Self {
         // The largest sum is the whole capacity on top of the longest backlog that is accepted.
         let backlog = u128::product(span.after(CLOCK_SLACK).get() + 1, per);
         let largest = backlog + u128::product(capacity, period);
-        Some(Self {
+        Self {
             capacity,
             per,
             period,
             span,
             is_narrow: u64::try_from(largest).is_ok(),
-        })
+        }
+    }
+
+    /// The same bucket, which may owe as many units as it holds: see [`charge`](Self::charge).
+    pub(super) fn with_debt(&self) -> Self {
+        let span = self.span.after(self.span);
+        Self::with_span(self.capacity, self.rate(), span)
     }
 
     /// The rate in lowest terms, as `(units, microseconds)`.
@@ -130,6 +137,21 @@ impl Gcra {
     pub(crate) fn refund(&self, state: BucketState, cost: u64, now: Micros) -> BucketState {
         let (backlog, _) = self.backlog::<u128>(state, now);
         self.state_after(backlog.minus_or_zero(u128::product(cost, self.period)), now)
+    }
+
+    /// Charges `cost` whether it fits or not, up to the longest backlog.
+    pub(crate) fn charge(&self, state: BucketState, cost: u64, now: Micros) -> BucketState {
+        let (backlog, _) = self.backlog::<u128>(state, now);
+        let longest = u128::product(self.span.get(), self.per);
+        let charged = backlog + u128::product(cost, self.period);
+        self.state_after(charged.min(longest.max(backlog)), now)
+    }
+
+    /// Takes units until at most `remaining` are left.
+    pub(crate) fn drain(&self, state: BucketState, remaining: u64, now: Micros) -> BucketState {
+        let (backlog, _) = self.backlog::<u128>(state, now);
+        let taken = self.capacity.saturating_sub(remaining);
+        self.state_after(backlog.max(u128::product(taken, self.period)), now)
     }
 
     #[cold]

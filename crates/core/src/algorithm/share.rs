@@ -1,7 +1,8 @@
 //! A replica's share of a limit, with which it counts by itself while the shared store is
 //! unavailable.
 //!
-//! This module divides a quota. The limiter decides when to use a share, and that it starts empty.
+//! This module divides a quota. The limiter decides when to use a share, and what else is charged
+//! to it.
 
 use std::num::NonZeroU32;
 
@@ -60,6 +61,21 @@ impl Quota {
                 LeakyBucket { gcra, mode }.into()
             }
             _ => TokenBucket { gcra }.into(),
+        }
+    }
+
+    /// The same quota, whose bucket may owe as many units as it holds. Other quotas owe nothing.
+    pub(crate) fn with_debt(&self) -> Self {
+        match self {
+            Self::TokenBucket(TokenBucket { gcra }) => {
+                let gcra = gcra.with_debt();
+                TokenBucket { gcra }.into()
+            }
+            Self::LeakyBucket(LeakyBucket { gcra, mode }) => {
+                let (gcra, mode) = (gcra.with_debt(), *mode);
+                LeakyBucket { gcra, mode }.into()
+            }
+            other => *other,
         }
     }
 }

@@ -170,7 +170,7 @@ impl Limiter {
 
     /// Releases a permit that a [`check`](Self::check) of a concurrency limit acquired; see
     /// [`Decision::permit_id`](crate::Decision::permit_id). Returns false if the permit has already
-    /// ended. Permits acquired while the store was unavailable end when it is available again.
+    /// ended.
     pub async fn release(
         &self,
         limit: &str,

@@ -91,6 +91,7 @@ impl LimiterBuilder {
             rules,
             permit_ids: Arc::default(),
             monitor: Arc::default(),
+            local_fallback: Arc::default(),
         })
     }
 
@@ -103,6 +104,7 @@ impl LimiterBuilder {
             rules: self.rules()?,
             permit_ids: other.permit_ids.clone(),
             monitor: other.monitor.clone(),
+            local_fallback: other.local_fallback.clone(),
         })
     }
 

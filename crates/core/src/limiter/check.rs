@@ -9,9 +9,9 @@ use smallvec::SmallVec;
 
 use super::engine::Engine;
 use super::error::Error;
-use super::failure::ResolvedDecision;
 use super::request::{DemandList, Demands, ExtendDemands, OneDemand};
 use crate::algorithm::{Outcome, PermitId, Quota};
+use crate::consistency::Consistency;
 use crate::decision::{Decision, LimitOutcome};
 use crate::demand::{Demand, DemandBuf};
 use crate::key::ToKey;
@@ -132,6 +132,9 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
             {
                 let store = self.engine.store_for(demand.limit);
                 let is_allowed = store.try_is_allowed(demand).ok_or(Error::WouldBlock)?;
+                if demand.limit.consistency() != Consistency::Strict {
+                    self.engine.record_lease(demand, self.intent, is_allowed);
+                }
                 return Ok(is_allowed || demand.limit.is_shadow());
             }
 
@@ -145,7 +148,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
         self.demands.with(&self.engine.rules, |demands| {
             // The fast path: a single demand that the store decides without waiting.
             if let [_] = demands
-                && let Ok(progress) = self.try_decide(demands, CheckProgress::decided)
+                && let Ok(progress) = self.try_decide(demands, CheckProgress::Decided)
             {
                 return Ok(progress);
             }
@@ -170,6 +173,10 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
             let Some((outcome, source)) = store.try_spend(demand, intent, id) else {
                 return Err(Error::WouldBlock);
             };
+            if source == Source::Lease {
+                self.engine
+                    .record_lease(demand, intent, outcome.verdict.is_allowed());
+            }
             let limit = LimitOutcome::new(demand, outcome, source);
             return Ok(extract(Decision::single(limit, limit.source(), permit_id)));
         }
@@ -185,6 +192,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     ) -> Option<Decision> {
         let id = permit_id.unwrap_or(PermitId::NONE);
         let reply = self.engine.try_spend(demands, self.intent, id)?;
+        self.engine.record_reply(demands, self.intent, &reply);
         Some(assemble_decision(demands, reply.outcomes(), permit_id))
     }
 
@@ -201,7 +209,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     fn call_store(&self, demands: &[Demand<'_>]) -> CheckProgress<'a> {
         let engine = self.engine;
         if demands.is_empty() {
-            return CheckProgress::decided(assemble_decision(demands, &[], None));
+            return CheckProgress::Decided(assemble_decision(demands, &[], None));
         }
 
         let permit_id = self.next_permit_id(demands);
@@ -223,7 +231,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
         &self,
         result: Result<SpendReply, StoreError>,
         permit_id: Option<PermitId>,
-    ) -> Result<ResolvedDecision, Error> {
+    ) -> Result<Decision, Error> {
         self.demands.with(&self.engine.rules, |demands| {
             Ok(self.conclude(demands, result, permit_id))
         })
@@ -236,14 +244,11 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
         demands: &[Demand<'_>],
         result: Result<SpendReply, StoreError>,
         permit_id: Option<PermitId>,
-    ) -> ResolvedDecision {
+    ) -> Decision {
         match result {
             Ok(reply) => {
                 self.engine.record_reply(demands, self.intent, &reply);
-                ResolvedDecision {
-                    decision: assemble_decision(demands, reply.outcomes(), permit_id),
-                    local: None,
-                }
+                assemble_decision(demands, reply.outcomes(), permit_id)
             }
             Err(error) => self
                 .engine
@@ -255,18 +260,8 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
 /// A check that has been sent to the store: decided, or waiting for the store's reply.
 #[derive(Debug)]
 pub(super) enum CheckProgress<'a> {
-    Decided(ResolvedDecision),
+    Decided(Decision),
     Pending(PendingDecision<'a>),
-}
-
-impl CheckProgress<'_> {
-    #[inline]
-    const fn decided(decision: Decision) -> Self {
-        Self::Decided(ResolvedDecision {
-            decision,
-            local: None,
-        })
-    }
 }
 
 /// A store call in flight, and the permit that it may grant.
@@ -393,14 +388,13 @@ impl<'a, D: Demands<'a> + Unpin> Future for CheckFuture<'a, D> {
         let pending = match &mut this.pending {
             Some(pending) => pending,
             None => match this.check.start()? {
-                CheckProgress::Decided(resolved) => return Poll::Ready(Ok(resolved.decision)),
+                CheckProgress::Decided(decision) => return Poll::Ready(Ok(decision)),
                 CheckProgress::Pending(pending) => this.pending.insert(pending),
             },
         };
 
         let result = ready!(Pin::new(&mut pending.call).poll(context));
         pending.claim_permits(&result);
-        let resolved = this.check.resolve(result, pending.permit_id)?;
-        Poll::Ready(Ok(resolved.decision))
+        Poll::Ready(this.check.resolve(result, pending.permit_id))
     }
 }

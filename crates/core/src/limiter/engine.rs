@@ -7,13 +7,14 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::error::Error;
-use super::failure::{self, LocalFallback, ResolvedDecision, StoreMonitor};
+use super::failure::{self, LocalFallback, StoreMonitor, is_denial};
 use super::permit_ids::PermitIds;
 use super::rules::Rules;
 use super::store_part::StorePart;
 use crate::algorithm::{Outcome, PermitId};
 use crate::clock::Clock;
 use crate::consistency::Consistency;
+use crate::decision::Decision;
 use crate::demand::Demand;
 use crate::limit::Rule;
 use crate::memory::MemoryStore;
@@ -28,6 +29,9 @@ pub(super) struct Engine {
     pub(super) rules: Rules,
     pub(super) permit_ids: Arc<PermitIds>,
     pub(super) monitor: Arc<StoreMonitor>,
+    /// The counters of the failure policy `Local`, created when the first of them is charged or
+    /// drained.
+    pub(super) local_fallback: Arc<OnceLock<LocalFallback>>,
 }
 
 /// Shows the stores and the names of the limits.
@@ -60,6 +64,20 @@ impl Engine {
         let clock = || self.clock.clone();
         self.local
             .get_or_init(|| MemoryStore::builder().shared_clock(clock()).build())
+    }
+
+    pub(super) fn local_fallback(&self) -> &LocalFallback {
+        self.local_fallback
+            .get_or_init(|| LocalFallback::new(self.clock.clone()))
+    }
+
+    /// The store that a decision has charged for a limit.
+    pub(super) fn charged_store(&self, limit: &Rule, decision: &Decision) -> &dyn Store {
+        match limit.consistency() {
+            Consistency::Local => self.local_store(),
+            _ if decision.is_degraded() => self.local_fallback().store(),
+            _ => &*self.shared,
+        }
     }
 
     /// Spends the demands of a request: all of them, or none. The local counters are charged first,
@@ -105,8 +123,34 @@ impl Engine {
         None
     }
 
+    /// Returns what a decision has charged. Takes effect even if the future is dropped.
+    pub(super) fn refund_charged<'a>(
+        &'a self,
+        demands: &[Demand<'_>],
+        decision: &Decision,
+    ) -> StoreFuture<'a, ()> {
+        let shared = |demands: &[Demand<'_>]| {
+            if decision.is_degraded() {
+                self.local_fallback().refund(demands);
+                StoreFuture::ready(Ok(()))
+            } else {
+                self.shared.refund(demands)
+            }
+        };
+        self.refund_parts(demands, shared)
+    }
+
     /// Returns units to the limits. Takes effect even if the future is dropped.
     pub(super) fn refund<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()> {
+        self.refund_parts(demands, |demands| self.shared.refund(demands))
+    }
+
+    /// Returns units to local limits, and to the others by `refund_shared`.
+    fn refund_parts<'a>(
+        &'a self,
+        demands: &[Demand<'_>],
+        refund_shared: impl FnOnce(&[Demand<'_>]) -> StoreFuture<'a, ()>,
+    ) -> StoreFuture<'a, ()> {
         let (local, shared): (Vec<Demand<'_>>, Vec<Demand<'_>>) = demands
             .iter()
             .copied()
@@ -119,15 +163,56 @@ impl Engine {
         if shared.is_empty() {
             return StoreFuture::ready(Ok(()));
         }
-        self.shared.refund(&shared)
+        refund_shared(&shared)
     }
 
-    /// Reports to the monitor that the store has replied, if an outcome came from the store.
+    /// Reports a reply to the monitor if an outcome came from the store, and to the local counters
+    /// if it concerns them.
     #[inline]
     pub(super) fn record_reply(&self, demands: &[Demand<'_>], intent: Intent, reply: &SpendReply) {
-        let mut outcomes = reply.outcomes().iter();
-        if self.monitor.is_degraded() && outcomes.any(|(_, source)| *source == Source::Store) {
+        let outcomes = reply.outcomes();
+        let is_from_store = |(_, source): &(Outcome, Source)| *source == Source::Store;
+        if self.monitor.is_degraded() && outcomes.iter().any(is_from_store) {
             self.record_recovery(demands, intent, reply);
+        }
+
+        let is_denied = outcomes.iter().any(|(outcome, _)| is_denial(outcome));
+        if is_denied && self.shared.can_fail() {
+            self.record_denials(demands, outcomes);
+        }
+        if self.monitor.has_recent_outage() && intent == Intent::Spend && !reply.is_denied(demands)
+        {
+            self.charge_locally(&reply.charged(demands));
+        }
+    }
+
+    /// Reports to the local counters that a lease has decided a demand.
+    #[inline]
+    pub(super) fn record_lease(&self, demand: &Demand<'_>, intent: Intent, is_allowed: bool) {
+        if self.monitor.has_recent_outage() && intent == Intent::Spend && is_allowed {
+            self.charge_locally(&[*demand]);
+        }
+    }
+
+    #[cold]
+    fn record_denials(&self, demands: &[Demand<'_>], outcomes: &[(Outcome, Source)]) {
+        if demands.iter().any(LocalFallback::decides) {
+            self.local_fallback().record_denials(demands, outcomes);
+        }
+    }
+
+    /// Charges demands that the store has admitted to the local counters, if they belong to a limit
+    /// for which an outage is recent.
+    #[cold]
+    fn charge_locally(&self, demands: &[Demand<'_>]) {
+        let Some(elapsed) = self.monitor.time_since_outage(self.clock.now()) else {
+            return;
+        };
+
+        for demand in demands {
+            if elapsed <= failure::recent_time(demand) && LocalFallback::decides(demand) {
+                self.local_fallback().charge(demand);
+            }
         }
     }
 
@@ -151,22 +236,21 @@ impl Engine {
         intent: Intent,
         permit_id: Option<PermitId>,
         error: &StoreError,
-    ) -> ResolvedDecision {
-        let now = self.clock.now();
-        let local = self
-            .monitor
-            .record_failure(error, now, || LocalFallback::new(self.clock.clone(), now));
+    ) -> Decision {
+        let decided_locally = demands
+            .iter()
+            .filter(|demand| LocalFallback::decides(demand));
+        let recent_time = decided_locally.map(failure::recent_time).max();
+        self.monitor
+            .record_failure(error, self.clock.now(), recent_time);
 
         let stores = failure::FallbackStores {
-            shares: &local,
+            shares: self.local_fallback(),
             local_limits: self.local_store(),
         };
         let decision = stores.decide(demands, intent, permit_id);
         self.monitor.count_decision(&decision);
-        ResolvedDecision {
-            decision,
-            local: Some(local),
-        }
+        decision
     }
 
     /// Counts the error of a store call other than a check, for which there is no fallback.

@@ -48,6 +48,9 @@ impl<'a> LimitHandle<'a> {
     pub async fn reset(&self, key: impl ToKey) -> Result<(), Error> {
         let engine = self.engine;
         let call = OneDemand::new(self.rule, key).with(&engine.rules, |demands| {
+            if let Some(local) = engine.local_fallback.get() {
+                local.reset(&demands[0].key);
+            }
             let store = engine.store_for(demands[0].limit);
             Ok(store.reset(&demands[0].key))
         })?;
@@ -67,7 +70,7 @@ impl<'a> LimitHandle<'a> {
         demand.set_cost(0);
 
         let call = demand.with(&engine.rules, |demands| {
-            let local = engine.monitor.local_fallback();
+            let local = engine.local_fallback.get();
             let is_released = local.is_some_and(|local| local.release(&demands[0], permit_id));
             Ok(if is_released {
                 StoreFuture::ready(Ok(true))

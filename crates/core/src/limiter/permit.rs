@@ -6,7 +6,6 @@ use smallvec::SmallVec;
 
 use super::engine::Engine;
 use super::error::Error;
-use super::failure::{LocalFallback, ResolvedDecision};
 use crate::algorithm::PermitId;
 use crate::decision::Decision;
 use crate::demand::{Demand, DemandBuf};
@@ -57,18 +56,10 @@ pub struct Permit {
     demands: SmallVec<[DemandBuf; 1]>,
     id: PermitId,
     decision: Decision,
-    /// The local counters that hold the slots; `None` when they are in the limiter's store.
-    local: Option<LocalFallback>,
 }
 
 impl Permit {
-    pub(super) fn new(
-        engine: &Arc<Engine>,
-        demands: &[Demand<'_>],
-        resolved: ResolvedDecision,
-    ) -> Self {
-        let ResolvedDecision { decision, local } = resolved;
-
+    pub(super) fn new(engine: &Arc<Engine>, demands: &[Demand<'_>], decision: Decision) -> Self {
         // Demands with cost 0, shadow limits that deny and limits whose fallback is to allow hold
         // no slot.
         let pairs = demands.iter().zip(decision.limits());
@@ -80,7 +71,6 @@ impl Permit {
             demands,
             id: decision.permit_id().unwrap_or(PermitId::NONE),
             decision,
-            local,
         }
     }
 
@@ -97,12 +87,8 @@ impl Permit {
 
         for demand in &self.demands {
             let demand = demand.as_demand();
-            is_held &= if let Some(local) = &self.local {
-                local.renew(&demand, self.id)
-            } else {
-                let store = engine.store_for(demand.limit);
-                engine.count_error(store.renew(&demand, self.id).await)?
-            };
+            let store = engine.charged_store(demand.limit, &self.decision);
+            is_held &= engine.count_error(store.renew(&demand, self.id).await)?;
         }
         Ok(is_held)
     }
@@ -121,13 +107,8 @@ impl Permit {
 
     fn release_one(&self, demand: &DemandBuf) -> StoreFuture<'_, bool> {
         let demand = demand.as_demand();
-        match &self.local {
-            Some(local) => StoreFuture::ready(Ok(local.release(&demand, self.id))),
-            None => self
-                .engine
-                .store_for(demand.limit)
-                .release(&demand, self.id),
-        }
+        let store = self.engine.charged_store(demand.limit, &self.decision);
+        store.release(&demand, self.id)
     }
 }
 

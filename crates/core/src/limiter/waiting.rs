@@ -6,7 +6,6 @@ use smallvec::SmallVec;
 
 use super::check::{Check, CheckProgress, needs_permit};
 use super::error::Error;
-use super::failure::ResolvedDecision;
 use super::permit::{Acquisition, Permit};
 use super::request::Demands;
 use crate::algorithm::Quota;
@@ -67,8 +66,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     /// # }).unwrap();
     /// ```
     pub async fn wait_up_to(self, max_wait: Duration) -> Result<Decision, Error> {
-        let resolved = self.wait(WaitPolicy::up_to(max_wait)).await?;
-        Ok(resolved.decision)
+        self.wait(WaitPolicy::up_to(max_wait)).await
     }
 
     /// Checks the request and, if a queue limit allows it, waits in the queue: when the decision is
@@ -85,8 +83,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     /// # }).unwrap();
     /// ```
     pub async fn wait_in_queue(self) -> Result<Decision, Error> {
-        let resolved = self.wait(WaitPolicy::QUEUE_ONLY).await?;
-        Ok(resolved.decision)
+        self.wait(WaitPolicy::QUEUE_ONLY).await
     }
 
     /// Acquires the permits of the request's concurrency limits. They are released when the
@@ -131,48 +128,47 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
             return Err(Error::NoConcurrencyLimit);
         }
 
-        let resolved = self.wait(policy).await?;
-        if !resolved.decision.is_allowed() {
-            return Ok(Acquisition::Denied(resolved.decision));
+        let decision = self.wait(policy).await?;
+        if !decision.is_allowed() {
+            return Ok(Acquisition::Denied(decision));
         }
 
         self.demands.with(&self.engine.rules, |demands| {
-            let permit = Permit::new(self.engine, demands, resolved);
+            let permit = Permit::new(self.engine, demands, decision);
             Ok(Acquisition::Acquired(permit))
         })
     }
 
-    async fn wait(&self, policy: WaitPolicy) -> Result<ResolvedDecision, Error> {
+    async fn wait(&self, policy: WaitPolicy) -> Result<Decision, Error> {
         let clock = &self.engine.clock;
         let began = clock.now();
         let left = |max: Duration| max.saturating_sub(clock.now().since(began).into());
 
         loop {
-            let resolved = match self.start()? {
-                CheckProgress::Decided(resolved) => resolved,
+            let decision = match self.start()? {
+                CheckProgress::Decided(decision) => decision,
                 CheckProgress::Pending(mut pending) => {
                     let result = (&mut pending.call).await;
                     pending.claim_permits(&result);
                     self.resolve(result, pending.permit_id)?
                 }
             };
-            let decision = &resolved.decision;
 
             let pause = match decision.retry() {
-                Some(Retry::Never) => return Ok(resolved),
+                Some(Retry::Never) => return Ok(decision),
                 // The store may be unavailable for longer than any `max_wait`.
-                Some(_) if is_denied_by_policy(decision) => return Ok(resolved),
+                Some(_) if is_denied_by_policy(&decision) => return Ok(decision),
                 // Permits may be released at any time. Other limits do not allow the request
                 // earlier than reported.
-                Some(Retry::After(pause)) if self.waits_only_for_permits(decision)? => {
+                Some(Retry::After(pause)) if self.waits_only_for_permits(&decision)? => {
                     pause.min(PERMIT_POLL_INTERVAL)
                 }
                 Some(Retry::After(pause)) => pause,
-                None => return Ok(self.pass_queue(resolved, left(policy.in_queue)).await),
+                None => return Ok(self.pass_queue(decision, left(policy.in_queue)).await),
             };
 
             if pause > left(policy.until_allowed) || self.intent == Intent::Peek {
-                return Ok(resolved);
+                return Ok(decision);
             }
             clock
                 .sleep(Micros::from_duration_ceil(pause).unwrap_or(Micros::MAX))
@@ -191,15 +187,15 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
 
     /// Waits in the queue for an allowed request. If the wait is longer than `left`, or if the
     /// future is dropped, the queue position is returned.
-    async fn pass_queue(&self, resolved: ResolvedDecision, left: Duration) -> ResolvedDecision {
-        let wait = resolved.decision.wait();
+    async fn pass_queue(&self, decision: Decision, left: Duration) -> Decision {
+        let wait = decision.wait();
         if wait.is_zero() || self.intent == Intent::Peek {
-            return resolved;
+            return decision;
         }
 
         let mut reservation = QueueReservation {
             check: self,
-            resolved: Some(resolved),
+            decision: Some(decision),
         };
         if wait <= left {
             let clock = &self.engine.clock;
@@ -209,11 +205,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
             return reservation.take();
         }
 
-        let ResolvedDecision { decision, local } = reservation.cancel();
-        ResolvedDecision {
-            decision: decision.into_queue_denial(),
-            local,
-        }
+        reservation.cancel().into_queue_denial()
     }
 }
 
@@ -231,22 +223,21 @@ fn is_denied_by_policy(decision: &Decision) -> bool {
 struct QueueReservation<'p, 'a, D: Demands<'a>> {
     check: &'p Check<'a, D>,
     /// `None` once the reservation has been taken or cancelled.
-    resolved: Option<ResolvedDecision>,
+    decision: Option<Decision>,
 }
 
 impl<'a, D: Demands<'a>> QueueReservation<'_, 'a, D> {
     /// Ends the wait: the request proceeds.
-    fn take(&mut self) -> ResolvedDecision {
-        self.resolved
+    fn take(&mut self) -> Decision {
+        self.decision
             .take()
             .expect("a reservation is taken or cancelled only once")
     }
 
     /// Returns the units and permits to where they were charged. Limits that were not charged are
     /// skipped: shadow limits that deny, and limits whose fallback is to allow.
-    fn cancel(&mut self) -> ResolvedDecision {
-        let resolved = self.take();
-        let ResolvedDecision { decision, local } = &resolved;
+    fn cancel(&mut self) -> Decision {
+        let decision = self.take();
         let engine = self.check.engine;
 
         let result = self.check.demands.with(&engine.rules, |demands| {
@@ -257,28 +248,24 @@ impl<'a, D: Demands<'a>> QueueReservation<'_, 'a, D> {
                 .collect();
 
             // Refunds and releases take effect even if their futures are dropped.
-            match local {
-                Some(local) => local.refund(&charged),
-                None => drop(engine.refund(&charged)),
+            drop(engine.refund_charged(&charged, &decision));
+            if let Some(permit_id) = decision.permit_id() {
+                for demand in &charged {
+                    let store = engine.charged_store(demand.limit, &decision);
+                    drop(store.release(demand, permit_id));
+                }
             }
-            let Some(permit_id) = decision.permit_id() else {
-                return Ok(());
-            };
-            charged.iter().for_each(|demand| match local {
-                Some(local) => _ = local.release(demand, permit_id),
-                None => drop(engine.store_for(demand.limit).release(demand, permit_id)),
-            });
             Ok(())
         });
 
         debug_assert!(result.is_ok(), "the same demands were valid before");
-        resolved
+        decision
     }
 }
 
 impl<'a, D: Demands<'a>> Drop for QueueReservation<'_, 'a, D> {
     fn drop(&mut self) {
-        if self.resolved.is_some() {
+        if self.decision.is_some() {
             drop(self.cancel());
         }
     }

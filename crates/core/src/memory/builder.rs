@@ -6,7 +6,6 @@ use super::counters::Counters;
 use super::store::MemoryStore;
 use crate::clock::{Clock, ClockSource};
 use crate::key::Fingerprinter;
-use crate::time::Micros;
 
 /// The default cap: a million keys, which take at most 58 MB.
 pub const KEYS_MAX_DEFAULT: usize = 1_000_000;
@@ -16,7 +15,6 @@ pub const KEYS_MAX_DEFAULT: usize = 1_000_000;
 pub struct MemoryStoreBuilder {
     keys_max: usize,
     clock: Option<ClockSource>,
-    empty_since: Option<Micros>,
 }
 
 impl Default for MemoryStoreBuilder {
@@ -24,7 +22,6 @@ impl Default for MemoryStoreBuilder {
         Self {
             keys_max: KEYS_MAX_DEFAULT,
             clock: None,
-            empty_since: None,
         }
     }
 }
@@ -56,20 +53,13 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// Makes the buckets of unknown keys start empty at `moment` and refill from then on.
-    #[must_use]
-    pub(crate) fn empty_since(mut self, moment: Micros) -> Self {
-        self.empty_since = Some(moment);
-        self
-    }
-
     /// Builds the store.
     pub fn build(self) -> MemoryStore {
         self.build_with(Fingerprinter::with_random_seeds())
     }
 
     pub(super) fn build_with(self, fingerprinter: Fingerprinter) -> MemoryStore {
-        let counters = Counters::new(self.keys_max, self.empty_since, fingerprinter);
+        let counters = Counters::new(self.keys_max, fingerprinter);
         MemoryStore::from_counters(counters, self.clock.unwrap_or_default())
     }
 }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::key_cap::{CapCharge, KeyCap};
 use super::limit_usage::LimitNumber;
-use super::shard::{CounterShard, DemandContext, PermitChange, ShardSettings};
+use super::shard::{CounterShard, DemandContext, PermitChange};
 use super::slot_quota::Evaluation;
 use crate::algorithm::{Outcome, PermitId, Quota, Verdict};
 use crate::demand::Demand;
@@ -32,7 +32,7 @@ pub(super) struct Counters {
     pub(super) fingerprinter: Fingerprinter,
     /// The number of shards is a power of two.
     pub(super) shards: Box<[PaddedMutex<CounterShard>]>,
-    settings: ShardSettings,
+    key_cap: KeyCap,
     /// When the next shard is due to be swept, in microseconds.
     sweep_at: AtomicU64,
     /// The number of shards swept so far, which selects the next one.
@@ -40,12 +40,8 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// No counters, of which there may be `keys_max`. See [`ShardSettings`] for `empty_since`.
-    pub(super) fn new(
-        keys_max: usize,
-        empty_since: Option<Micros>,
-        fingerprinter: Fingerprinter,
-    ) -> Self {
+    /// No counters, of which there may be `keys_max`.
+    pub(super) fn new(keys_max: usize, fingerprinter: Fingerprinter) -> Self {
         let shards = (keys_max / KEYS_PER_SHARD_MIN)
             .clamp(1, SHARDS_MAX)
             .next_power_of_two();
@@ -53,17 +49,14 @@ impl Counters {
         Self {
             fingerprinter,
             shards: (0..shards).map(|_| PaddedMutex::default()).collect(),
-            settings: ShardSettings {
-                key_cap: KeyCap::new(keys_max),
-                empty_since,
-            },
+            key_cap: KeyCap::new(keys_max),
             sweep_at: AtomicU64::new(0),
             shards_swept: AtomicUsize::new(0),
         }
     }
 
     pub(super) const fn key_cap(&self) -> &KeyCap {
-        &self.settings.key_cap
+        &self.key_cap
     }
 
     pub(super) fn keys(&self) -> usize {
@@ -93,7 +86,7 @@ impl Counters {
     }
 
     #[inline(always)]
-    fn context<'a>(
+    pub(super) fn context<'a>(
         &'a self,
         demand: &'a Demand<'_>,
         fingerprint: Fingerprint,
@@ -107,7 +100,7 @@ impl Counters {
             fingerprint,
             permit_id,
             now,
-            settings: &self.settings,
+            key_cap: &self.key_cap,
         }
     }
 
@@ -263,7 +256,7 @@ impl Counters {
 
     /// Stores the result of an evaluation. Looks the counter up again: making room for another
     /// counter may have moved or evicted it.
-    fn commit(
+    pub(super) fn commit(
         &self,
         shard: &mut CounterShard,
         evaluation: &Evaluation,
@@ -365,7 +358,7 @@ impl Counters {
 
     /// Sweeps one shard if the next sweep is due.
     #[inline]
-    fn sweep_if_due(&self, now: Micros) {
+    pub(super) fn sweep_if_due(&self, now: Micros) {
         let due = self.sweep_at.load(Relaxed);
         if now.get() >= due {
             self.sweep_next(now, due);

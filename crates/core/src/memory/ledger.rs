@@ -52,7 +52,7 @@ impl Ledger {
     pub fn new(keys_max: usize) -> Self {
         let fingerprinter = Fingerprinter::with_random_seeds();
         Self {
-            counters: Counters::new(keys_max.max(1), None, fingerprinter),
+            counters: Counters::new(keys_max.max(1), fingerprinter),
         }
     }
 

@@ -12,6 +12,7 @@
 mod builder;
 mod counters;
 mod evict;
+mod forced;
 mod key_cap;
 mod ledger;
 mod limit_usage;

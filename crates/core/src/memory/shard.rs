@@ -5,30 +5,11 @@ use super::key_cap::{CapCharge, KeyCap};
 use super::limit_usage::LimitNumber;
 use super::side_table::{SideEntry, SideState, SideTable};
 use super::slot::{QuotaUsage, Slot};
-use super::slot_quota::{Evaluation, SlotQuota, bucket_slot};
+use super::slot_quota::{Evaluation, SlotQuota};
 use super::slot_table::SlotTable;
-use crate::algorithm::{BucketState, HitLog, Outcome, PermitEntry, PermitId, Permits, Quota};
+use crate::algorithm::{HitLog, Outcome, PermitEntry, PermitId, Permits, Quota};
 use crate::key::{Fingerprint, KeyPrefix};
 use crate::time::Micros;
-
-/// What all shards of a store have in common.
-#[derive(Debug)]
-pub(super) struct ShardSettings {
-    pub(super) key_cap: KeyCap,
-    /// If set, a bucket that the store does not know was empty at this moment and has been
-    /// refilling since, so that evicting a bucket that is full again changes nothing. Otherwise,
-    /// and for other states than buckets, an unknown key has its whole quota.
-    pub(super) empty_since: Option<Micros>,
-}
-
-impl ShardSettings {
-    /// The slot that an unknown key starts with.
-    fn initial_slot(&self, quota: &Quota, fingerprint: Fingerprint) -> Option<Slot> {
-        let (moment, gcra) = (self.empty_since?, quota.bucket()?);
-        let at = moment.after(gcra.span);
-        Some(bucket_slot(gcra, fingerprint, BucketState { at, part: 0 }))
-    }
-}
 
 /// One demand and everything a shard needs to decide it.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +21,8 @@ pub(super) struct DemandContext<'a> {
     pub(super) fingerprint: Fingerprint,
     pub(super) permit_id: PermitId,
     pub(super) now: Micros,
-    pub(super) settings: &'a ShardSettings,
+    /// The cap that all shards of the store share.
+    pub(super) key_cap: &'a KeyCap,
 }
 
 impl DemandContext<'_> {
@@ -236,14 +218,10 @@ impl CounterShard {
             cost,
             fingerprint,
             now,
-            settings,
             ..
         } = context;
 
-        let slot = match index {
-            Some(index) => Some(*self.slot(index)),
-            None => settings.initial_slot(quota, fingerprint),
-        };
+        let slot = index.map(|index| *self.slot(index));
         let slot = slot.as_ref();
 
         let outcome = match quota {
@@ -430,7 +408,7 @@ impl CounterShard {
         let entry = &mut self.side_table[side_index];
 
         update(&mut entry.state);
-        let excess = entry.update_charge(&context.settings.key_cap);
+        let excess = entry.update_charge(context.key_cap);
         let (until, usage) = entry.state.usage(context.quota);
         let slot = Slot::side(context.fingerprint, side_index, until, usage);
         self.set(index, slot);

@@ -142,8 +142,9 @@ impl SlotQuota for LeakyBucket {
     }
 }
 
+/// The state of a bucket in a slot, and whether it was converted from other parameters.
 #[inline(always)]
-fn read_bucket(gcra: &Gcra, slot: &Slot, now: Micros) -> (BucketState, bool) {
+pub(super) fn read_bucket(gcra: &Gcra, slot: &Slot, now: Micros) -> (BucketState, bool) {
     let stored = BucketState {
         at: slot.until(),
         part: slot.first(),

@@ -199,6 +199,10 @@ impl Store for MemoryStore {
         StoreFuture::ready(Ok(()))
     }
 
+    fn can_fail(&self) -> bool {
+        false
+    }
+
     fn release<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool> {
         StoreFuture::ready(Ok(self.release_permit(demand, permit_id)))
     }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::algorithm::{Calendar, PermitId, Quota, Rate, Verdict};
-use crate::clock::{Clock, ManualClock};
+use crate::clock::ManualClock;
 use crate::demand::DemandBuf;
 use crate::limit::{Limit, Rule};
 use crate::store::{Intent, Store, StoreFuture};
@@ -416,56 +416,53 @@ fn releasing_or_renewing_a_permit_changes_no_counter_of_another_algorithm() {
     }
 }
 
-/// The limiter counts like this while its store is unavailable. The budget of a key must not depend
-/// on whether the key was evicted meanwhile.
+/// A local counter of the limiter: charged with what the store admits, drained when it denies.
 #[test]
-fn buckets_that_started_empty_are_dropped_once_they_are_full() {
-    let clock = ManualClock::default();
-    let builder = MemoryStore::builder()
-        .clock(clock.clone())
-        .empty_since(clock.now());
-    let store = builder.build();
+fn a_bucket_with_debt_owes_at_most_what_it_holds() {
+    let (store, clock) = store(100);
     let rule = bucket(100);
-
-    assert_eq!(remaining(&store, &rule, "ann"), 0);
-
-    let denied = spend(&store, &rule, "ann", 1);
-    assert_eq!(
-        denied,
-        Verdict::Deny {
-            retry_after: Micros::from_secs(36)
+    let demand = |key: &str, cost| {
+        let mut demand = DemandBuf::new(&rule, key, cost).unwrap();
+        demand.quota = Some(rule.quota().with_debt());
+        demand
+    };
+    let retry_after = |key: &str| {
+        let reply = store.spend_all(&[demand(key, 1).as_demand()], Intent::Peek, PermitId::NONE);
+        match reply.outcomes()[0].0.verdict {
+            Verdict::Deny { retry_after } => retry_after.get() / 1_000_000,
+            other => panic!("expected a denial, got {other:?}"),
         }
-    );
-    assert_eq!(store.keys(), 0, "a denial stores no counter");
+    };
 
-    clock.advance(Duration::from_secs(1_800));
-    assert!(spend(&store, &rule, "ann", 20).is_allowed());
-    let demand = DemandBuf::new(&rule, "bob", 30).unwrap();
-    let (outcome, _) = store
-        .try_spend(&demand.as_demand(), Intent::Spend, PermitId::NONE)
-        .unwrap();
-    assert_eq!((outcome.verdict, outcome.remaining), (Verdict::ALLOW, 20));
-    assert_eq!(
-        (
-            remaining(&store, &rule, "ann"),
-            remaining(&store, &rule, "cid")
-        ),
-        (30, 50)
-    );
+    store.charge(&demand("ann", 140).as_demand());
+    assert_eq!(retry_after("ann"), 41 * 36);
+    store.drain(&demand("ann", 0).as_demand(), 0);
+    assert_eq!(retry_after("ann"), 41 * 36, "a bucket that owes is empty");
+    store.charge(&demand("ann", 1_000).as_demand());
+    assert_eq!(retry_after("ann"), 101 * 36);
 
-    clock.advance(Duration::from_secs(3_600));
+    store.drain(&demand("bob", 0).as_demand(), 30);
+    store.charge(&demand("bob", 30).as_demand());
+    assert_eq!(retry_after("bob"), 36);
+
+    clock.advance(Duration::from_secs(2 * 3_600 + 2));
     store.sweep();
-    assert_eq!(store.keys(), 0);
-    assert_eq!(
-        (
-            remaining(&store, &rule, "ann"),
-            remaining(&store, &rule, "cid")
-        ),
-        (100, 100)
-    );
+    assert_eq!(store.keys(), 0, "full buckets are dropped");
+}
 
-    assert!(
-        spend(&store, &rule, "ann", 100).is_allowed()
-            && !spend(&store, &rule, "ann", 1).is_allowed()
-    );
+/// Only buckets can owe units.
+#[test]
+fn windows_logs_and_permits_are_not_charged_by_force() {
+    for limit in [
+        Limit::fixed_window("fixed", 10, Duration::from_secs(60)),
+        Limit::sliding_window("sliding", 10, Duration::from_secs(60)),
+        Limit::sliding_log("log", 10, Duration::from_secs(60)),
+        Limit::concurrency("jobs", 10, Duration::from_secs(60)),
+    ] {
+        let (store, _) = store(100);
+        let demand = DemandBuf::new(&rule(&limit), "ann", 5).unwrap();
+        store.charge(&demand.as_demand());
+        store.drain(&demand.as_demand(), 0);
+        assert_eq!(store.keys(), 0, "{}", limit.name());
+    }
 }

@@ -174,6 +174,12 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// [`release`](Self::release).
     fn renew<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool>;
 
+    /// True if calls can fail. The limiter then remembers denials, so that the failure policy
+    /// [`Local`](crate::FailurePolicy::Local) continues them during an outage.
+    fn can_fail(&self) -> bool {
+        true
+    }
+
     /// Returns leased units that are not spent, before the process ends. Does nothing in stores
     /// without leases.
     fn return_leases(&self) -> StoreFuture<'_, ()> {

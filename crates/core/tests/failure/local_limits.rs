@@ -82,20 +82,37 @@ fn a_local_limit_needs_no_store() {
         let fixture = fixture.unavailable();
         assert!(!fixture.check("local").is_degraded());
 
-        // The share of the shared limit is empty at first, so the request is denied and the local
-        // limit is not charged.
-        let denied = fixture.both();
-        assert!(denied.is_degraded() && !denied.is_allowed());
-        assert_eq!(denied.limits()[0].fallback(), None);
-
-        fixture.clock.advance(MINUTE / 10);
-        assert!(fixture.both().is_allowed());
+        let allowed = fixture.both();
+        assert!(allowed.is_degraded() && allowed.is_allowed());
+        assert_eq!(allowed.limits()[0].fallback(), None);
         let denied = fixture.both();
         assert_eq!(
             denied.denied_by().map(tollgate::LimitOutcome::name),
             Some("local")
         );
+        assert_eq!(denied.limits()[1].remaining(), 99, "nothing was charged");
     }
+}
+
+/// A permit of a local limit is released where it was acquired, although the request as a whole was
+/// decided without the store.
+#[test]
+fn a_local_permit_in_a_degraded_request_is_released() {
+    let jobs = Limit::concurrency("jobs", 1, MINUTE).consistency(Consistency::Local);
+    let shared = per_minute("shared", 5, FailurePolicy::Local);
+    let fixture = Fixture::new([jobs, shared]).unavailable();
+    let acquire = || {
+        let check = fixture.limiter.check("jobs", "ann").and("shared", "ann");
+        pollster::block_on(check.acquire())
+            .expect("a decision")
+            .permit()
+    };
+
+    let permit = acquire().expect("the only permit");
+    assert!(permit.decision().is_degraded() && acquire().is_none());
+    drop(permit);
+    let permit = acquire().expect("the permit was released");
+    assert!(pollster::block_on(permit.renew()).expect("no store is needed"));
 }
 
 #[test]

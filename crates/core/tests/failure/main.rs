@@ -1,5 +1,6 @@
 //! A store that becomes unavailable: decisions by failure policies, logs, counters, permits.
 
+mod flapping;
 mod local;
 mod local_limits;
 mod outages;
@@ -64,6 +65,13 @@ impl Fixture {
 
     fn check(&self, limit: &str) -> Decision {
         decide(self.limiter.check(limit, "ann"))
+    }
+
+    /// Checks a limit until it denies. Returns how many requests it has admitted.
+    fn exhaust(&self, limit: &str) -> usize {
+        let mut decisions = std::iter::repeat_with(|| self.check(limit));
+        let denied = decisions.position(|decision| !decision.is_allowed());
+        denied.expect("a limit denies at some time")
     }
 
     /// Makes the store available, and lets the limiter notice.

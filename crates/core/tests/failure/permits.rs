@@ -248,6 +248,7 @@ fn checks_do_not_wait_for_an_unavailable_store() {
         per_minute("local", 2, FailurePolicy::Local),
     ];
     let fixture = Fixture::new(limits).unavailable();
+    assert_eq!(fixture.exhaust("local"), 2);
 
     let api = poll_once(fixture.limiter.check("api", ()).wait_up_to(10 * MINUTE))
         .expect("ready on the first poll")
@@ -256,7 +257,7 @@ fn checks_do_not_wait_for_an_unavailable_store() {
 
     let both = fixture
         .limiter
-        .check("local", ())
+        .check("local", "ann")
         .and("api", ())
         .wait_up_to(10 * MINUTE);
     assert_eq!(
@@ -278,14 +279,15 @@ fn checks_do_not_wait_for_an_unavailable_store() {
 #[test]
 fn a_wait_uses_local_counters_until_the_store_is_available() {
     let fixture = Fixture::new([per_minute("api", 2, FailurePolicy::Local)]).unavailable();
+    assert_eq!(fixture.exhaust("api"), 2);
 
-    let late = poll_once(fixture.limiter.check("api", ()).wait_up_to(29 * SECOND))
+    let late = poll_once(fixture.limiter.check("api", "ann").wait_up_to(29 * SECOND))
         .expect("ready on the first poll")
         .unwrap();
     assert_eq!(late.retry_after(), Some(30 * SECOND));
 
     for (healed, source) in [(false, Source::Fallback), (true, Source::Store)] {
-        let mut waiting = Box::pin(fixture.limiter.check("api", ()).wait_up_to(30 * SECOND));
+        let mut waiting = Box::pin(fixture.limiter.check("api", "ann").wait_up_to(30 * SECOND));
         let mut context = Context::from_waker(Waker::noop());
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         if healed {
@@ -313,8 +315,10 @@ fn a_cancelled_local_queue_position_is_returned_locally() {
             .and("api", ())
     };
 
-    assert!(!decide(check()).is_allowed());
-    fixture.clock.advance(2 * SECOND);
+    // The queue is two requests long.
+    for _ in 0..2 {
+        assert!(decide(fixture.limiter.check("export", ())).is_allowed());
+    }
     let left = |limit: &str| decide(fixture.limiter.peek(limit, ()).cost(0)).remaining();
 
     let mut waiting = Box::pin(check().acquire_up_to(MINUTE));

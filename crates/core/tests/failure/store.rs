@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use tollgate::store::{Intent, SpendReply, StoreFuture};
-use tollgate::{Demand, Key, ManualClock, MemoryStore, PermitId, Store, StoreError};
+use tollgate::{
+    Demand, Key, ManualClock, MemoryStore, Outcome, PermitId, Source, Store, StoreError,
+};
 
 /// How store calls fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,8 @@ pub(crate) enum ReplyMode {
     Ready,
     /// With a future that is ready when polled for the second time, like a remote store.
     Pending,
+    /// Like `Ready`, but single demands are decided without a call, as if from a lease.
+    Lease,
 }
 
 /// A memory store that is called only while no fault is injected. Clones share everything.
@@ -80,6 +84,13 @@ impl FaultyStore {
             .expect("nothing panics while it is locked") = fault;
     }
 
+    fn fault(&self) -> Option<InjectedFault> {
+        *self
+            .fault
+            .lock()
+            .expect("nothing panics while it is locked")
+    }
+
     pub(crate) fn returns(&self) -> u64 {
         self.returns.load(Relaxed)
     }
@@ -88,18 +99,13 @@ impl FaultyStore {
         &'a self,
         call: impl FnOnce() -> StoreFuture<'a, T>,
     ) -> StoreFuture<'a, T> {
-        let fault = *self
-            .fault
-            .lock()
-            .expect("nothing panics while it is locked");
-
-        let reply = match fault {
+        let reply = match self.fault() {
             Some(fault) => StoreFuture::ready(Err(fault.error())),
             None => call(),
         };
 
         match self.reply_mode {
-            ReplyMode::Ready => reply,
+            ReplyMode::Ready | ReplyMode::Lease => reply,
             ReplyMode::Pending => StoreFuture::Pending(Box::pin(async move {
                 PendingOnce::default().await;
                 reply.await
@@ -135,6 +141,19 @@ impl Store for FaultyStore {
         permit_id: PermitId,
     ) -> StoreFuture<'a, SpendReply> {
         self.reply(|| self.memory.spend(demands, intent, permit_id))
+    }
+
+    fn try_spend(
+        &self,
+        demand: &Demand<'_>,
+        intent: Intent,
+        permit_id: PermitId,
+    ) -> Option<(Outcome, Source)> {
+        let is_decided = self.reply_mode == ReplyMode::Lease && self.fault().is_none();
+        let (outcome, _) = is_decided
+            .then(|| self.memory.try_spend(demand, intent, permit_id))
+            .flatten()?;
+        Some((outcome, Source::Lease))
     }
 
     fn refund<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()> {

@@ -115,6 +115,7 @@ X-RateLimit-Fallback: true
 #[test]
 fn policy_local_is_status_429() {
     let limiter = limiter([window("api", 4, FailurePolicy::Local)]);
+    assert!(decide(limiter.check("api", "ann").cost(2)).is_allowed());
     let decision = decide(limiter.check("api", "ann"));
 
     let expected = r#"RateLimit-Policy: "api";q=2;w=60

@@ -1,34 +1,44 @@
-//! The fallback `local`: counts in this process during an outage of the store, against this
-//! process's share of each limit.
+//! The fallback `local`: this process decides by its share of each limit while the store is
+//! unavailable.
 
 use std::sync::Arc;
 
-use crate::algorithm::PermitId;
+use crate::algorithm::{Outcome, PermitId, Verdict};
 use crate::clock::Clock;
 use crate::demand::Demand;
+use crate::key::Key;
+use crate::limit::FailurePolicy;
 use crate::memory::MemoryStore;
-use crate::store::Store;
-use crate::time::Micros;
+use crate::store::{Source, Store};
 
-/// The maximum number of keys counted during an outage, at most 6 MB. Beyond it, the keys with the
-/// most units left are evicted first.
+/// The maximum number of keys with a counter, at most 6 MB. Beyond it, the keys with the most units
+/// left are evicted first.
 const KEYS_MAX: usize = 100_000;
 
-/// The local counters of one outage. All budgets are empty when the outage begins, so an attacker
-/// gains nothing by causing outages. Clones share the counters.
-#[derive(Clone, Debug)]
+/// The local counters, which outlive the outages. A key without a counter has its whole share; a
+/// counter is dropped when it has refilled to that.
+///
+/// A counter is charged with what this process admits by itself and, while an outage is recent,
+/// with what the store admits. If that does not fit, the counter owes it, up to another share. So
+/// the two together admit what the limit allows, however often the store fails. A denial by the
+/// store drains the counter, so a key that is being denied gains nothing from an outage.
+#[derive(Debug)]
 pub(in crate::limiter) struct LocalFallback {
-    pub(super) store: MemoryStore,
+    store: MemoryStore,
 }
 
 impl LocalFallback {
-    pub(in crate::limiter) fn new(clock: Arc<dyn Clock>, since: Micros) -> Self {
+    pub(in crate::limiter) fn new(clock: Arc<dyn Clock>) -> Self {
         let store = MemoryStore::builder()
             .keys_max(KEYS_MAX)
             .shared_clock(clock)
-            .empty_since(since)
             .build();
         Self { store }
+    }
+
+    /// True when the demand is decided by the local counters while the store is unavailable.
+    pub(in crate::limiter) fn decides(demand: &Demand<'_>) -> bool {
+        demand.limit.on_store_failure() == FailurePolicy::Local && !demand.key.is_local()
     }
 
     /// The same demand on this process's share of the quota.
@@ -37,11 +47,44 @@ impl LocalFallback {
         demand.with_quota(Some(share))
     }
 
+    /// A demand on a share, as its counter takes it: the counter may owe units.
+    pub(super) fn on_counter<'d>(share: &Demand<'d>) -> Demand<'d> {
+        share.with_quota(Some(share.quota().with_debt()))
+    }
+
+    pub(in crate::limiter) const fn store(&self) -> &MemoryStore {
+        &self.store
+    }
+
+    /// Charges a demand that the store has admitted.
+    pub(in crate::limiter) fn charge(&self, demand: &Demand<'_>) {
+        self.store.charge(&Self::on_counter(&Self::share(demand)));
+    }
+
+    /// Drains the counters of the limits by which the store denied a request: at most this
+    /// process's share of what the store has left remains.
+    pub(in crate::limiter) fn record_denials(
+        &self,
+        demands: &[Demand<'_>],
+        outcomes: &[(Outcome, Source)],
+    ) {
+        for (demand, (outcome, _)) in demands.iter().zip(outcomes) {
+            if is_denial(outcome) && Self::decides(demand) {
+                let remaining = outcome.remaining / u64::from(demand.limit.replicas().get());
+                let counter = Self::on_counter(&Self::share(demand));
+                self.store.drain(&counter, remaining);
+            }
+        }
+    }
+
     /// Returns the units that demands have spent.
     pub(in crate::limiter) fn refund(&self, demands: &[Demand<'_>]) {
-        let shares: Vec<Demand<'_>> = demands.iter().map(Self::share).collect();
+        let counters: Vec<Demand<'_>> = demands
+            .iter()
+            .map(|demand| Self::on_counter(&Self::share(demand)))
+            .collect();
         // The memory store has done the refund when the call returns.
-        drop(self.store.refund(&shares));
+        drop(self.store.refund(&counters));
     }
 
     /// Releases a permit; false if it has already ended, or was not acquired here.
@@ -49,8 +92,14 @@ impl LocalFallback {
         self.store.release_permit(demand, permit_id)
     }
 
-    /// Restarts a permit's timeout; false if the permit has already ended.
-    pub(in crate::limiter) fn renew(&self, demand: &Demand<'_>, permit_id: PermitId) -> bool {
-        self.store.renew_permit(demand, permit_id)
+    /// Drops a counter: the key has its whole share again.
+    pub(in crate::limiter) fn reset(&self, key: &Key<'_>) {
+        // The memory store has done the reset when the call returns.
+        drop(self.store.reset(key));
     }
+}
+
+/// True when the store denied a demand that it may allow later.
+pub(in crate::limiter) const fn is_denial(outcome: &Outcome) -> bool {
+    matches!(outcome.verdict, Verdict::Deny { .. })
 }

@@ -1,7 +1,7 @@
 //! Decisions while the store is unavailable: every limit follows its failure policy.
 //!
-//! This module makes the decisions, keeps the local counters of an outage and monitors whether the
-//! store is available. It does not know why a store fails, and sets no timers: a store replies
+//! This module makes the decisions, keeps the local counters and monitors whether the store is
+//! available. It does not know why a store fails, and sets no timers: a store replies
 //! within a deadline of its own.
 
 mod local_fallback;
@@ -10,7 +10,7 @@ mod monitor;
 
 use smallvec::SmallVec;
 
-pub(super) use local_fallback::LocalFallback;
+pub(super) use local_fallback::{LocalFallback, is_denial};
 pub(super) use monitor::StoreMonitor;
 pub use monitor::{Health, StoreErrors};
 
@@ -27,11 +27,14 @@ use crate::time::Micros;
 /// recovery within this time.
 const RECOVERY_TIME: Micros = Micros::from_secs(1);
 
-/// A decision. If the store failed, also the local counters that it was charged to.
-#[derive(Debug)]
-pub(super) struct ResolvedDecision {
-    pub(super) decision: Decision,
-    pub(super) local: Option<LocalFallback>,
+/// The shortest time for which an outage is recent.
+const RECENT_TIME_MIN: Micros = Micros::from_secs(60);
+
+/// How long after an outage what the store admits is charged to the local counter of a demand, too:
+/// until the limit's window has passed. Outages that are less than this apart count as one.
+pub(super) fn recent_time(demand: &Demand<'_>) -> Micros {
+    let window = demand.quota().window().unwrap_or(Micros::ZERO);
+    window.max(RECENT_TIME_MIN)
 }
 
 /// Where requests are counted while the store is unavailable.
@@ -99,16 +102,21 @@ impl FallbackStores<'_> {
             DemandFallback::LocalLimit(demand) => Some((index, demand)),
             _ => None,
         });
-        let shares = indexed().filter_map(|(index, fallback)| match fallback {
-            DemandFallback::Share(demand) => Some((index, demand)),
-            _ => None,
-        });
+        let shares: SmallVec<[(usize, Demand<'_>); 4]> = indexed()
+            .filter_map(|(index, fallback)| match fallback {
+                DemandFallback::Share(share) => Some((index, LocalFallback::on_counter(share))),
+                _ => None,
+            })
+            .collect();
 
         let mut parts = PartList::new(permit_id);
         let local_part = StorePart::Memory(self.local_limits, Source::Local);
         parts.push(local_part, local_limits);
-        let share_part = StorePart::Memory(&self.shares.store, Source::Fallback);
-        parts.push(share_part, shares);
+        let share_part = StorePart::Memory(self.shares.store(), Source::Fallback);
+        parts.push(
+            share_part,
+            shares.iter().map(|(index, share)| (*index, share)),
+        );
 
         let reply = parts.spend(intent).now().and_then(Result::ok);
         let outcomes = reply.expect("memory stores reply without waiting");
@@ -123,13 +131,12 @@ impl FallbackStores<'_> {
 
 impl<'d> DemandFallback<'d> {
     fn new(demand: &Demand<'d>) -> Self {
-        let policy = demand.limit.on_store_failure();
         if demand.key.is_local() {
             Self::LocalLimit(*demand)
-        } else if policy == FailurePolicy::Local {
+        } else if LocalFallback::decides(demand) {
             Self::Share(LocalFallback::share(demand))
         } else {
-            Self::Fixed(policy_outcome(policy, demand))
+            Self::Fixed(policy_outcome(demand.limit.on_store_failure(), demand))
         }
     }
 

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-use super::local_fallback::LocalFallback;
 use super::log;
 use crate::decision::Decision;
 use crate::store::StoreError;
@@ -12,7 +11,7 @@ use crate::time::Micros;
 
 /// An outage ends when the store replies and the last failure is longer ago than this. In a cluster
 /// that lost some of its slots, successes and failures alternate; they are one outage, with one log
-/// line and one set of local counters.
+/// line.
 const QUIET_TIME: Micros = Micros::from_secs(1);
 
 /// The health of a limiter's store: see [`Limiter::health`](crate::Limiter::health).
@@ -72,6 +71,13 @@ pub(in crate::limiter) struct StoreMonitor {
     /// True during an outage. Without one, a success reads only this flag.
     is_degraded: AtomicBool,
     outage: Mutex<Option<Outage>>,
+    /// True while an outage is recent for some limit. Without one, a decision reads only this flag.
+    has_recent_outage: AtomicBool,
+    /// When the store failed last, in microseconds.
+    last_failure: AtomicU64,
+    /// For how long after it the outage is recent, in microseconds: the longest time of all limits
+    /// that local counters have decided.
+    recent_micros: AtomicU64,
     /// The duration of all past outages, in microseconds.
     past_micros: AtomicU64,
     allowed: AtomicU64,
@@ -92,7 +98,6 @@ struct Outage {
     is_refusing: bool,
     /// How many requests were decided by failure policies.
     decisions: u64,
-    local: LocalFallback,
 }
 
 impl StoreMonitor {
@@ -134,17 +139,17 @@ impl StoreMonitor {
         }
     }
 
-    /// Records that the store failed and a request falls back to its limits' policies. Returns the
-    /// local counters of the outage; if the outage begins now, they are created by `create`.
+    /// Records that the store failed and a request falls back to its limits' policies. The outage
+    /// is recent for `recent_time`; `None` if no local counter decides the request.
     pub(in crate::limiter) fn record_failure(
         &self,
         error: &StoreError,
         now: Micros,
-        create: impl FnOnce() -> LocalFallback,
-    ) -> LocalFallback {
+        recent_time: Option<Micros>,
+    ) {
         self.count_error(error);
 
-        let (is_new, local) = {
+        let is_new = {
             let mut outage = self.outage.lock();
             let is_new = outage.is_none();
             let current = outage.get_or_insert_with(|| {
@@ -154,19 +159,49 @@ impl StoreMonitor {
                     last_failure: now,
                     is_refusing: false,
                     decisions: 0,
-                    local: create(),
                 }
             });
             current.last_failure = now;
             current.is_refusing = matches!(error, StoreError::Refused(_));
             current.decisions += 1;
-            (is_new, current.local.clone())
+
+            self.last_failure.store(now.get(), Relaxed);
+            if let Some(recent_time) = recent_time {
+                self.recent_micros.fetch_max(recent_time.get(), Relaxed);
+                self.has_recent_outage.store(true, Relaxed);
+            }
+            is_new
         };
 
         if is_new {
             log::outage_began(error);
         }
-        local
+    }
+
+    /// True while an outage is recent for some limit.
+    #[inline]
+    pub(in crate::limiter) fn has_recent_outage(&self) -> bool {
+        self.has_recent_outage.load(Relaxed)
+    }
+
+    /// The time since the last failure; `None` if the outage is no longer recent for any limit.
+    pub(in crate::limiter) fn time_since_outage(&self, now: Micros) -> Option<Micros> {
+        if now.get() < self.last_failure.load(Relaxed) {
+            // The clock was set back. The outage must not be recent until the clock catches up.
+            self.last_failure.store(now.get(), Relaxed);
+        }
+        let elapsed = || now.since(Micros::new(self.last_failure.load(Relaxed)));
+        let is_recent = || elapsed().get() <= self.recent_micros.load(Relaxed);
+        if is_recent() {
+            return Some(elapsed());
+        }
+
+        // Under the lock, so that a failure that is recorded meanwhile is not forgotten.
+        let _outage = self.outage.lock();
+        if !is_recent() {
+            self.has_recent_outage.store(false, Relaxed);
+        }
+        None
     }
 
     /// Counts a decision by failure policies.
@@ -188,17 +223,6 @@ impl StoreMonitor {
             StoreError::Refused(_) => &self.refused,
         };
         counter.fetch_add(1, Relaxed);
-    }
-
-    /// The local counters of the current outage, if there is one.
-    pub(in crate::limiter) fn local_fallback(&self) -> Option<LocalFallback> {
-        if !self.is_degraded() {
-            return None;
-        }
-        self.outage
-            .lock()
-            .as_ref()
-            .map(|outage| outage.local.clone())
     }
 
     pub(in crate::limiter) fn health(&self, now: Micros) -> Health {

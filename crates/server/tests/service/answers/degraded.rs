@@ -86,8 +86,29 @@ date: <now>
 
 #[test]
 fn degraded_local() {
+    let service = unavailable("local");
     is(
-        &unavailable("local").check(&about("/")),
+        &service.check(&about("/")),
+        r#"
+200
+content-type: application/json
+cache-control: no-store
+ratelimit-policy: "api";q=2;w=3600
+ratelimit: "api";r=1;t=1800
+x-ratelimit-limit: 2
+x-ratelimit-remaining: 1
+x-ratelimit-reset: <now> + 1800
+x-ratelimit-fallback: true
+connection: close
+content-length: <length>
+date: <now>
+
+{"allowed":true,"source":"fallback","degraded":true,"wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":1,"reset_after_ms":1800000,"retry_after_ms":null,"fallback":"local"}]}
+"#,
+    );
+    assert_eq!(service.check(&about("/")).status, 200);
+    is(
+        &service.check(&about("/")),
         r#"
 429
 content-type: application/problem+json
