@@ -1,11 +1,13 @@
 //! The ratios and tables of the benchmark.
 
-use super::{BARE, CROWD, KEYS, PIPELINED, TOLLGATE, name};
+use super::{BARE, CROWD, KEYS, PIPELINED, THREE_LIMITS, TOLLGATE, name};
 use crate::harness::callers::{CALLS, RATE};
 use crate::harness::{Goal, P50, P99, Ratio, Report, Runtime, Table, counted};
 
 /// Decisions per second with the most callers, relative to redis-benchmark with pipelines.
 const RATE_GOAL: Goal = Goal::AtLeast(1.5);
+/// Decisions per second over three limits, relative to one limit on the same runtime.
+const THREE_LIMITS_GOAL: Goal = Goal::AtLeast(0.75);
 /// The median latency of one caller, relative to a bare EVALSHA on the same runtime.
 const LATENCY_GOAL: Goal = Goal::AtMost(1.3);
 
@@ -31,6 +33,11 @@ fn ratios(report: &Report) -> Vec<Ratio> {
         let theirs = report.case(case).find(|row| row.subject == PIPELINED)?;
         Some(Ratio::of_medians(RATE, ours, theirs, Some(RATE_GOAL)))
     });
+    let three_limits = both().filter_map(|(case, runtime)| {
+        let row = |subject| report.row(case, &crowd, &name(subject, runtime));
+        let (three, one) = (row(THREE_LIMITS)?, row(TOLLGATE)?);
+        Some(Ratio::of_rounds(RATE, three, one, Some(THREE_LIMITS_GOAL)))
+    });
     let latencies = both().filter_map(|(case, runtime)| {
         let row = |subject| report.row(case, &alone, &name(subject, runtime));
         Some(Ratio::of_medians(
@@ -40,7 +47,7 @@ fn ratios(report: &Report) -> Vec<Ratio> {
             Some(LATENCY_GOAL),
         ))
     });
-    rates.chain(latencies).collect()
+    rates.chain(three_limits).chain(latencies).collect()
 }
 
 fn numbers(report: &Report, keys: u32) -> Table {
