@@ -20,9 +20,9 @@
 --          before the charge (see "Reply" in the file of the algorithm)
 --          for a lease call two more numbers (see lease.lua)
 --
--- The script creates no functions for common calls, and no table but the reply: creating them for
--- each batch took three times as long as deciding. Arguments that are the same as those of the
--- previous call are not parsed again. A line with `include` is replaced by the file that it names.
+-- The script creates no functions for common calls, and only tables that all calls share: creating
+-- functions for each batch took three times as long as deciding. Arguments that are the same as
+-- those of the previous call are not parsed again. A line with `include` is replaced by the file that it names.
 
 -- include time.lua
 
@@ -52,6 +52,11 @@ local last_key, last_value
 -- The arguments of the current call, and what they contain; the numbers are those of the last
 -- demand.
 local arguments, operation, count, first_demand, is_spend, is_refund, is_lease_call, kind, shadow
+-- If the call has several demands: the numbers of each.
+local numbers
+-- What phase 1 found out about each of several demands: the value that it charges (or false), and
+-- when that becomes meaningless.
+local charged, charged_until
 local limit, cost, unit, length, whole, whole_part, cost_part, per, span
 local most, is_leased, generation, held, keep, back, back_part, period
 
@@ -63,25 +68,32 @@ for index = 1, #order do
     operation, count, first_demand = read('<BH', arguments)
     is_lease_call = operation == LEASE_CALL
     is_spend, is_refund = is_lease_call or operation == SPEND, operation == REFUND
+    if count > 1 then
+      numbers, charged, charged_until = {}, {}, {}
+    end
   end
 
   local is_allowed, status = true, replies + 1
   replies, failed = status, nil
 
   -- Several demands are first all examined (phase 1) and then charged (phase 2). A single demand is
-  -- examined and charged in phase 2.
-  local first_phase = count > 1 and 1 or 2
+  -- examined and charged in phase 2. What phase 1 has found out is remembered, unless a counter is a
+  -- log or has permits, or must be corrected; then all demands are examined again.
+  local first_phase, is_remembered = count > 1 and 1 or 2, count > 1
   if operation == RESET then
     local deleted = call('DEL', KEYS[key_offset + 1])
     failed, last_key, first_phase = type(deleted) == 'table' and deleted.err, nil, 3
   end
   for phase = first_phase, 2 do
+    if phase == 2 and is_remembered then break end
     local at = first_demand
+    replies = status
     for i = 1, count do
       local key = KEYS[key_offset + i]
       local is_new = has_new_arguments or count > 1
       if is_new then
-        kind, shadow, at = read('<BB', arguments, at)
+        kind, shadow = byte(arguments, at, at + 1)
+        at = at + 2
       end
 
       -- fits, has_cost: whether the demand fits, and whether it costs anything.
@@ -105,6 +117,7 @@ for index = 1, #order do
         local value = last_value
         if key ~= last_key then
           value = call('GET', key)
+          last_key, last_value = key, value
         end
 
         if not value then
@@ -130,27 +143,30 @@ for index = 1, #order do
         end
 
         is_allowed = is_allowed and (fits or shadow == 1)
-        if phase == 2 and not failed then
-          local is_charged = (is_refund and exists)
-            or (is_spend and is_allowed and fits and (has_cost or units > 0))
-          if is_charged or is_corrected then
-            if is_charged then
-              s_until, value = n_until, pack('<ddd', n1, n2, s3)
-            else
-              value = pack('<ddd', s1, s2, s3)
-            end
-            if has_leases then
-              value = value
-                .. pack('<dddddd', young, young_units, old, old_units, lease_period, lease_per)
-              s_until = s_until < leases_until and leases_until or s_until
-            end
-            local expiry = ceil((s_until - now) / 1000)
-            failed = call('SET', key, value, 'PX', (expiry > 0 and expiry or 0) + EXPIRY_MARGIN).err
+        local is_charged = (is_refund and exists)
+          or (is_spend and is_allowed and fits and (has_cost or units > 0))
+        local is_written = not failed and (is_charged or is_corrected)
+        if is_written then
+          if is_charged then
+            s_until, value = n_until, pack('<ddd', n1, n2, s3)
+          else
+            value = pack('<ddd', s1, s2, s3)
+          end
+          if has_leases then
+            value = value
+              .. pack('<dddddd', young, young_units, old, old_units, lease_period, lease_per)
+            s_until = s_until < leases_until and leases_until or s_until
           end
         end
-        last_key, last_value = not failed and key or nil, value
+        if phase == 1 then
+          charged[i], charged_until[i] = is_written and value, s_until
+          is_remembered = is_remembered and not is_corrected
+        elseif is_written then
+          -- include write.lua
+        end
       else
         local counter
+        is_remembered = false
         if kind == LOG then
           -- include sliding_log.lua
           counter = log
@@ -185,13 +201,22 @@ for index = 1, #order do
         at = at + (kind == LOG and 24 or 40)
       end
 
-      if phase == 2 and operation < REFUND then
+      if operation < REFUND then
         replies = replies + 1
         reply[replies] = unchanged or pack('<ddd', s1, s2, s3)
-      elseif is_lease_call and phase == 2 then
+      elseif is_lease_call then
         replies = replies + 1
         reply[replies] = (unchanged or pack('<ddd', s1, s2, s3))
           .. pack('<dd', units, is_kept and lease_generation or -1 - lease_generation)
+      end
+    end
+  end
+
+  if is_remembered and (is_allowed or is_refund) then
+    for i = 1, count do
+      local key, value, s_until = KEYS[key_offset + i], charged[i], charged_until[i]
+      if value and not failed then
+        -- include write.lua
       end
     end
   end

@@ -6,7 +6,10 @@
 --          per microsecond, span (the rounded time for a full backlog).
 -- Counter: microseconds, parts, the span with which they were written.
 -- Reply:   the counter.
-if is_new then
+if count > 1 then
+  numbers[i] = numbers[i] or { read('<dddddd', arguments, at) }
+  whole, whole_part, cost, cost_part, per, span, at = unpack(numbers[i])
+elseif is_new then
   whole, whole_part, cost, cost_part, per, span, at = read('<dddddd', arguments, at)
   if is_lease_call then
     -- include lease.lua
