@@ -1,7 +1,8 @@
 -- Decides a batch of store calls, one after the other. The same time applies to all of them.
 --
 -- KEYS:  the counters of all demands of all calls, in order.
--- ARGV:  ARGV[1] has one byte for each call: the index of its arguments, where 1 means ARGV[2].
+-- ARGV:  ARGV[1] begins with a byte that is 1 if a key may occur more than once in KEYS, else 0.
+--        After it is one byte for each call: the index of its arguments, where 1 means ARGV[2].
 --        Calls about the same limit usually share their arguments. The other elements of ARGV are
 --        the arguments of calls:
 --          operation   1 spend, 2 peek, 3 refund, 4 release, 5 renew, 6 lease call, 7 reset
@@ -47,8 +48,9 @@ local scaled, next_month, run, write, expire_at, log, permits
 local failed
 local reply, replies = { pack('<d', now) }, 1
 local key_offset = 0
--- The last counter that was read, and its value.
-local last_key, last_value
+-- If a key may occur more than once: what counters contain now, by key; and the counters that have
+-- been written, with their expiry if they must be written again at the end, else false.
+local values, postponed
 -- The arguments of the current call, and what they contain; the numbers are those of the last
 -- demand.
 local arguments, operation, count, first_demand, is_spend, is_refund, is_lease_call, kind, shadow
@@ -61,7 +63,10 @@ local limit, cost, unit, length, whole, whole_part, cost_part, per, span
 local most, is_leased, generation, held, keep, back, back_part, period
 
 local order = ARGV[1]
-for index = 1, #order do
+if byte(order) == 1 then
+  values, postponed = {}, {}
+end
+for index = 2, #order do
   local has_new_arguments = ARGV[1 + byte(order, index)] ~= arguments
   if has_new_arguments then
     arguments = ARGV[1 + byte(order, index)]
@@ -81,8 +86,12 @@ for index = 1, #order do
   -- log or has permits, or must be corrected; then all demands are examined again.
   local first_phase, is_remembered = count > 1 and 1 or 2, count > 1
   if operation == RESET then
-    local deleted = call('DEL', KEYS[key_offset + 1])
-    failed, last_key, first_phase = type(deleted) == 'table' and deleted.err, nil, 3
+    local key = KEYS[key_offset + 1]
+    local deleted = call('DEL', key)
+    failed, first_phase = type(deleted) == 'table' and deleted.err, 3
+    if values and not failed then
+      values[key], postponed[key] = nil, nil
+    end
   end
   for phase = first_phase, 2 do
     if phase == 2 and is_remembered then break end
@@ -113,11 +122,12 @@ for index = 1, #order do
       local units, lease_generation, is_kept = 0, 0, false
 
       if kind <= SLIDING then
-        -- A frequently used key occurs many times in a batch.
-        local value = last_value
-        if key ~= last_key then
+        local value = values and values[key]
+        if value == nil then
           value = call('GET', key)
-          last_key, last_value = key, value
+          if values then
+            values[key] = value
+          end
         end
 
         if not value then
@@ -227,5 +237,13 @@ for index = 1, #order do
     reply[status] = is_allowed and '\1' or '\0'
   end
   key_offset = key_offset + count
+end
+
+if postponed then
+  for key, expiry in pairs(postponed) do
+    if expiry then
+      redis.call('SET', key, values[key], 'PX', expiry)
+    end
+  end
 end
 return table.concat(reply, '', 1, replies)
