@@ -54,6 +54,7 @@ fn file_text<'a>(name: &str, time: &'a str) -> &'a str {
         "fixed_window.lua" => include_str!("scripts/fixed_window.lua"),
         "next_month.lua" => include_str!("scripts/next_month.lua"),
         "sliding_window.lua" => include_str!("scripts/sliding_window.lua"),
+        "write.lua" => include_str!("scripts/write.lua"),
         "commands.lua" => include_str!("scripts/commands.lua"),
         "sliding_log.lua" => include_str!("scripts/sliding_log.lua"),
         "concurrency.lua" => include_str!("scripts/concurrency.lua"),

@@ -21,7 +21,7 @@ pub fn script_arguments(demand: &Demand<'_>) -> (Vec<u8>, [Vec<u8>; 2]) {
     };
     let demands = std::slice::from_ref(demand);
     let call = encoder.call(Operation::Spend, demands, PermitId::NONE);
-    (call.keys[0].clone(), [vec![1], call.arguments])
+    (call.keys[0].clone(), [vec![0, 1], call.arguments])
 }
 
 /// Sends one lease call, regardless of what the instance holds of the counter.

@@ -4,7 +4,7 @@ use std::iter::repeat_with;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use fastrand::Rng;
 use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
@@ -45,8 +45,8 @@ pub(crate) trait Caller: Send + 'static {
 #[derive(Clone)]
 pub(crate) struct LimiterCaller {
     pub(crate) limiter: Limiter,
-    /// The name of the limit.
-    pub(crate) limit: &'static str,
+    /// The names of the limits that a request must pass.
+    pub(crate) limits: &'static [&'static str],
     pub(crate) keys: Arc<[String]>,
     /// The decision that is expected.
     pub(crate) is_allowed: bool,
@@ -55,7 +55,17 @@ pub(crate) struct LimiterCaller {
 impl Caller for LimiterCaller {
     async fn ask(&mut self, key: u32) -> Result<()> {
         let key = self.keys[key as usize].as_str();
-        let decision = self.limiter.check(self.limit, key).await?;
+        let decision = match self.limits {
+            [limit] => self.limiter.check(limit, key).await?,
+            [first, second, others @ ..] => {
+                let check = self.limiter.check(first, key).and(second, key);
+                let check = others
+                    .iter()
+                    .fold(check, |check, limit| check.and(limit, key));
+                check.await?
+            }
+            [] => bail!("a caller needs a limit"),
+        };
         let is_expected = decision.is_allowed() == self.is_allowed;
         ensure!(
             is_expected && decision.source() == Source::Store,

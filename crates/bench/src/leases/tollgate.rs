@@ -102,7 +102,7 @@ pub(super) fn strict_entrant(
         let (limiter, store) = limiter(url, prefix, limit, 1).await?;
         let mut caller = LimiterCaller {
             limiter,
-            limit: LIMIT,
+            limits: &[LIMIT],
             keys: [KEY.to_owned()].into(),
             is_allowed: true,
         };

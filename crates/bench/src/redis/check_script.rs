@@ -6,15 +6,15 @@ use std::time::Duration;
 use tollgate::{DemandBuf, Limit, Rate, ToKey};
 use tollgate_redis::testing;
 
-/// The name of the limit that is checked.
-pub(super) const LIMIT: &str = "api";
+/// The names of the limits. All subjects check the first one; one subject checks all of them.
+pub(super) const LIMITS: [&str; 3] = ["api", "api-hourly", "api-daily"];
 /// redis-benchmark replaces this text by a random number with the same number of digits.
 const PLACEHOLDER: &str = "__rand_int__";
 
 /// A token bucket that never denies and is never full again, so that every decision takes the same
-/// path in the script.
-pub(super) fn limit() -> Limit {
-    Limit::token_bucket(LIMIT, 1_000_000_000, Rate::new(3, Duration::from_secs(7)))
+/// path in the script. Limits differ only in their name.
+pub(super) fn limit(name: &str) -> Limit {
+    Limit::token_bucket(name, 1_000_000_000, Rate::new(3, Duration::from_secs(7)))
 }
 
 /// A key as it is passed to the limiter, with the length that redis-benchmark's keys have.
@@ -22,14 +22,14 @@ pub(super) fn name(number: u32) -> String {
     format!("user:{number:0width$}", width = PLACEHOLDER.len())
 }
 
-/// A key as it is stored on the server.
-pub(super) fn key(number: u32) -> Vec<u8> {
-    request(name(number).as_str()).0
+/// A key of a limit as it is stored on the server.
+pub(super) fn key(limit: &str, number: u32) -> Vec<u8> {
+    request(limit, name(number).as_str()).0
 }
 
 /// A key with the placeholder that redis-benchmark replaces by a random number.
 pub(super) fn key_to_draw() -> Vec<u8> {
-    request(format!("user:{PLACEHOLDER}").as_str()).0
+    request(LIMITS[0], format!("user:{PLACEHOLDER}").as_str()).0
 }
 
 /// The position of the placeholder in these bytes.
@@ -41,9 +41,9 @@ pub(super) fn digits(bytes: &[u8]) -> std::ops::Range<usize> {
     at..at + PLACEHOLDER.len()
 }
 
-/// The script's arguments, the same for every key: the kind of call, and the encoded demand.
+/// The script's arguments, the same for every limit and key: the kind of call, and the encoded demand.
 pub(super) fn arguments() -> [Vec<u8>; 2] {
-    request(name(0).as_str()).1
+    request(LIMITS[0], name(0).as_str()).1
 }
 
 /// The script as the store sends it.
@@ -76,8 +76,8 @@ pub(super) fn is_allowed_reply(answer: &[u8]) -> bool {
 /// The length of the script's reply for one demand.
 pub(super) const ALLOWED_REPLY_LEN: usize = 8 + 1 + 3 * 8;
 
-fn request(name: impl ToKey) -> (Vec<u8>, [Vec<u8>; 2]) {
-    let rule = limit().validate().expect("the limit is valid");
+fn request(limit_name: &str, name: impl ToKey) -> (Vec<u8>, [Vec<u8>; 2]) {
+    let rule = limit(limit_name).validate().expect("the limit is valid");
     let check = DemandBuf::new(&rule, name, 1).expect("the key is short");
     testing::script_arguments(&check.as_demand())
 }
@@ -91,7 +91,7 @@ mod tests {
         let mut drawn = key_to_draw();
         let digits = digits(&drawn);
         drawn[digits].copy_from_slice(b"000000000042");
-        assert_eq!(drawn, key(42));
+        assert_eq!(drawn, key(LIMITS[0], 42));
         assert!(!drawn.contains(&0), "redis-benchmark would cut {drawn:?}");
     }
 

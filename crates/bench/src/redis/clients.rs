@@ -13,20 +13,21 @@ use tokio::net::TcpStream;
 use tollgate::Limiter;
 use tollgate_redis::RedisBuilder;
 
-use super::check_script::{self, ALLOWED_REPLY_LEN, LIMIT};
+use super::check_script::{self, ALLOWED_REPLY_LEN, LIMITS};
 use super::target::Target;
 use crate::harness::{Caller, ConnectedCallers, LimiterCaller, connect};
 
-/// Callers that share one store.
+/// Callers that share one store. Each request must pass all of the limits.
 pub(super) async fn tollgate(
     target: &Target,
+    limits: &'static [&'static str],
     keys: u32,
     callers: usize,
 ) -> Result<ConnectedCallers<LimiterCaller>> {
     let store = connect(RedisBuilder::standalone(target.server.url())).await?;
     let caller = LimiterCaller {
-        limiter: Limiter::new(store.clone(), [check_script::limit()])?,
-        limit: LIMIT,
+        limiter: Limiter::new(store.clone(), LIMITS.map(check_script::limit))?,
+        limits,
         keys: (0..keys).map(check_script::name).collect(),
         is_allowed: true,
     };
@@ -116,7 +117,9 @@ pub(super) async fn redis_rs(
     let caller = RedisRsCaller {
         connection: client.get_multiplexed_async_connection().await?,
         script: Arc::new(Script::new(check_script::script())),
-        keys: (0..keys).map(check_script::key).collect(),
+        keys: (0..keys)
+            .map(|number| check_script::key(LIMITS[0], number))
+            .collect(),
         arguments: check_script::arguments(),
     };
     Ok(ConnectedCallers {
@@ -147,7 +150,7 @@ mod tests {
         let (mut bytes, digits) = command("0123");
         write!(&mut bytes[digits], "{:012}", 42).unwrap();
         let [which, asked] = check_script::arguments();
-        let key = check_script::key(42);
+        let key = check_script::key(LIMITS[0], 42);
         let words: [&[u8]; 6] = [b"EVALSHA", b"0123", b"1", &key, &which, &asked];
         let word =
             |text: &[u8]| [format!("${}\r\n", text.len()).as_bytes(), text, b"\r\n"].concat();

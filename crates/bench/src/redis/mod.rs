@@ -7,6 +7,7 @@ mod redis_benchmark;
 mod report;
 mod target;
 
+use self::check_script::LIMITS;
 use self::target::Target;
 use crate::harness::callers::RATE;
 use crate::harness::server::{Kind, version};
@@ -22,6 +23,7 @@ const CALLERS: [&str; 3] = ["1", "64", "256"];
 const CROWD: usize = 256;
 
 const TOLLGATE: &str = "tollgate";
+const THREE_LIMITS: &str = "tollgate, 3 limits";
 const BARE: &str = "bare";
 const REDIS_RS: &str = "redis-rs";
 const PIPELINED: &str = "redis-benchmark -P 16";
@@ -38,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = CALLERS)]
     callers: Vec<String>,
     /// Measure only this subject; can be repeated
-    #[arg(long, value_parser = [TOLLGATE, BARE, REDIS_RS, UNPIPELINED])]
+    #[arg(long, value_parser = [TOLLGATE, THREE_LIMITS, BARE, REDIS_RS, UNPIPELINED])]
     subject: Vec<String>,
 }
 
@@ -85,9 +87,14 @@ fn entrants(
     callers: usize,
 ) -> Result<Vec<Entrant<'static>>> {
     let mut entrants = Vec::new();
-    for subject in chosen(&arguments.subject, [TOLLGATE, BARE, REDIS_RS]) {
+    for subject in chosen(&arguments.subject, [TOLLGATE, THREE_LIMITS, BARE, REDIS_RS]) {
         entrants.extend(match subject {
-            TOLLGATE => on_runtimes(subject, keys, || clients::tollgate(target, keys, callers)),
+            TOLLGATE => on_runtimes(subject, keys, || {
+                clients::tollgate(target, &LIMITS[..1], keys, callers)
+            }),
+            THREE_LIMITS => on_runtimes(subject, keys, || {
+                clients::tollgate(target, &LIMITS, keys, callers)
+            }),
             BARE => on_runtimes(subject, keys, || clients::bare(target, callers)),
             _ => on_runtimes(subject, keys, || clients::redis_rs(target, keys, callers)),
         }?);

@@ -46,7 +46,7 @@ pub(super) fn entrant(name: &str, pipeline: usize, target: &Target, keys: u32) -
 impl RedisBenchmark {
     fn command(&self, decisions: usize) -> Result<Command> {
         let key = if self.keys == 1 {
-            check_script::key(0)
+            check_script::key(check_script::LIMITS[0], 0)
         } else {
             check_script::key_to_draw()
         };

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use redis_rs::{Connection, cmd, pipe};
 use testkit::servers::{Flavor, Server};
 
-use super::check_script;
+use super::check_script::{self, LIMITS};
 
 /// The number of calls in flight while keys are created.
 const BATCH: usize = 500;
@@ -33,16 +33,18 @@ impl Target {
         })
     }
 
-    /// Checks each key once, so that every key exists before the first round; with both scripts, to
-    /// verify that both work.
+    /// Checks each key of each limit once, so that every key exists before the first round; with
+    /// both scripts, to verify that both work.
     pub(super) fn fill(&self, keys: u32) -> Result<()> {
         let [which, asked] = check_script::arguments();
         let mut connection = connect(&self.server)?;
-        let numbers: Vec<u32> = (0..keys).collect();
-        for batch in numbers.chunks(BATCH) {
+        let numbers = || 0..keys;
+        let keys =
+            LIMITS.map(|limit| numbers().map(move |number| check_script::key(limit, number)));
+        let keys: Vec<Vec<u8>> = keys.into_iter().flatten().collect();
+        for batch in keys.chunks(BATCH) {
             let mut calls = pipe();
-            for number in batch {
-                let key = check_script::key(*number);
+            for key in batch {
                 let call = calls.cmd("EVALSHA").arg(&self.script).arg(1).arg(key);
                 call.arg(&which).arg(&asked);
             }
@@ -52,7 +54,7 @@ impl Target {
 
         let mut call = cmd("EVALSHA");
         call.arg(&self.script_with_arguments);
-        let reply = call.arg(1).arg(check_script::key(0)).query(&mut connection);
+        let reply = call.arg(1).arg(&keys[0]).query(&mut connection);
         expect_allowed(&[reply?])
     }
 }

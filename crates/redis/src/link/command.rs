@@ -1,5 +1,7 @@
 //! Commands in flight, and how the script call for several store calls is written.
 
+use std::collections::HashSet;
+
 use bytes::BytesMut;
 use smallvec::SmallVec;
 use tokio::time::Instant;
@@ -50,11 +52,12 @@ pub(super) fn write_script_call(
     };
     let keys: usize = calls.iter().map(|queued| queued.call.keys.len()).sum();
     let (order, arguments) = distinct_arguments(calls);
+    let header = [&[u8::from(has_repeated_keys(calls))], &order[..]].concat();
     // An additional argument if the script does not use the server's clock.
     let clock = connector.clock.as_ref();
     let timestamp = clock.map(|clock| clock.now().get().to_string());
 
-    // Name, script, number of keys, keys, order, arguments, timestamp.
+    // Name, script, number of keys, keys, header, arguments, timestamp.
     let length = 4 + keys + arguments.len() + usize::from(timestamp.is_some());
     write_array_header(out, length);
     write_argument(out, name.as_bytes());
@@ -65,13 +68,25 @@ pub(super) fn write_script_call(
         write_argument(out, key);
     }
 
-    write_argument(out, &order);
+    write_argument(out, &header);
     for argument in arguments {
         write_argument(out, argument);
     }
     if let Some(timestamp) = timestamp {
         write_argument(out, timestamp.as_bytes());
     }
+}
+
+/// True when several calls are about the same key. Only then does the script keep what it has read
+/// and written, because that would take time for nothing. The keys of one call are distinct.
+fn has_repeated_keys(calls: &[QueuedCall]) -> bool {
+    if calls.len() == 1 {
+        return false;
+    }
+
+    let mut seen = HashSet::with_capacity(calls.len());
+    let mut keys = calls.iter().flat_map(|queued| &queued.call.keys);
+    !keys.all(|key| seen.insert(key))
 }
 
 /// The distinct arguments of the calls, and for each call the index of its arguments, counted from

@@ -1,7 +1,8 @@
 -- Decides a batch of store calls, one after the other. The same time applies to all of them.
 --
 -- KEYS:  the counters of all demands of all calls, in order.
--- ARGV:  ARGV[1] has one byte for each call: the index of its arguments, where 1 means ARGV[2].
+-- ARGV:  ARGV[1] begins with a byte that is 1 if a key may occur more than once in KEYS, else 0.
+--        After it is one byte for each call: the index of its arguments, where 1 means ARGV[2].
 --        Calls about the same limit usually share their arguments. The other elements of ARGV are
 --        the arguments of calls:
 --          operation   1 spend, 2 peek, 3 refund, 4 release, 5 renew, 6 lease call, 7 reset
@@ -20,9 +21,9 @@
 --          before the charge (see "Reply" in the file of the algorithm)
 --          for a lease call four more numbers (see lease.lua)
 --
--- The script creates no functions for common calls, and no table but the reply: creating them for
--- each batch took three times as long as deciding. Arguments that are the same as those of the
--- previous call are not parsed again. A line with `include` is replaced by the file that it names.
+-- The script creates no functions for common calls, and only tables that all calls share: creating
+-- functions for each batch took three times as long as deciding. Arguments that are the same as
+-- those of the previous call are not parsed again. A line with `include` is replaced by the file that it names.
 
 -- include time.lua
 
@@ -44,6 +45,8 @@ local SPEND, REFUND, RENEW, LEASE_CALL, RESET = 1, 3, 5, 6, 7
 local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
 local NOT_A_COUNTER = 'ERR the key does not hold a counter'
 
+-- Locals are faster than globals.
+local KEYS, ARGV = KEYS, ARGV
 local call, pack, read, byte, ceil = redis.pcall, struct.pack, struct.unpack, string.byte, math.ceil
 local sub, rep, floor = string.sub, string.rep, math.floor
 local UNUSED = pack('<ddd', 0, 0, 0)
@@ -53,42 +56,62 @@ local scaled, next_month, run, write, expire_at, log, permits
 local failed
 local reply, replies = { pack('<d', now) }, 1
 local key_offset = 0
--- The last counter that was read, and its value.
-local last_key, last_value
+-- If a key may occur more than once: what counters contain now, by key; and the counters that have
+-- been written, with their expiry if they must be written again at the end, else false.
+local values, postponed
 -- The arguments of the current call, and what they contain; the numbers are those of the last
 -- demand.
 local arguments, operation, count, first_demand, is_spend, is_refund, is_lease_call, kind, shadow
+-- If the call has several demands: the numbers of each.
+local numbers
+-- What phase 1 found out about each of several demands: the value that it charges (or false), and
+-- when that becomes meaningless.
+local charged, charged_until
 local limit, cost, unit, length, whole, whole_part, cost_part, per, span
 local needed, wanted, is_leased, generation, held, keep, back, back_part, period
 local called_at, long, brief, spacing
 
 local order = ARGV[1]
-for index = 1, #order do
+if byte(order) == 1 then
+  values, postponed = {}, {}
+end
+for index = 2, #order do
   local has_new_arguments = ARGV[1 + byte(order, index)] ~= arguments
   if has_new_arguments then
     arguments = ARGV[1 + byte(order, index)]
     operation, count, first_demand = read('<BH', arguments)
     is_lease_call = operation == LEASE_CALL
     is_spend, is_refund = is_lease_call or operation == SPEND, operation == REFUND
+    if count > 1 then
+      numbers, charged, charged_until = {}, {}, {}
+    end
   end
 
   local is_allowed, status = true, replies + 1
   replies, failed = status, nil
 
   -- Several demands are first all examined (phase 1) and then charged (phase 2). A single demand is
-  -- examined and charged in phase 2.
-  local first_phase = count > 1 and 1 or 2
+  -- examined and charged in phase 2. What phase 1 has found out is remembered, unless a counter is a
+  -- log or has permits, or must be corrected; then all demands are examined again.
+  local first_phase, is_remembered = count > 1 and 1 or 2, count > 1
   if operation == RESET then
-    local deleted = call('DEL', KEYS[key_offset + 1])
-    failed, last_key, first_phase = type(deleted) == 'table' and deleted.err, nil, 3
+    local key = KEYS[key_offset + 1]
+    local deleted = call('DEL', key)
+    failed, first_phase = type(deleted) == 'table' and deleted.err, 3
+    if values and not failed then
+      values[key], postponed[key] = nil, nil
+    end
   end
   for phase = first_phase, 2 do
+    if phase == 2 and is_remembered then break end
     local at = first_demand
+    replies = status
     for i = 1, count do
       local key = KEYS[key_offset + i]
       local is_new = has_new_arguments or count > 1
       if is_new then
-        kind, shadow, at = read('<BB', arguments, at)
+        kind, shadow = byte(arguments, at, at + 1)
+        at = at + 2
       end
 
       -- fits, has_cost: whether the demand fits, and whether it costs anything.
@@ -97,22 +120,26 @@ for index = 1, #order do
       -- is_corrected: the state must be written even if nothing is charged, because the clock was
       -- set back or the quota has changed.
       -- unchanged: the stored bytes of s1, s2, s3. Nil if they must be packed again.
-      local fits, has_cost, s1, s2, s3, n1, n2, s_until, n_until, is_corrected =
-        false, false, 0, 0, 0, 0, 0, 0, 0, false
-      local unchanged
-      -- The leases of a counter (see lease.lua).
-      local has_leases, out, slice, callers, callers_before, turn, lease_period, lease_per =
-        false, 0, 0, 0, 0, 0, 1, 1
+      local fits, has_cost, n1, n2, s_until, n_until, is_corrected, unchanged
+      local s1, s2, s3 = 0, 0, 0
+      -- The leases of a counter (see lease.lua). Nil unless it has been leased.
+      local has_leases, out, slice, callers, callers_before, turn, lease_period, lease_per
       local generations, leases_until
       -- The result of a lease call: units granted, generation, whether the units held before are
       -- still known, length of the lease, time until the turn of the instance.
-      local units, lease_generation, is_kept, lease_length, turn_after = 0, 0, false, 0, 0
+      local units, lease_generation, is_kept, lease_length, turn_after
+      if is_lease_call then
+        out, slice, callers, callers_before, turn, lease_period, lease_per = 0, 0, 0, 0, 0, 1, 1
+        units, lease_generation, lease_length, turn_after = 0, 0, 0, 0
+      end
 
       if kind <= SLIDING then
-        -- A frequently used key occurs many times in a batch.
-        local value = last_value
-        if key ~= last_key then
+        local value = values and values[key]
+        if value == nil then
           value = call('GET', key)
+          if values then
+            values[key] = value
+          end
         end
 
         if not value then
@@ -124,7 +151,7 @@ for index = 1, #order do
           s1, s2, s3, out, slice, callers, callers_before, turn, lease_period, lease_per =
             read('<dddddddddd', value)
           has_leases, unchanged = true, sub(value, 1, 24)
-          if #value > LEASED then
+          if out > 0 then
             generations = { read('<' .. rep('d', (#value - LEASED) / 8), value, LEASED + 1) }
             -- The last result of reading is a position.
             generations[#generations] = nil
@@ -143,30 +170,33 @@ for index = 1, #order do
         end
 
         is_allowed = is_allowed and (fits or shadow == 1)
-        if phase == 2 and not failed then
-          local is_charged = (is_refund and exists)
-            or (is_spend and is_allowed and fits and (has_cost or units > 0))
-          if is_charged or is_corrected then
-            if is_charged then
-              s_until, value = n_until, pack('<ddd', n1, n2, s3)
-            else
-              value = pack('<ddd', s1, s2, s3)
-            end
-            if has_leases then
-              value = value
-                .. pack('<ddddddd', out, slice, callers, callers_before, turn, lease_period, lease_per)
-            end
-            if out > 0 then
-              value = value .. pack('<' .. rep('d', #generations), unpack(generations))
-              s_until = s_until < leases_until and leases_until or s_until
-            end
-            local expiry = ceil((s_until - now) / 1000)
-            failed = call('SET', key, value, 'PX', (expiry > 0 and expiry or 0) + EXPIRY_MARGIN).err
+        local is_charged = (is_refund and exists)
+          or (is_spend and is_allowed and fits and (has_cost or (units or 0) > 0))
+        local is_written = not failed and (is_charged or is_corrected)
+        if is_written then
+          if is_charged then
+            s_until, value = n_until, pack('<ddd', n1, n2, s3)
+          else
+            value = pack('<ddd', s1, s2, s3)
+          end
+          if has_leases then
+            value = value
+              .. pack('<ddddddd', out, slice, callers, callers_before, turn, lease_period, lease_per)
+          end
+          if generations then
+            value = value .. pack('<' .. rep('d', #generations), unpack(generations))
+            s_until = s_until < leases_until and leases_until or s_until
           end
         end
-        last_key, last_value = not failed and key or nil, value
+        if phase == 1 then
+          charged[i], charged_until[i] = is_written and value, s_until
+          is_remembered = is_remembered and not is_corrected
+        elseif is_written then
+          -- include write.lua
+        end
       else
         local counter
+        is_remembered = false
         if kind == LOG then
           -- include sliding_log.lua
           counter = log
@@ -201,10 +231,10 @@ for index = 1, #order do
         at = at + (kind == LOG and 24 or 40)
       end
 
-      if phase == 2 and operation < REFUND then
+      if operation < REFUND then
         replies = replies + 1
         reply[replies] = unchanged or pack('<ddd', s1, s2, s3)
-      elseif is_lease_call and phase == 2 then
+      elseif is_lease_call then
         replies = replies + 1
         reply[replies] = (unchanged or pack('<ddd', s1, s2, s3))
           .. pack(
@@ -218,11 +248,28 @@ for index = 1, #order do
     end
   end
 
+  if is_remembered and (is_allowed or is_refund) then
+    for i = 1, count do
+      local key, value, s_until = KEYS[key_offset + i], charged[i], charged_until[i]
+      if value and not failed then
+        -- include write.lua
+      end
+    end
+  end
+
   if failed then
     replies, reply[status] = status, pack('<BH', 2, #failed) .. failed
   else
     reply[status] = is_allowed and '\1' or '\0'
   end
   key_offset = key_offset + count
+end
+
+if postponed then
+  for key, expiry in pairs(postponed) do
+    if expiry then
+      redis.call('SET', key, values[key], 'PX', expiry)
+    end
+  end
 end
 return table.concat(reply, '', 1, replies)

@@ -6,7 +6,10 @@
 --          per microsecond, span (the rounded time for a full backlog).
 -- Counter: microseconds, parts, the span with which they were written.
 -- Reply:   the counter.
-if is_new then
+if count > 1 then
+  numbers[i] = numbers[i] or { read('<dddddd', arguments, at) }
+  whole, whole_part, cost, cost_part, per, span, at = unpack(numbers[i])
+elseif is_new then
   whole, whole_part, cost, cost_part, per, span, at = read('<dddddd', arguments, at)
   if is_lease_call then
     -- include lease.lua
@@ -32,7 +35,7 @@ end
 
 unchanged = not is_corrected and unchanged or nil
 
-if out > 0 then
+if generations then
   unchanged = nil
   if generations[#generations - 1] > now + GENERATION_MAX + SLACK then
     -- The clock was set back: no instance knows these generations any more, and the leases end as
@@ -61,11 +64,12 @@ if out > 0 then
       table.remove(generations, 1)
     end
   until not has_ended or out == 0
+  generations = out > 0 and generations or nil
 end
 
 if is_lease_call then
   -- Units are taken back only if they are counted as leased. Otherwise they would exist twice.
-  for index = 1, out > 0 and generation > 0 and #generations or 0, 2 do
+  for index = 1, generation > 0 and generations and #generations or 0, 2 do
     if generations[index] == generation and held <= generations[index + 1] then
       generations[index + 1], out, is_kept = generations[index + 1] - held, out - held, true
       if generations[index + 1] == 0 then
@@ -75,6 +79,7 @@ if is_lease_call then
       break
     end
   end
+  generations = out > 0 and generations or nil
   lease_period, lease_per = period, per
 end
 
@@ -139,7 +144,7 @@ if is_lease_call then
   end
 end
 
-if out > 0 then
+if generations then
   -- When the bucket will be at rest if no leased unit is returned.
   -- include scaled.lua
   local least = scaled(out, lease_period, lease_per)

@@ -6,7 +6,10 @@
 --          length, 2: with the month), length (the longest possible).
 -- Counter: units used, end, 0.
 -- Reply:   the counter.
-if is_new then
+if count > 1 then
+  numbers[i] = numbers[i] or { read('<dddd', arguments, at) }
+  limit, cost, unit, length, at = unpack(numbers[i])
+elseif is_new then
   limit, cost, unit, length, at = read('<dddd', arguments, at)
   if is_lease_call then
     -- include lease.lua

@@ -4,7 +4,10 @@
 -- Numbers: limit, cost, length.
 -- Counter: units in the current window, units in the previous one, start of the current window.
 -- Reply:   the counter.
-if is_new then
+if count > 1 then
+  numbers[i] = numbers[i] or { read('<ddd', arguments, at) }
+  limit, cost, length, at = unpack(numbers[i])
+elseif is_new then
   limit, cost, length, at = read('<ddd', arguments, at)
   if is_lease_call then
     -- include lease.lua

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use testkit::servers::{Flavor, Server};
-use tollgate::{Limit, Limiter, Rate};
+use tokio::runtime::Builder;
+use tollgate::{Decision, Limit, LimitOutcome, Limiter, Rate};
 use tollgate_redis::RedisBuilder;
 
 use crate::common;
@@ -222,6 +223,72 @@ fn concurrent_decisions_share_script_calls() {
             "{requests} store calls took {calls} script calls"
         );
     });
+}
+
+/// Calls about the same counters in one script call see what the calls before them have written, and
+/// the server keeps what the last one has written.
+#[test]
+fn calls_of_a_batch_see_the_calls_before_them() {
+    const MONTH: Duration = Duration::from_hours(30 * 24);
+    let limits = [
+        Limit::token_bucket("bucket", 3, Rate::new(1, MONTH)),
+        Limit::fixed_window("fixed", 3, MONTH),
+        Limit::sliding_window("sliding", 3, MONTH),
+    ];
+    // On this runtime the calls of all futures are queued before the store's task sends them.
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime starts");
+
+    for flavor in common::FLAVORS {
+        let server = Server::start(flavor);
+        let store = common::standalone(&runtime, &server);
+        let limiter = Limiter::new(store.clone(), limits.clone()).expect("the limits are valid");
+        let check = async || {
+            let check = limiter.check("bucket", "a").and("fixed", "a");
+            left(&check.and("sliding", "a").await.expect("available"))
+        };
+        let peek = async || {
+            let peek = limiter.peek("bucket", "a").and("fixed", "a");
+            left(&peek.and("sliding", "a").await.expect("available"))
+        };
+        let refund = || limiter.refund("bucket", "a").and("fixed", "a");
+
+        runtime.block_on(async {
+            let before = store.stats().script_calls;
+            let (first, second, peeked, _, third, denied, _, last) = tokio::join!(
+                check(),
+                check(),
+                peek(),
+                refund().into_future(),
+                check(),
+                check(),
+                limiter.reset("sliding", "a"),
+                check(),
+            );
+            assert_eq!(store.stats().script_calls, before + 1);
+            assert_eq!(
+                [first, second, peeked, third, denied, last],
+                [
+                    [2, 2, 2],
+                    [1, 1, 1],
+                    [1, 1, 1],
+                    [1, 1, 0],
+                    [1, 1, 0],
+                    [0, 0, 2]
+                ]
+            );
+            assert_eq!(peek().await, [0, 0, 2], "what the server keeps");
+        });
+    }
+}
+
+/// The units left in each limit.
+fn left(decision: &Decision) -> Vec<u64> {
+    decision
+        .limits()
+        .iter()
+        .map(LimitOutcome::remaining)
+        .collect()
 }
 
 /// An error of one store call does not affect the others in the same script call.
