@@ -147,6 +147,8 @@ fn a_request_that_waited_for_the_call_of_another_has_one_deadline() {
             "neither waits for two replies"
         );
 
+        let returned = scene.limiter.return_leases().await;
+        returned.expect("the server replies in time");
         scene.proxy.set(Fault::BlackHole);
         let start = Instant::now();
         let (one, other) = join!(scene.check(), scene.check());
