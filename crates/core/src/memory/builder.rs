@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::counters::Counters;
+use super::hot_key::SplitPolicy;
 use super::store::MemoryStore;
 use crate::clock::{Clock, ClockSource};
 use crate::key::Fingerprinter;
@@ -17,6 +18,7 @@ pub struct MemoryStoreBuilder {
     keys_max: usize,
     clock: Option<ClockSource>,
     empty_since: Option<Micros>,
+    split_policy: SplitPolicy,
 }
 
 impl Default for MemoryStoreBuilder {
@@ -25,6 +27,7 @@ impl Default for MemoryStoreBuilder {
             keys_max: KEYS_MAX_DEFAULT,
             clock: None,
             empty_since: None,
+            split_policy: SplitPolicy::default(),
         }
     }
 }
@@ -56,6 +59,14 @@ impl MemoryStoreBuilder {
         self
     }
 
+    /// Treats every key as hot, for tests of the store: budgets are split between threads without
+    /// contention, however little is left. Then `remaining` may be far too low.
+    #[must_use]
+    pub fn split_every_key(mut self) -> Self {
+        self.split_policy = SplitPolicy::EAGER;
+        self
+    }
+
     /// Makes the buckets of unknown keys start empty at `moment` and refill from then on.
     #[must_use]
     pub(crate) fn empty_since(mut self, moment: Micros) -> Self {
@@ -69,7 +80,12 @@ impl MemoryStoreBuilder {
     }
 
     pub(super) fn build_with(self, fingerprinter: Fingerprinter) -> MemoryStore {
-        let counters = Counters::new(self.keys_max, self.empty_since, fingerprinter);
+        let counters = Counters::new(
+            self.keys_max,
+            self.empty_since,
+            self.split_policy,
+            fingerprinter,
+        );
         MemoryStore::from_counters(counters, self.clock.unwrap_or_default())
     }
 }

@@ -10,17 +10,21 @@
 //! flight never.
 
 mod builder;
+mod context;
 mod counters;
 mod evict;
+mod hot_key;
 mod key_cap;
 mod ledger;
 mod limit_usage;
+mod locked_shard;
 mod shard;
 mod side_table;
 mod slot;
 mod slot_quota;
 mod slot_table;
 mod snapshot;
+mod spend_one;
 mod store;
 
 pub use builder::{KEYS_MAX_DEFAULT, MemoryStoreBuilder};
