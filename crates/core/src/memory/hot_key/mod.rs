@@ -31,6 +31,8 @@ mod stripes;
 pub(super) use self::policy::SplitPolicy;
 use self::record::{HotRecord, RECORD_WORDS, SplitRecord};
 use self::stripes::Stripes;
+#[cfg(test)]
+pub(super) use self::stripes::set_thread_number;
 use super::context::DemandContext;
 use super::shard::CounterShard;
 use super::slot_quota::SlotQuota;

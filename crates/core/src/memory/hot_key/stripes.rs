@@ -1,5 +1,6 @@
 //! The stripes of a hot key: units that threads spend without a lock.
 
+use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -81,14 +82,23 @@ impl Stripes {
     }
 }
 
-/// Threads are numbered in the order in which they first use this.
+thread_local! {
+    /// The number of a thread. Threads are numbered in the order in which they first read it.
+    static THREAD_NUMBER: Cell<usize> = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        Cell::new(NEXT.fetch_add(1, Relaxed))
+    };
+}
+
 #[inline(always)]
 fn thread_number() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static NUMBER: usize = NEXT.fetch_add(1, Relaxed);
-    }
-    NUMBER.with(|number| *number)
+    THREAD_NUMBER.get()
+}
+
+/// Makes this thread act as the one with this number.
+#[cfg(test)]
+pub(in super::super) fn set_thread_number(number: usize) {
+    THREAD_NUMBER.set(number);
 }
 
 #[cfg(test)]
