@@ -26,16 +26,23 @@ impl<const WORDS: usize> Default for SeqLock<WORDS> {
 }
 
 impl<const WORDS: usize> SeqLock<WORDS> {
-    /// The words of one write; `None` if another write is in progress or has just ended.
+    /// The words of one write, and its version; `None` if another write is in progress or has just
+    /// ended.
     #[inline(always)]
-    pub(crate) fn read(&self) -> Option<[u64; WORDS]> {
+    pub(crate) fn read(&self) -> Option<([u64; WORDS], u64)> {
         let version = self.version.load(Acquire);
         let words = array::from_fn(|index| self.words[index].load(Relaxed));
 
         // The words are read before the version is read again.
         fence(Acquire);
         let is_unchanged = self.version.load(Relaxed) == version;
-        (is_unchanged && version.is_multiple_of(2)).then_some(words)
+        (is_unchanged && version.is_multiple_of(2)).then_some((words, version))
+    }
+
+    /// True when no write has begun since this version was read.
+    #[inline(always)]
+    pub(crate) fn is_at(&self, version: u64) -> bool {
+        self.version.load(Relaxed) == version
     }
 
     /// The first word, which may belong to another write than the words of [`read`](Self::read).
@@ -73,7 +80,9 @@ mod tests {
                     scope.spawn(|| {
                         let mut latest = 0;
                         while !is_done.load(Relaxed) {
-                            let Some(words) = lock.read() else { continue };
+                            let Some((words, _)) = lock.read() else {
+                                continue;
+                            };
                             assert_eq!(words, [words[0]; 8], "parts of two writes");
                             assert!(words[0] >= latest, "an earlier write after a later one");
                             latest = words[0];
@@ -88,7 +97,9 @@ mod tests {
                 .into_iter()
                 .for_each(|reader| reader.join().unwrap());
         });
-        assert_eq!(lock.read(), Some([200_000; 8]));
+        let (words, version) = lock.read().unwrap();
+        assert_eq!(words, [200_000; 8]);
+        assert!(lock.is_at(version) && !lock.is_at(version + 2));
     }
 
     #[test]

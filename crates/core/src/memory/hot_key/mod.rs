@@ -36,7 +36,7 @@ pub(super) use self::stripes::set_thread_number;
 use super::context::DemandContext;
 use super::shard::CounterShard;
 use super::slot_quota::SlotQuota;
-use crate::algorithm::{Outcome, Quota};
+use crate::algorithm::{Outcome, Quota, Verdict};
 use crate::seqlock::SeqLock;
 
 /// The hot key of a shard, if there is one, as threads see it that do not have the lock.
@@ -99,15 +99,17 @@ impl HotKey {
             return None;
         }
 
-        let record = HotRecord::from_words(self.record.read()?);
+        let (words, version) = self.record.read()?;
+        let record = HotRecord::from_words(words);
         if !record.slot.holds(context.fingerprint) {
             return None;
         }
+        let record = (&record, version);
         match context.quota {
-            Quota::SlidingWindow(quota) => self.try_spend_in(&record, quota, context).map(map),
-            Quota::TokenBucket(quota) => self.try_spend_in(&record, quota, context).map(map),
-            Quota::LeakyBucket(quota) => self.try_spend_in(&record, quota, context).map(map),
-            Quota::FixedWindow(quota) => self.try_spend_in(&record, quota, context).map(map),
+            Quota::SlidingWindow(quota) => self.try_spend_in(record, quota, context).map(map),
+            Quota::TokenBucket(quota) => self.try_spend_in(record, quota, context).map(map),
+            Quota::LeakyBucket(quota) => self.try_spend_in(record, quota, context).map(map),
+            Quota::FixedWindow(quota) => self.try_spend_in(record, quota, context).map(map),
             Quota::SlidingLog(_) | Quota::Concurrency(_) => None,
         }
     }
@@ -115,7 +117,7 @@ impl HotKey {
     #[inline(always)]
     fn try_spend_in(
         &self,
-        record: &HotRecord,
+        (record, version): (&HotRecord, u64),
         quota: &impl SlotQuota,
         context: &DemandContext<'_>,
     ) -> Option<Outcome> {
@@ -137,9 +139,17 @@ impl HotKey {
         }
 
         let left = self.stripes.own()?.spend(split.number, cost)?;
-        // What other threads hold counts as spent, and what this one holds as left.
-        let spent = split.units.saturating_sub(left);
-        Some(quota.evaluate(slot, fingerprint, spent, now).outcome)
+        // What other stripes hold counts as spent, and what this one holds as left, unless it was
+        // refilled after the record was read.
+        let spent = if self.record.is_at(version) {
+            split.units.saturating_sub(left)
+        } else {
+            split.units.saturating_add(cost)
+        };
+        Some(Outcome {
+            verdict: Verdict::ALLOW,
+            ..quota.evaluate(slot, fingerprint, spent, now).outcome
+        })
     }
 
     /// Decides a demand on the counter at `index` under the shard's lock, which was contended or

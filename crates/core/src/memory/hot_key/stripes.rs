@@ -2,7 +2,10 @@
 
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 /// The bits of a stripe that are its units; the number of the split is above them.
 const UNITS_BITS: u32 = 16;
@@ -11,8 +14,7 @@ const UNITS_MAX: u64 = (1 << UNITS_BITS) - 1;
 /// Units on a cache line of their own, with the number of the split that they belong to. A spend
 /// compares both, so units that were taken back, or belong to a later split, are not spent.
 ///
-/// One word holds everything and nothing else is read through it, so the order of other memory
-/// accesses does not matter.
+/// A thread that spends units also sees what was written before they were filled in.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Stripe(AtomicU64);
@@ -25,7 +27,7 @@ impl Stripe {
         loop {
             let left = units_of(word, split).checked_sub(cost)?;
             let next = pack(left, split);
-            match self.0.compare_exchange_weak(word, next, Relaxed, Relaxed) {
+            match self.0.compare_exchange_weak(word, next, Acquire, Relaxed) {
                 Ok(_) => return Some(left),
                 Err(found) => word = found,
             }
@@ -39,7 +41,7 @@ impl Stripe {
 
     /// Sets the units. The stripe must be empty.
     pub(super) fn fill(&self, split: u64, units: u64) {
-        self.0.store(pack(units, split), Relaxed);
+        self.0.store(pack(units, split), Release);
     }
 }
 
@@ -103,6 +105,8 @@ pub(in super::super) fn set_thread_number(number: usize) {
 
 #[cfg(test)]
 mod tests {
+    use std::thread::ScopedJoinHandle;
+
     use super::*;
 
     #[test]
@@ -137,7 +141,7 @@ mod tests {
                 }
             };
             let spenders = [(); 2].map(|()| scope.spawn(spender));
-            while !spenders.iter().all(|thread| thread.is_finished()) {
+            while !spenders.iter().all(ScopedJoinHandle::is_finished) {
                 taken += stripes.take_all(1);
                 stripes.own_of(2).fill(1, 1_000);
                 filled.fetch_add(1_000, Relaxed);
