@@ -55,7 +55,9 @@ impl Counters {
 
         Self {
             fingerprinter,
-            shards: (0..shards).map(|_| LockedShard::default()).collect(),
+            shards: (0..shards)
+                .map(|_| LockedShard::new(&split_policy))
+                .collect(),
             settings: ShardSettings {
                 key_cap: KeyCap::new(keys_max),
                 empty_since,

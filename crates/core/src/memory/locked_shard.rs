@@ -1,13 +1,13 @@
 //! A shard, its lock, and its hot key.
 
-use super::hot_key::HotKey;
+use super::hot_key::{HotKey, SplitPolicy};
 use super::shard::CounterShard;
 use crate::key::Fingerprint;
 use crate::lock::{PaddedGuard, PaddedMutex};
 
 /// A shard behind its lock. Every way to its counters but [`lock_hot`](Self::lock_hot) cools its hot
 /// key, so that the counters are complete.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct LockedShard {
     counters: PaddedMutex<CounterShard>,
     pub(super) hot_key: HotKey,
@@ -17,6 +17,13 @@ pub(super) struct LockedShard {
 pub(super) type ShardGuard<'a> = PaddedGuard<'a, CounterShard>;
 
 impl LockedShard {
+    pub(super) fn new(policy: &SplitPolicy) -> Self {
+        Self {
+            counters: PaddedMutex::default(),
+            hot_key: HotKey::new(policy),
+        }
+    }
+
     /// Locks the shard.
     pub(super) fn lock(&self) -> ShardGuard<'_> {
         self.cooled(self.counters.lock())

@@ -34,8 +34,7 @@ impl Counters {
             return result;
         }
 
-        let (mut shard, is_held) = locked.lock_hot();
-        let is_contended = is_held || self.settings.split_policy.is_eager();
+        let (mut shard, is_contended) = locked.lock_hot();
         let index = shard.find(fingerprint);
         let result = if is_contended || locked.hot_key.is_hot() {
             let lock = (locked, &mut *shard, is_contended);

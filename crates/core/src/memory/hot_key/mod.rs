@@ -45,6 +45,8 @@ use crate::seqlock::SeqLock;
 pub(super) struct HotKey {
     record: SeqLock<RECORD_WORDS>,
     stripes: Stripes,
+    /// Not 0 if every key is treated as hot, see [`SplitPolicy::EAGER`].
+    is_eager: u64,
 }
 
 /// What a shard knows under its lock of its hot key, or of the key that may become hot.
@@ -81,10 +83,17 @@ impl Heat {
 }
 
 impl HotKey {
-    /// True when a key of the shard is hot.
+    pub(super) fn new(policy: &SplitPolicy) -> Self {
+        Self {
+            is_eager: policy.is_eager().into(),
+            ..Self::default()
+        }
+    }
+
+    /// True when a key of the shard is hot, or every key is.
     #[inline(always)]
     pub(super) fn is_hot(&self) -> bool {
-        self.record.first() != 0
+        self.record.first() | self.is_eager != 0
     }
 
     /// Decides a demand without the lock: a denial of the hot key, or an admission from the stripe
@@ -95,10 +104,20 @@ impl HotKey {
         context: &DemandContext<'_>,
         map: impl FnOnce(Outcome) -> T,
     ) -> Option<T> {
-        if self.record.first() != context.fingerprint.low {
-            return None;
+        if self.record.first() == context.fingerprint.low {
+            self.try_spend_hot(context, map)
+        } else {
+            None
         }
+    }
 
+    /// A function of its own, to keep the path of other keys short.
+    #[inline(never)]
+    fn try_spend_hot<T>(
+        &self,
+        context: &DemandContext<'_>,
+        map: impl FnOnce(Outcome) -> T,
+    ) -> Option<T> {
         let (words, version) = self.record.read()?;
         let record = HotRecord::from_words(words);
         if !record.slot.holds(context.fingerprint) {
@@ -166,7 +185,7 @@ impl HotKey {
             shard,
             index,
             context,
-            is_contended,
+            is_contended: is_contended || self.is_eager != 0,
         };
         match context.quota {
             Quota::SlidingWindow(quota) => Some(turn.spend(quota)),

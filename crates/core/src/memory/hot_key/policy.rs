@@ -35,8 +35,7 @@ impl SplitPolicy {
     };
 
     /// True when keys are hot without contention.
-    #[inline(always)]
-    pub(in super::super) const fn is_eager(&self) -> bool {
+    pub(super) const fn is_eager(&self) -> bool {
         self.contentions_min == 0
     }
 
