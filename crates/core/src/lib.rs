@@ -109,6 +109,7 @@ mod lock;
 pub mod memory;
 mod name;
 mod rate;
+mod seqlock;
 pub mod store;
 mod time;
 

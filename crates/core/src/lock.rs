@@ -20,6 +20,15 @@ impl<T> PaddedMutex<T> {
         self.0.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
+    /// Locks, and returns whether another thread held the lock.
+    #[inline(always)]
+    pub(crate) fn lock_observed(&self) -> (PaddedGuard<'_, T>, bool) {
+        match self.0.try_lock() {
+            Some(guard) => (guard, false),
+            None => (self.lock_contended(), true),
+        }
+    }
+
     /// The protected value, without locking: `&mut self` guarantees exclusive access.
     #[inline(always)]
     pub(crate) fn get_mut(&mut self) -> &mut T {

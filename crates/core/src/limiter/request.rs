@@ -1,6 +1,6 @@
 //! The demands of a request, as callers give them: one limit, several limits, or a list.
 
-use std::fmt;
+use std::{fmt, slice};
 
 use smallvec::SmallVec;
 
@@ -109,7 +109,8 @@ impl<'a, K: ToKey> Demands<'a> for OneDemand<'a, K> {
 
         let mut buffer = KeyBuffer::new();
         match demand.encode(&mut buffer) {
-            Ok(demand) => then(&[demand]),
+            // Borrowed, because copying values that were just written stalls the processor.
+            Ok(demand) => then(slice::from_ref(&demand)),
             Err(error) => Err(DemandError::Key(demand.limit, error).into_error(rules)),
         }
     }

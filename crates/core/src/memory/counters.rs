@@ -5,14 +5,16 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use smallvec::SmallVec;
 
+use super::context::{DemandContext, ShardSettings};
+use super::hot_key::SplitPolicy;
 use super::key_cap::{CapCharge, KeyCap};
 use super::limit_usage::LimitNumber;
-use super::shard::{CounterShard, DemandContext, PermitChange};
+use super::locked_shard::{LockedShard, ShardGuard};
+use super::shard::{CounterShard, PermitChange};
 use super::slot_quota::Evaluation;
 use crate::algorithm::{Outcome, PermitId, Quota, Verdict};
 use crate::demand::Demand;
 use crate::key::{Fingerprint, Fingerprinter, Key};
-use crate::lock::{PaddedGuard, PaddedMutex};
 use crate::store::Intent;
 use crate::time::Micros;
 
@@ -31,8 +33,8 @@ const PERMIT_RETRY: Micros = Micros::from_secs(1);
 pub(super) struct Counters {
     pub(super) fingerprinter: Fingerprinter,
     /// The number of shards is a power of two.
-    pub(super) shards: Box<[PaddedMutex<CounterShard>]>,
-    key_cap: KeyCap,
+    pub(super) shards: Box<[LockedShard]>,
+    pub(super) settings: ShardSettings,
     /// When the next shard is due to be swept, in microseconds.
     sweep_at: AtomicU64,
     /// The number of shards swept so far, which selects the next one.
@@ -41,31 +43,42 @@ pub(super) struct Counters {
 
 impl Counters {
     /// No counters, of which there may be `keys_max`.
-    pub(super) fn new(keys_max: usize, fingerprinter: Fingerprinter) -> Self {
+    pub(super) fn new(
+        keys_max: usize,
+        split_policy: SplitPolicy,
+        fingerprinter: Fingerprinter,
+    ) -> Self {
         let shards = (keys_max / KEYS_PER_SHARD_MIN)
             .clamp(1, SHARDS_MAX)
             .next_power_of_two();
 
         Self {
             fingerprinter,
-            shards: (0..shards).map(|_| PaddedMutex::default()).collect(),
-            key_cap: KeyCap::new(keys_max),
+            shards: (0..shards)
+                .map(|_| LockedShard::new(&split_policy))
+                .collect(),
+            settings: ShardSettings {
+                key_cap: KeyCap::new(keys_max),
+                split_policy,
+            },
             sweep_at: AtomicU64::new(0),
             shards_swept: AtomicUsize::new(0),
         }
     }
 
     pub(super) const fn key_cap(&self) -> &KeyCap {
-        &self.key_cap
+        &self.settings.key_cap
     }
 
     pub(super) fn keys(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().keys()).sum()
+        let shards = self.shards.iter();
+        shards.map(|shard| shard.lock_hot().0.keys()).sum()
     }
 
     /// The size of the table in bytes, without the logs and permits outside it.
     pub(super) fn table_bytes(&self) -> usize {
-        let tables = self.shards.iter().map(|shard| shard.lock().table_bytes());
+        let shards = self.shards.iter();
+        let tables = shards.map(|shard| shard.lock_hot().0.table_bytes());
         tables.sum::<usize>() + size_of_val(&*self.shards)
     }
 
@@ -74,7 +87,7 @@ impl Counters {
         fingerprint.high as usize & (self.shards.len() - 1)
     }
 
-    pub(super) fn lock(&self, fingerprint: Fingerprint) -> PaddedGuard<'_, CounterShard> {
+    pub(super) fn lock(&self, fingerprint: Fingerprint) -> ShardGuard<'_> {
         self.shards[self.shard_index(fingerprint)].lock()
     }
 
@@ -82,7 +95,7 @@ impl Counters {
     #[inline]
     pub(super) fn touch(&mut self, fingerprint: Fingerprint) -> u64 {
         let index = self.shard_index(fingerprint);
-        self.shards[index].get_mut().touch(fingerprint)
+        self.shards[index].touch(fingerprint)
     }
 
     #[inline(always)]
@@ -100,54 +113,8 @@ impl Counters {
             fingerprint,
             permit_id,
             now,
-            key_cap: &self.key_cap,
+            settings: &self.settings,
         }
-    }
-
-    /// Decides one demand under one lock. `map` selects the part of the outcome that the caller
-    /// needs, so that the compiler drops the computation of the rest.
-    #[inline(always)]
-    pub(super) fn spend_one<T>(
-        &self,
-        demand: &Demand<'_>,
-        fingerprint: Fingerprint,
-        intent: Intent,
-        permit_id: PermitId,
-        clock: impl Fn() -> Micros,
-        map: impl Copy + FnOnce(Outcome) -> T,
-    ) -> T {
-        let now = clock();
-        self.sweep_if_due(now);
-
-        let context = self.context(demand, fingerprint, permit_id, now);
-        let mut shard = self.lock(fingerprint);
-        let index = shard.find(fingerprint);
-        let fast = index
-            .filter(|_| intent == Intent::Spend)
-            .and_then(|index| shard.spend_at(index, &context, map));
-        let result = fast
-            .unwrap_or_else(|| map(self.spend_slow(&mut shard, index, &context, intent, clock)));
-
-        shard.update_hot_slot(index, fingerprint);
-        result
-    }
-
-    /// Decides a demand that the fast path does not cover: a new key, a log, a permit or a peek.
-    #[cold]
-    fn spend_slow(
-        &self,
-        shard: &mut CounterShard,
-        index: Option<usize>,
-        context: &DemandContext<'_>,
-        intent: Intent,
-        clock: impl Fn() -> Micros,
-    ) -> Outcome {
-        let context = &DemandContext {
-            now: clock(),
-            ..*context
-        };
-        let evaluation = self.evaluate(shard, index, context);
-        self.finish(shard, &evaluation, context, intent == Intent::Spend)
     }
 
     /// Decides several demands: evaluates all of them, then commits all or none. Passes their
@@ -191,7 +158,7 @@ impl Counters {
 
     /// Evaluates a demand, see [`CounterShard::evaluate`]. Permits are never evicted, so a permit for
     /// which there is no room is denied.
-    fn evaluate(
+    pub(super) fn evaluate(
         &self,
         shard: &mut CounterShard,
         index: Option<usize>,
@@ -227,7 +194,7 @@ impl Counters {
     /// Commits or discards the evaluation of one demand. `is_charged` is true when the request as
     /// a whole is charged.
     #[inline]
-    fn finish(
+    pub(super) fn finish(
         &self,
         shard: &mut CounterShard,
         evaluation: &Evaluation,
@@ -384,4 +351,4 @@ impl Counters {
 }
 
 /// The locked shards of a request, each with its index.
-type ShardLocks<'a> = SmallVec<[(usize, PaddedGuard<'a, CounterShard>); 4]>;
+type ShardLocks<'a> = SmallVec<[(usize, ShardGuard<'a>); 4]>;

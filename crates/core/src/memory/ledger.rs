@@ -6,6 +6,7 @@ use std::hint::black_box;
 use smallvec::SmallVec;
 
 use super::counters::Counters;
+use super::hot_key::SplitPolicy;
 use crate::algorithm::{Outcome, PermitId};
 use crate::demand::Demand;
 use crate::key::{Fingerprint, Fingerprinter, Key};
@@ -52,7 +53,7 @@ impl Ledger {
     pub fn new(keys_max: usize) -> Self {
         let fingerprinter = Fingerprinter::with_random_seeds();
         Self {
-            counters: Counters::new(keys_max.max(1), fingerprinter),
+            counters: Counters::new(keys_max.max(1), SplitPolicy::default(), fingerprinter),
         }
     }
 

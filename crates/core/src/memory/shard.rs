@@ -1,36 +1,17 @@
 //! One shard of the counters: a table of slots and a side table, and how a demand is evaluated and
 //! committed.
 
+use super::context::DemandContext;
+use super::hot_key::Heat;
 use super::key_cap::{CapCharge, KeyCap};
 use super::limit_usage::LimitNumber;
 use super::side_table::{SideEntry, SideState, SideTable};
 use super::slot::{QuotaUsage, Slot};
 use super::slot_quota::{Evaluation, SlotQuota};
 use super::slot_table::SlotTable;
-use crate::algorithm::{HitLog, Outcome, PermitEntry, PermitId, Permits, Quota};
-use crate::key::{Fingerprint, KeyPrefix};
+use crate::algorithm::{HitLog, Outcome, PermitEntry, Permits, Quota};
+use crate::key::Fingerprint;
 use crate::time::Micros;
-
-/// One demand and everything a shard needs to decide it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct DemandContext<'a> {
-    /// Identifies the limit.
-    pub(super) prefix: &'a KeyPrefix,
-    pub(super) quota: &'a Quota,
-    pub(super) cost: u64,
-    pub(super) fingerprint: Fingerprint,
-    pub(super) permit_id: PermitId,
-    pub(super) now: Micros,
-    /// The cap that all shards of the store share.
-    pub(super) key_cap: &'a KeyCap,
-}
-
-impl DemandContext<'_> {
-    /// The same demand with another cost.
-    pub(super) fn with_cost(&self, cost: u64) -> Self {
-        Self { cost, ..*self }
-    }
-}
 
 /// What to do with a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +37,8 @@ pub(super) struct CounterShard {
     side_table: SideTable,
     /// Changes with every eviction, to break ties differently each time.
     eviction_salt: u64,
+    /// What is known of the shard's hot key.
+    pub(super) heat: Heat,
 }
 
 impl Default for CounterShard {
@@ -66,6 +49,7 @@ impl Default for CounterShard {
             table: SlotTable::default(),
             side_table: SideTable::default(),
             eviction_salt: 0,
+            heat: Heat::default(),
         }
     }
 }
@@ -154,7 +138,7 @@ impl CounterShard {
     }
 
     #[inline(always)]
-    fn slot(&self, index: usize) -> &Slot {
+    pub(super) fn slot(&self, index: usize) -> &Slot {
         if index == HOT_INDEX {
             &self.hot_slot
         } else {
@@ -163,7 +147,7 @@ impl CounterShard {
     }
 
     #[inline(always)]
-    fn set(&mut self, index: usize, slot: Slot) {
+    pub(super) fn set(&mut self, index: usize, slot: Slot) {
         if index == HOT_INDEX {
             self.hot_slot = slot;
         } else {
@@ -190,7 +174,7 @@ impl CounterShard {
     }
 
     #[inline(always)]
-    fn spend_in_slot(
+    pub(super) fn spend_in_slot(
         &mut self,
         index: usize,
         quota: &impl SlotQuota,
@@ -408,7 +392,7 @@ impl CounterShard {
         let entry = &mut self.side_table[side_index];
 
         update(&mut entry.state);
-        let excess = entry.update_charge(context.key_cap);
+        let excess = entry.update_charge(&context.settings.key_cap);
         let (until, usage) = entry.state.usage(context.quota);
         let slot = Slot::side(context.fingerprint, side_index, until, usage);
         self.set(index, slot);

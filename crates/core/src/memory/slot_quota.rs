@@ -2,8 +2,8 @@
 
 use super::slot::{Kind, QuotaUsage, Slot};
 use crate::algorithm::{
-    BucketState, FixedStateAlgorithm, FixedWindow, Gcra, LeakyBucket, Outcome, SlidingCounts,
-    SlidingWindow, TokenBucket, WindowCount,
+    BucketState, FixedStateAlgorithm, FixedWindow, Gcra, LeakyBucket, LeakyMode, Outcome,
+    SlidingCounts, SlidingWindow, TokenBucket, WindowCount,
 };
 use crate::key::Fingerprint;
 use crate::time::Micros;
@@ -29,6 +29,13 @@ pub(super) trait SlotQuota: FixedStateAlgorithm {
 
     /// The slot of a state.
     fn write(&self, fingerprint: Fingerprint, state: Self::State) -> Slot;
+
+    /// The numbers that tell two quotas of one shape apart.
+    fn numbers(&self) -> [u64; 3];
+
+    /// The last moment up to which the order and the times of spends do not matter: any of them
+    /// leads to the same state, and what fits now also fits later. `None` if they always matter.
+    fn orderless_until(&self, slot: &Slot) -> Option<Micros>;
 
     /// Evaluates a demand of `cost` without changing the slot.
     #[inline(always)]
@@ -84,6 +91,16 @@ impl SlotQuota for SlidingWindow {
         let usage = QuotaUsage::from_ratio(current.max(previous), self.limit);
         Slot::new(fingerprint, current, previous, Kind::Sliding, until).with_usage(usage)
     }
+
+    #[inline(always)]
+    fn numbers(&self) -> [u64; 3] {
+        [self.limit, self.length.get(), 0]
+    }
+
+    /// The end of the current window.
+    fn orderless_until(&self, slot: &Slot) -> Option<Micros> {
+        Some(slot.until().since(self.length).since(Micros::new(1)))
+    }
 }
 
 impl SlotQuota for FixedWindow {
@@ -106,6 +123,16 @@ impl SlotQuota for FixedWindow {
         let WindowCount { count, ends } = window;
         Slot::new(fingerprint, count, self.limit, Kind::Fixed, ends)
     }
+
+    #[inline(always)]
+    fn numbers(&self) -> [u64; 3] {
+        [self.limit, self.start.length_max().get(), 0]
+    }
+
+    /// The end of the window.
+    fn orderless_until(&self, slot: &Slot) -> Option<Micros> {
+        Some(slot.until().since(Micros::new(1)))
+    }
 }
 
 impl SlotQuota for TokenBucket {
@@ -122,6 +149,17 @@ impl SlotQuota for TokenBucket {
     #[inline(always)]
     fn write(&self, fingerprint: Fingerprint, state: BucketState) -> Slot {
         bucket_slot(&self.gcra, fingerprint, state)
+    }
+
+    #[inline(always)]
+    fn numbers(&self) -> [u64; 3] {
+        bucket_numbers(&self.gcra)
+    }
+
+    /// The moment at which the bucket is full: until then, a spend takes the same time to refill
+    /// whenever it happens.
+    fn orderless_until(&self, slot: &Slot) -> Option<Micros> {
+        Some(slot.until())
     }
 }
 
@@ -140,6 +178,17 @@ impl SlotQuota for LeakyBucket {
     fn write(&self, fingerprint: Fingerprint, state: BucketState) -> Slot {
         bucket_slot(&self.gcra, fingerprint, state)
     }
+
+    #[inline(always)]
+    fn numbers(&self) -> [u64; 3] {
+        bucket_numbers(&self.gcra)
+    }
+
+    /// The moment at which the bucket is drained. In a queue the order always matters, because it
+    /// determines how long each request waits.
+    fn orderless_until(&self, slot: &Slot) -> Option<Micros> {
+        (self.mode == LeakyMode::Meter).then_some(slot.until())
+    }
 }
 
 /// The state of a bucket in a slot, and whether it was converted from other parameters.
@@ -156,6 +205,12 @@ pub(super) fn read_bucket(gcra: &Gcra, slot: &Slot, now: Micros) -> (BucketState
         gcra.convert(stored, span, now)
     };
     (converted.unwrap_or(stored), converted.is_some())
+}
+
+#[inline(always)]
+const fn bucket_numbers(gcra: &Gcra) -> [u64; 3] {
+    let (units, micros) = gcra.rate();
+    [gcra.capacity, units, micros]
 }
 
 /// The slot of a bucket. It contains the span with which the bucket is used, so that a change of

@@ -8,6 +8,7 @@ use crate::limit::{Limit, Rule};
 use crate::store::{Intent, Store, StoreFuture};
 use crate::time::Micros;
 
+mod hot_keys;
 mod shares;
 
 fn store(keys_max: usize) -> (MemoryStore, ManualClock) {
