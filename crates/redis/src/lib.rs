@@ -44,6 +44,7 @@ mod locator;
 mod log;
 mod resp;
 mod script;
+mod server_check;
 mod store;
 #[cfg(feature = "manual-time")]
 #[doc(hidden)]

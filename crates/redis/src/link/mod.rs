@@ -80,6 +80,7 @@ async fn keep_connected(state: Arc<LinkState>, mut locator: ServerLocator) {
                     () = locator.server_changed(&state.connector, &address) => {
                         ServerError::new("the primary has changed")
                     }
+                    never = state.server_check.watch(&state.connector, &address) => match never {},
                 };
                 if since.elapsed() >= STABLE_AFTER {
                     pause = Duration::ZERO;

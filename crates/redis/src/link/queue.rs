@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::connector::Connector;
 use crate::error::{CallError, ServerError};
+use crate::server_check::ServerCheck;
 use crate::wire::{ScriptReply, StoreCall};
 
 /// The most calls that wait in the queue of a link. At 100,000 calls per second, a full queue takes
@@ -25,6 +26,7 @@ pub(crate) struct LinkState {
     pub(super) earlier_deadline: Notify,
     pub(super) connector: Arc<Connector>,
     pub(crate) counters: LinkCounters,
+    pub(crate) server_check: ServerCheck,
 }
 
 /// Counters of a link since its start.
@@ -73,6 +75,7 @@ impl LinkState {
             earlier_deadline: Notify::new(),
             connector,
             counters: LinkCounters::default(),
+            server_check: ServerCheck::default(),
         }
     }
 
