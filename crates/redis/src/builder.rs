@@ -11,6 +11,7 @@ use crate::connector::Connector;
 use crate::endpoint::{Endpoint, RedisConfigError};
 use crate::locator::ServerLocator;
 use crate::sentinel::SentinelGroup;
+use crate::server_check::CHECK_INTERVAL;
 use crate::store::{CallRouter, RedisStore};
 use crate::topology::ServerTopology;
 use crate::wire::CallEncoder;
@@ -46,6 +47,7 @@ pub struct RedisBuilder {
     timeout: Duration,
     connect_timeout: Duration,
     max_retries: u32,
+    check_interval: Duration,
     #[cfg(feature = "tls")]
     ca_pem: Option<Vec<u8>>,
     clock: Option<Arc<dyn Clock>>,
@@ -88,6 +90,7 @@ impl RedisBuilder {
             timeout: Duration::from_millis(10),
             connect_timeout: Duration::from_millis(200),
             max_retries: 3,
+            check_interval: CHECK_INTERVAL,
             #[cfg(feature = "tls")]
             ca_pem: None,
             clock: None,
@@ -140,6 +143,15 @@ impl RedisBuilder {
     #[must_use]
     pub fn manual_time(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// Checks the servers more often than every 30 seconds, for tests.
+    #[cfg(feature = "manual-time")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn check_interval(mut self, interval: Duration) -> Self {
+        self.check_interval = interval;
         self
     }
 
@@ -260,6 +272,7 @@ impl RedisBuilder {
             timeout: self.timeout,
             is_cluster: matches!(self.kind, Kind::Cluster),
             probe_key: format!("{}probe", self.prefix),
+            check_interval: self.check_interval,
             clock: self.clock.clone(),
             runtime: Handle::try_current().map_err(|_| RedisConfigError::NoRuntime)?,
         }))

@@ -40,6 +40,8 @@ pub(crate) struct Connector {
     pub(crate) is_cluster: bool,
     /// A key that no counter has, to find out whether a server accepts writes.
     pub(crate) probe_key: String,
+    /// How often a server is checked for settings that make it forget counters.
+    pub(crate) check_interval: Duration,
     /// The clock by which the script decides. `None` for the server's own, except in tests.
     pub(crate) clock: Option<Arc<dyn Clock>>,
     /// Runs the tasks of the store.
@@ -170,7 +172,7 @@ impl RespConnection {
     }
 
     /// Sends a command and reads its reply, which may be an error.
-    async fn exchange<T>(
+    pub(crate) async fn exchange<T>(
         &mut self,
         arguments: &[&[u8]],
         read_reply: impl FnOnce(&RespValue<'_>) -> T,

@@ -45,6 +45,7 @@ mod log;
 mod resp;
 mod script;
 mod sentinel;
+mod server_check;
 mod store;
 #[cfg(feature = "manual-time")]
 #[doc(hidden)]

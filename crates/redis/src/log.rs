@@ -1,9 +1,12 @@
 //! What the store logs, if the feature `tracing` is enabled: the state of single servers, at debug
-//! level. An outage is logged by the limiter, once for all servers.
+//! level, and servers that may forget counters, as warnings. An outage is logged by the limiter,
+//! once for all servers.
 #![cfg_attr(
     not(feature = "tracing"),
     expect(unused_variables, reason = "only log messages contain them")
 )]
+
+use std::fmt;
 
 use crate::endpoint::Address;
 use crate::error::ServerError;
@@ -12,6 +15,11 @@ use crate::locator::ServerLocator;
 pub(crate) fn connected(server: &Address) {
     #[cfg(feature = "tracing")]
     tracing::debug!(%server, "connected to the store");
+}
+
+pub(crate) fn may_forget(warning: &impl fmt::Display) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!("{warning}");
 }
 
 pub(crate) fn unavailable(server: &ServerLocator, error: &ServerError) {

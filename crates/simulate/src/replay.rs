@@ -92,7 +92,7 @@ impl ConfigReplay {
         });
 
         let keys_max = match &config.store {
-            StoreConfig::Memory { keys_max } => *keys_max,
+            StoreConfig::Memory { keys_max, .. } => *keys_max,
             StoreConfig::Redis(_) => SHARED_KEYS_MAX,
         };
         Self {

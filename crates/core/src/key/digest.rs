@@ -1,14 +1,33 @@
 //! A digest that is the same in every process.
 
-/// The 128-bit FNV-1a hash of `bytes`. It tells different inputs apart, but not those of an
-/// attacker: only names of limits and snapshots are hashed with it.
-pub(crate) fn digest(bytes: &[u8]) -> u128 {
-    const OFFSET_BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+/// A 128-bit FNV-1a hash. It tells different inputs apart, but not those of an attacker: only names
+/// of limits and snapshots are hashed with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Digest(u128);
+
+impl Digest {
     const PRIME: u128 = 0x0100_0000_0000_0000_0000_013b;
 
-    bytes.iter().fold(OFFSET_BASIS, |hash, byte| {
-        (hash ^ u128::from(*byte)).wrapping_mul(PRIME)
-    })
+    /// The hash of no bytes.
+    pub(crate) const EMPTY: Self = Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
+
+    /// The hash of what was hashed before, followed by `bytes`.
+    #[must_use]
+    pub(crate) fn followed_by(self, bytes: &[u8]) -> Self {
+        let hash = bytes.iter().fold(self.0, |hash, byte| {
+            (hash ^ u128::from(*byte)).wrapping_mul(Self::PRIME)
+        });
+        Self(hash)
+    }
+
+    pub(crate) const fn get(self) -> u128 {
+        self.0
+    }
+}
+
+/// The hash of `bytes`.
+pub(crate) fn digest(bytes: &[u8]) -> u128 {
+    Digest::EMPTY.followed_by(bytes).get()
 }
 
 #[cfg(test)]

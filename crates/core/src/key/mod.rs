@@ -17,7 +17,7 @@ mod prefix;
 mod to_key;
 
 pub use counter_key::Key;
-pub(crate) use digest::digest;
+pub(crate) use digest::{Digest, digest};
 pub use encoded::{EncodedKey, KeyDecodeError};
 pub(crate) use fingerprint::{Fingerprint, Fingerprinter};
 pub use hash::KeyHash;

@@ -312,6 +312,12 @@ impl CounterShard {
         removed.is_some()
     }
 
+    /// Makes room for this number of counters from a snapshot. They come in the order of their
+    /// homes: a table that grew with them would have all of them in its first part.
+    pub(super) fn reserve(&mut self, keys: usize) {
+        self.flushed_table().resize_for(keys);
+    }
+
     /// Adds a counter from a snapshot. Its slot must have been charged to the cap.
     pub(super) fn restore(
         &mut self,

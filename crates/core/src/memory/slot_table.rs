@@ -150,9 +150,17 @@ impl SlotTable {
     /// Replaces the table by one that is four sevenths full: 58 bytes per key, and 47 when it is
     /// crowded.
     pub(super) fn resize(&mut self) {
-        let size = match self.live {
-            0 if !self.slots.is_empty() => 0,
-            live => (live * 7).div_ceil(4).max(SLOTS_MIN),
+        self.resize_for(match self.live {
+            0 if self.slots.is_empty() => 1,
+            live => live,
+        });
+    }
+
+    /// The same for this number of keys, at least those it has.
+    pub(super) fn resize_for(&mut self, keys: usize) {
+        let size = match keys.max(self.live) {
+            0 => 0,
+            keys => (keys * 7).div_ceil(4).max(SLOTS_MIN),
         };
 
         let resized = Self {

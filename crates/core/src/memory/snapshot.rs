@@ -6,15 +6,17 @@
 //! fingerprints; it contains a probe that reveals a difference.
 
 use std::collections::HashMap;
+use std::io;
 
 use super::builder::MemoryStoreBuilder;
 use super::key_cap::{CapCharge, KeyCap};
 use super::limit_usage::LimitNumber;
+use super::shard::CounterShard;
 use super::side_table::SideState;
 use super::slot::{Kind, Slot};
 use super::store::MemoryStore;
 use crate::algorithm::{HitLog, IN_FLIGHT_MAX, LOG_HITS_MAX, PermitEntry, PermitId, Permits};
-use crate::key::{Fingerprinter, digest};
+use crate::key::{Digest, Fingerprinter, digest};
 use crate::name::{LimitName, NAME_MAX};
 use crate::time::Micros;
 
@@ -23,6 +25,8 @@ use crate::time::Micros;
 // and a digest of all that in two words.
 const MAGIC: [u8; 8] = *b"TOLLGATE";
 const VERSION: u64 = 3;
+/// The size of a counter without its log or permits: a slot and the number of its limit.
+const COUNTER_BYTES: usize = 40;
 /// The words of a limit's name, padded with zeros.
 const NAME_WORDS: usize = NAME_MAX.div_ceil(8);
 /// Marks the hits of a log in a snapshot.
@@ -60,34 +64,43 @@ pub enum SnapshotError {
 impl MemoryStore {
     /// Saves all counters that have not expired. The counters of a shard are saved at one moment,
     /// the shards one after the other.
+    #[expect(
+        clippy::missing_panics_doc,
+        reason = "writing to a vector does not fail"
+    )]
     pub fn snapshot(&self) -> Vec<u8> {
-        let (now, counters) = (self.now(), self.counters());
-        let probe = counters.fingerprinter.probe();
+        let mut snapshot = Vec::new();
+        self.write_snapshot(&mut snapshot)
+            .expect("writing to a vector does not fail");
+        snapshot
+    }
 
-        let mut snapshot = MAGIC.to_vec();
-        write(&mut snapshot, &[VERSION]);
-        write(&mut snapshot, counters.fingerprinter.seeds());
-        write(&mut snapshot, &[probe.high.into(), probe.low]);
+    /// Writes what [`snapshot`](Self::snapshot) returns, shard by shard, without a copy of it in
+    /// memory. No shard is locked while the writer works, so decisions wait at most until the
+    /// counters of one shard, of up to 256, are copied.
+    pub fn write_snapshot(&self, writer: &mut impl io::Write) -> io::Result<()> {
+        let (now, counters) = (self.now(), self.counters());
+        let mut writer = SnapshotWriter::new(writer);
+        let part = &mut writer.part;
+
+        part.extend(MAGIC);
+        write(part, &[VERSION]);
+        write(part, counters.fingerprinter.seeds());
+        let probe = counters.fingerprinter.probe();
+        write(part, &[probe.high.into(), probe.low]);
 
         let owners: Vec<_> = counters.key_cap().owners().collect();
-        write(&mut snapshot, &[owners.len() as u64]);
+        write(part, &[owners.len() as u64]);
         for (limit, digest, name) in owners {
-            write_limit(&mut snapshot, limit, digest, name);
+            write_limit(part, limit, digest, name);
         }
+        writer.flush()?;
 
         for shard in &counters.shards {
-            let mut shard = shard.lock();
-            for (slot, limit, side) in shard.iter().filter(|(slot, ..)| !slot.is_expired(now)) {
-                write(&mut snapshot, &slot.to_words());
-                write(&mut snapshot, &[limit.get() as u64]);
-                if let Some(state) = side {
-                    write_side(&mut snapshot, state);
-                }
-            }
+            write_shard(&mut writer.part, &mut shard.lock(), now);
+            writer.flush()?;
         }
-
-        snapshot.extend(digest(&snapshot).to_le_bytes());
-        snapshot
+        writer.finish()
     }
 
     /// A store with the counters of a snapshot, the default cap and the system clock. Use
@@ -121,6 +134,7 @@ impl MemoryStoreBuilder {
         let now = store.now();
         let limits = read_limits(words, store.counters().key_cap());
         let limits = limits.ok_or(SnapshotError::Damaged)?;
+        store.reserve(body.len() / COUNTER_BYTES);
         while let Some(slot) = read(words).map(Slot::from_words) {
             let [limit] = read(words).ok_or(SnapshotError::Damaged)?;
             let limit = limits.get(&limit).copied().unwrap_or(LimitNumber::OTHERS);
@@ -137,6 +151,15 @@ impl MemoryStoreBuilder {
 }
 
 impl MemoryStore {
+    /// Makes room for this number of counters, or for as many as the cap allows.
+    pub(super) fn reserve(&self, keys: usize) {
+        let counters = self.counters();
+        let keys = keys.min(self.keys_max()) / counters.shards.len();
+        for shard in &counters.shards {
+            shard.lock().reserve(keys);
+        }
+    }
+
     fn restore_counter(
         &self,
         slot: Slot,
@@ -157,6 +180,45 @@ impl MemoryStore {
         shard.restore(slot, limit, side, key_cap);
         // A log may take the memory of many keys, so one eviction may not be enough.
         while key_cap.excess() > 0 && counters.make_room(&mut shard, fingerprint, now) {}
+    }
+}
+
+/// Writes the parts of a snapshot, and after them a digest of all of them.
+struct SnapshotWriter<'w, W> {
+    /// What is written next. It is reused, so that the shard that fills it is locked briefly.
+    part: Vec<u8>,
+    digest: Digest,
+    writer: &'w mut W,
+}
+
+impl<'w, W: io::Write> SnapshotWriter<'w, W> {
+    fn new(writer: &'w mut W) -> Self {
+        Self {
+            part: Vec::new(),
+            digest: Digest::EMPTY,
+            writer,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.digest = self.digest.followed_by(&self.part);
+        self.writer.write_all(&self.part)?;
+        self.part.clear();
+        Ok(())
+    }
+
+    fn finish(self) -> io::Result<()> {
+        self.writer.write_all(&self.digest.get().to_le_bytes())
+    }
+}
+
+fn write_shard(snapshot: &mut Vec<u8>, shard: &mut CounterShard, now: Micros) {
+    for (slot, limit, side) in shard.iter().filter(|(slot, ..)| !slot.is_expired(now)) {
+        write(snapshot, &slot.to_words());
+        write(snapshot, &[limit.get() as u64]);
+        if let Some(state) = side {
+            write_side(snapshot, state);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::time::Micros;
 
 mod hot_keys;
 mod shares;
+mod snapshot;
 
 fn store(keys_max: usize) -> (MemoryStore, ManualClock) {
     let clock = ManualClock::default();
@@ -252,123 +253,6 @@ fn resetting_a_key_frees_its_memory() {
     let demand = DemandBuf::new(&log, "ann", 1).unwrap();
     drop(store.reset(&demand.as_demand().key));
     assert_eq!((store.keys(), store.counters().key_cap().used()), (0, 0));
-}
-
-/// Saves every kind of state, restores it in another store and compares the outcomes.
-#[test]
-fn a_snapshot_restores_every_kind_of_state() {
-    let (store, clock) = store(1_000);
-    let rules = [
-        Limit::fixed_window("fixed", 10, Duration::from_secs(60)),
-        Limit::sliding_window("sliding", 10, Duration::from_secs(60)),
-        Limit::sliding_log("log", 10, Duration::from_secs(60)),
-        Limit::token_bucket("bucket", 10, Rate::per_minute(7)),
-        Limit::queue("queue", 10, Rate::per_minute(7)),
-        Limit::concurrency("flight", 10, Duration::from_secs(60)),
-    ]
-    .map(|limit| rule(&limit));
-
-    for rule in &rules {
-        spend(&store, rule, "ann", 2);
-        clock.advance(Duration::from_millis(300));
-        spend(&store, rule, "ann", 3);
-    }
-    let before: Vec<u64> = rules
-        .iter()
-        .map(|rule| remaining(&store, rule, "ann"))
-        .collect();
-
-    let restored = MemoryStore::builder()
-        .clock(clock.clone())
-        .restore(&store.snapshot())
-        .unwrap();
-    let after: Vec<u64> = rules
-        .iter()
-        .map(|rule| remaining(&restored, rule, "ann"))
-        .collect();
-
-    assert_eq!(before, after);
-    assert_eq!(before, [5, 5, 5, 5, 5, 5]);
-
-    let demand = DemandBuf::new(&rules[5], "ann", 1).unwrap();
-    assert!(matches!(
-        restored.release(&demand.as_demand(), PermitId::new(1)),
-        StoreFuture::Ready(Some(Ok(true)))
-    ));
-}
-
-#[test]
-fn restoring_leaves_out_expired_counters_and_respects_the_cap() {
-    let (store, clock) = store(1_000);
-    let (short, long) = (
-        rule(&Limit::fixed_window("short", 5, Duration::from_secs(1))),
-        rule(&Limit::fixed_window("long", 5, Duration::from_secs(60))),
-    );
-
-    for key in 0..100 {
-        spend(&store, &short, &format!("key:{key}"), 1);
-        spend(
-            &store,
-            &long,
-            &format!("key:{key}"),
-            1 + u64::from(key < 10) * 4,
-        );
-    }
-
-    let snapshot = store.snapshot();
-    clock.advance(Duration::from_secs(2));
-    let restored = MemoryStore::builder()
-        .clock(clock.clone())
-        .restore(&snapshot)
-        .unwrap();
-    assert_eq!(restored.keys(), 100);
-
-    let smaller = MemoryStore::builder()
-        .keys_max(20)
-        .clock(clock)
-        .restore(&snapshot)
-        .unwrap();
-    assert!(smaller.keys() <= 20);
-    for key in 0..10 {
-        assert_eq!(
-            remaining(&smaller, &long, &format!("key:{key}")),
-            0,
-            "an exhausted key was not restored"
-        );
-    }
-}
-
-#[test]
-fn damaged_and_foreign_snapshots_are_rejected() {
-    let (store, _) = store(100);
-    let log = rule(&Limit::sliding_log("log", 50, Duration::from_secs(60)));
-    spend(&store, &log, "ann", 1);
-    let snapshot = store.snapshot();
-
-    let error = |bytes: &[u8]| MemoryStore::restore(bytes).unwrap_err();
-    assert_eq!(error(b""), SnapshotError::NotASnapshot);
-    assert_eq!(error(&[0; 200]), SnapshotError::NotASnapshot);
-
-    for cut in 48..snapshot.len() {
-        assert_eq!(
-            error(&snapshot[..cut]),
-            SnapshotError::Damaged,
-            "cut to {cut} bytes"
-        );
-    }
-
-    for (at, _) in snapshot.iter().enumerate().skip(16) {
-        let mut changed = snapshot.clone();
-        changed[at] ^= 1;
-        assert_eq!(error(&changed), SnapshotError::Damaged, "byte {at} changed");
-    }
-
-    let mut newer = snapshot.clone();
-    newer[8] = 9;
-    assert_eq!(
-        error(&newer),
-        SnapshotError::UnsupportedVersion { found: 9 }
-    );
 }
 
 /// A quota of another shape cannot reach the stored state, because its key differs.

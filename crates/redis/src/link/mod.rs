@@ -86,6 +86,7 @@ async fn keep_connected(state: Arc<LinkState>, mut locator: ServerLocator) {
                         (ServerError::new("the primary has changed"), None)
                     }
                     end = connection.serve(&address) => end,
+                    never = state.server_check.watch(&state.connector, &address) => match never {},
                 };
                 if let Some(connection) = open {
                     drained.add(connection, error.clone());

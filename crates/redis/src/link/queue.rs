@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::round_trip::RoundTrip;
 use crate::connector::Connector;
 use crate::error::{CallError, ServerError};
+use crate::server_check::ServerCheck;
 use crate::wire::{ScriptReply, StoreCall};
 
 /// The most calls that wait in the queue of a link. At 100,000 calls per second, a full queue takes
@@ -28,6 +29,7 @@ pub(crate) struct LinkState {
     /// How long a call takes that is sent now.
     pub(crate) round_trip: RoundTrip,
     pub(crate) counters: LinkCounters,
+    pub(crate) server_check: ServerCheck,
 }
 
 /// Counters of a link since its start.
@@ -96,6 +98,7 @@ impl LinkState {
             round_trip: RoundTrip::new(connector.timeout / 2),
             connector,
             counters: LinkCounters::default(),
+            server_check: ServerCheck::default(),
         }
     }
 

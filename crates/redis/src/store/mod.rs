@@ -55,6 +55,9 @@ pub struct Stats {
     /// Units of those counters that are leased and not spent yet, or spent and not reported to the
     /// store yet.
     pub leased_units: u64,
+    /// Keys that the servers have evicted while this store was connected to them, as of the last
+    /// check, at most 30 seconds ago. They may include keys of other applications.
+    pub evicted_keys: u64,
 }
 
 impl RedisStore {
@@ -90,10 +93,21 @@ impl RedisStore {
             stats.script_calls += link.counters.script_calls.load(Relaxed);
             stats.store_calls += link.counters.store_calls.load(Relaxed);
             stats.connections += link.counters.connections.load(Relaxed);
+            stats.evicted_keys += link.server_check.evicted_keys();
             stats.up += usize::from(link.is_up());
             stats.servers += 1;
         }
         stats
+    }
+
+    /// What an operator should know about the servers: one text for each server that may forget
+    /// counters, because it evicts keys when its memory is full, or does not say whether it does.
+    ///
+    /// Servers are checked when a link has connected, and every 30 seconds while it is up.
+    pub fn warnings(&self) -> Vec<String> {
+        let links = self.router().topology.links();
+        let warnings = links.iter().filter_map(|link| link.server_check.warning());
+        warnings.collect()
     }
 
     pub(crate) fn router(&self) -> &Arc<CallRouter> {

@@ -9,6 +9,7 @@ mod common;
 mod conformance;
 mod counters;
 mod cross_slot;
+mod eviction;
 mod example;
 mod faults;
 mod lease_script;

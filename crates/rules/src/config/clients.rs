@@ -87,7 +87,7 @@ fn read_attributes(field: &ConfigField<'_>, limits: &[LimitConfig]) -> Option<Ve
     collect_all(items.iter().map(|item| {
         let attribute = item.value(&ATTRIBUTE)?;
         if !keys.clone().any(|key| *key.attribute() == attribute) {
-            item.note("no limit's key uses this attribute, so hashing it has no effect");
+            item.warn("no limit's key uses this attribute, so hashing it has no effect");
         }
         Some(attribute)
     }))

@@ -7,8 +7,8 @@ use crate::text::visible;
 
 /// The maximum number of errors to report. Further errors are only counted.
 const ERRORS_MAX: usize = 50;
-/// The maximum number of notes to keep.
-const NOTES_MAX: usize = 200;
+/// The maximum number of warnings to keep.
+const WARNINGS_MAX: usize = 200;
 
 /// One configuration error: where it is, what was found and what is expected. It never shows a
 /// value that came from the environment.
@@ -138,13 +138,13 @@ impl SourcePosition {
     pub(super) const WHOLE_FILE: Self = Self { line: 0, column: 0 };
 }
 
-/// Collects the errors and notes of a file. All readers share it, because reading continues after
-/// an error.
+/// Collects the errors and warnings of a file. All readers share it, because reading continues
+/// after an error.
 pub(super) struct Diagnostics<'a> {
     file: &'a str,
     errors: RefCell<Vec<Diagnostic>>,
     more: Cell<usize>,
-    notes: RefCell<Vec<Diagnostic>>,
+    warnings: RefCell<Vec<Diagnostic>>,
     positions: RefCell<Vec<Diagnostic>>,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Diagnostics<'a> {
             file,
             errors: RefCell::default(),
             more: Cell::default(),
-            notes: RefCell::default(),
+            warnings: RefCell::default(),
             positions: RefCell::default(),
         }
     }
@@ -179,11 +179,11 @@ impl<'a> Diagnostics<'a> {
         self.errors.borrow().len() >= ERRORS_MAX
     }
 
-    /// Adds a remark about a valid setting.
-    pub(super) fn note(&self, position: SourcePosition, field: &str, message: impl fmt::Display) {
-        let mut notes = self.notes.borrow_mut();
-        if notes.len() < NOTES_MAX {
-            notes.push(Diagnostic::new(self.file, position, field, message));
+    /// Adds a warning about a valid setting.
+    pub(super) fn warn(&self, position: SourcePosition, field: &str, message: impl fmt::Display) {
+        let mut warnings = self.warnings.borrow_mut();
+        if warnings.len() < WARNINGS_MAX {
+            warnings.push(Diagnostic::new(self.file, position, field, message));
         }
     }
 
@@ -205,10 +205,10 @@ impl<'a> Diagnostics<'a> {
         self.errors.borrow().is_empty()
     }
 
-    /// The notes, in file order.
-    pub(super) fn take_notes(&self) -> Vec<String> {
-        let notes = in_file_order(self.notes.take());
-        notes.iter().map(Diagnostic::to_string).collect()
+    /// The warnings, in file order.
+    pub(super) fn take_warnings(&self) -> Vec<String> {
+        let warnings = in_file_order(self.warnings.take());
+        warnings.iter().map(Diagnostic::to_string).collect()
     }
 
     /// The errors, in file order.

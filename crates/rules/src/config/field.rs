@@ -59,8 +59,8 @@ impl<'a> ConfigField<'a> {
         self.diagnostics.error(self.position(), &self.path, message);
     }
 
-    pub(super) fn note(&self, message: impl fmt::Display) {
-        self.diagnostics.note(self.position(), &self.path, message);
+    pub(super) fn warn(&self, message: impl fmt::Display) {
+        self.diagnostics.warn(self.position(), &self.path, message);
     }
 
     /// Records the position of this field, whose value is validated outside this crate.

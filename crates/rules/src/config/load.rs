@@ -13,6 +13,7 @@ use super::field::ConfigField;
 use super::field_map::FieldMap;
 use super::file::{FILE_MAX, read_bytes, read_file, too_large};
 use super::limits::{self, LimitDefaults};
+use super::memory_warnings;
 use super::monitoring::{self, MonitoringConfig};
 use super::names::{
     CONSISTENCIES, DEFAULTS, MATCH_CASES, ON_AMBIGUOUS_PATH, ON_STORE_FAILURE, ROOT,
@@ -51,9 +52,9 @@ pub struct Config {
     pub monitoring: MonitoringConfig,
     /// The resource limits of the server, and who may use it.
     pub server: ServerConfig,
-    /// Remarks about valid settings that probably do not do what the user expects. Each starts with
-    /// its file, line and column.
-    pub notes: Vec<String>,
+    /// About valid settings that probably do not do what the user expects. Each starts with its
+    /// file, line and column.
+    pub warnings: Vec<String>,
     /// The positions of the store's fields, which are validated again when the store is created.
     pub source_map: SourceMap,
 }
@@ -165,13 +166,16 @@ fn read_root(field: &ConfigField<'_>) -> Option<Config> {
     let limits = limits::read(&root, defaults);
     let headers = root.read("headers", monitoring::read_headers);
     let monitoring = root.read("monitoring", monitoring::read);
-    let store = root.read("store", store::read);
+    let store = root.read("store", store::read).unwrap_or_default();
     let clients = root.read("client_ip", clients::read);
     let hashing = clients::read_hashing(&root, limits.as_deref().unwrap_or_default());
     let server = root.read("server", server::read);
+    if field.diagnostics.is_clean() {
+        memory_warnings::add(&root, &store);
+    }
 
     Some(Config {
-        store: store.unwrap_or_default(),
+        store,
         expected_replicas: defaults.expected_replicas,
         clients: clients.unwrap_or_default(),
         hashing,
@@ -179,7 +183,7 @@ fn read_root(field: &ConfigField<'_>) -> Option<Config> {
         headers: headers.unwrap_or_default(),
         monitoring: monitoring.unwrap_or_default(),
         server: server.unwrap_or_default(),
-        notes: field.diagnostics.take_notes(),
+        warnings: field.diagnostics.take_warnings(),
         source_map: field.diagnostics.take_source_map(),
     })
 }

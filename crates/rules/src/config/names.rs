@@ -34,6 +34,8 @@ pub(super) const STORE: &[&str] = &[
     "connect_timeout",
     "max_retries",
     "keys_max",
+    "snapshot",
+    "snapshot_interval",
 ];
 
 pub(super) const STORE_TYPES: &[(&str, StoreType)] = &[

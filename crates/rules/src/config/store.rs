@@ -1,6 +1,7 @@
 //! `store`: where counters are kept.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate::memory::KEYS_MAX_DEFAULT;
@@ -8,9 +9,11 @@ use tollgate::memory::KEYS_MAX_DEFAULT;
 use super::field::{ConfigField, collect_all};
 use super::field_map::FieldMap;
 use super::names::{STORE, STORE_TYPES, StoreType};
-use super::values::{ValueKind, text_if};
+use super::values::{ValueError, ValueKind, text_if};
 
 const ENDPOINTS_MAX: usize = 100;
+/// A process that is killed loses what was counted since the last save, so at most this much.
+const SNAPSHOT_INTERVAL_DEFAULT: Duration = Duration::from_secs(10);
 
 // The store checks the values below again when it is created. Checking them here gives errors with
 // a line.
@@ -37,6 +40,16 @@ const PREFIX: ValueKind<String> = ValueKind::new(
     },
 );
 
+const SNAPSHOT: ValueKind<PathBuf> = ValueKind::new(
+    "file",
+    "expected the path of a file, such as /var/lib/tollgate/counters.snapshot",
+    |text| {
+        let path = PathBuf::from(text);
+        let is_file = path.file_name().is_some() && !text.ends_with('/');
+        is_file.then_some(path).ok_or(ValueError::Unexpected)
+    },
+);
+
 /// The fields that apply to the Redis stores only.
 const REDIS_ONLY: [&str; 5] = [
     "endpoints",
@@ -44,6 +57,12 @@ const REDIS_ONLY: [&str; 5] = [
     "timeout",
     "connect_timeout",
     "max_retries",
+];
+/// The fields that apply to the memory store only, with what Redis has instead.
+const MEMORY_ONLY: [(&str, &str); 3] = [
+    ("keys_max", "set `maxmemory` on the Redis server instead"),
+    ("snapshot", "Redis saves the counters itself"),
+    ("snapshot_interval", "Redis saves the counters itself"),
 ];
 
 /// The store that holds the counters.
@@ -53,17 +72,39 @@ pub enum StoreConfig {
     Memory {
         /// The maximum number of counters to keep.
         keys_max: usize,
+        /// Where the counters are saved. `None` forgets them at a restart.
+        snapshot: Option<SnapshotConfig>,
     },
     /// Redis or Valkey.
     Redis(RedisConfig),
+}
+
+impl StoreConfig {
+    /// Where the counters are saved. `None` if the service does not save them.
+    pub const fn snapshot(&self) -> Option<&SnapshotConfig> {
+        match self {
+            Self::Memory { snapshot, .. } => snapshot.as_ref(),
+            Self::Redis(_) => None,
+        }
+    }
 }
 
 impl Default for StoreConfig {
     fn default() -> Self {
         Self::Memory {
             keys_max: KEYS_MAX_DEFAULT,
+            snapshot: None,
         }
     }
+}
+
+/// The file that keeps the counters of the memory store over a restart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotConfig {
+    /// The file. It is replaced whenever it is saved.
+    pub file: PathBuf,
+    /// How often it is saved while the service runs.
+    pub interval: Duration,
 }
 
 /// How to connect to Redis or Valkey. The endpoints may contain a password, so `Debug` omits them.
@@ -142,16 +183,37 @@ fn read_memory(mapping: &FieldMap<'_>) -> StoreConfig {
     }
 
     let keys_max = mapping.read("keys_max", |field| field.integer_in(1..=1 << 32));
-    keys_max.map_or_else(StoreConfig::default, |keys_max| StoreConfig::Memory {
-        keys_max,
+    StoreConfig::Memory {
+        keys_max: keys_max.unwrap_or(KEYS_MAX_DEFAULT),
+        snapshot: read_snapshot(mapping),
+    }
+}
+
+fn read_snapshot(mapping: &FieldMap<'_>) -> Option<SnapshotConfig> {
+    let seconds = Duration::from_secs;
+    let range = seconds(1)..=seconds(3_600);
+    let interval = mapping.read("snapshot_interval", |field| field.duration_in(range));
+
+    let Some(field) = mapping.get("snapshot") else {
+        mapping.reject(
+            "snapshot_interval",
+            "`snapshot_interval` requires `snapshot`, the file to save the counters in",
+        );
+        return None;
+    };
+    Some(SnapshotConfig {
+        file: field.value(&SNAPSHOT)?,
+        interval: interval.unwrap_or(SNAPSHOT_INTERVAL_DEFAULT),
     })
 }
 
 fn read_redis(mapping: &FieldMap<'_>, kind: StoreType) -> Option<RedisConfig> {
-    mapping.reject(
-        "keys_max",
-        "`keys_max` is only for the memory store; set `maxmemory` on the Redis server instead",
-    );
+    for (name, instead) in MEMORY_ONLY {
+        mapping.reject(
+            name,
+            format_args!("`{name}` is only for the memory store; {instead}"),
+        );
+    }
     let topology = read_topology(mapping, kind);
     let endpoints = read_endpoints(mapping, kind);
     let prefix = mapping.value("prefix", &PREFIX);

@@ -194,9 +194,9 @@ fn headers_and_alerts_are_read() {
 }
 
 #[test]
-fn notes_have_positions() {
+fn warnings_have_positions() {
     assert_eq!(
-        example().notes,
+        example().warnings,
         [
             "t.yaml:25:33: hash_keys[1]: no limit's key uses this attribute, \
              so hashing it has no effect",
@@ -237,7 +237,8 @@ fn the_built_in_configuration_has_one_limit_per_address() {
     assert_eq!(
         config.store,
         StoreConfig::Memory {
-            keys_max: 1_000_000
+            keys_max: 1_000_000,
+            snapshot: None,
         }
     );
 
@@ -269,7 +270,9 @@ fn absent_fields_have_their_defaults() {
     );
     assert_eq!(config.expected_replicas, NonZeroU32::MIN);
     assert!(
-        config.hashing.is_none() && config.monitoring.tracing.is_none() && config.notes.is_empty()
+        config.hashing.is_none()
+            && config.monitoring.tracing.is_none()
+            && config.warnings.is_empty()
     );
 }
 
@@ -426,9 +429,10 @@ limits:
 }
 
 #[test]
-fn unsupported_consistency_gives_a_note() {
+fn unsupported_consistency_gives_a_warning() {
     let config = parse(
         "
+store: { type: redis, endpoints: [\"redis://h\"] }
 defaults: { consistency: eventual }
 limits:
   - { name: c, key: [], algorithm: concurrency, limit: 1, permit_timeout: 1s, consistency: leased }
@@ -441,13 +445,13 @@ limits:
     .unwrap();
 
     assert_eq!(
-        config.notes,
+        config.warnings,
         [
-            "t.yaml:4:92: limits[c].consistency: concurrency limits are always strict, \
+            "t.yaml:5:92: limits[c].consistency: concurrency limits are always strict, \
              so this setting has no effect",
-            "t.yaml:5:105: limits[q].consistency: queues are always strict, \
+            "t.yaml:6:105: limits[q].consistency: queues are always strict, \
              so this setting has no effect",
-            "t.yaml:6:84: limits[l].consistency: sliding_log does not support eventual; \
+            "t.yaml:7:84: limits[l].consistency: sliding_log does not support eventual; \
              leased, which is stricter, is used",
         ]
     );

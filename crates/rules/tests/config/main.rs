@@ -14,6 +14,7 @@ mod arbitrary;
 mod bounds;
 mod example;
 mod faults;
+mod memory_store;
 mod secrets;
 
 use tollgate_rules::{Config, ConfigError};

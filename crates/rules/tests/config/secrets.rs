@@ -6,7 +6,7 @@ use tollgate_rules::Config;
 #[test]
 fn debug_output_of_the_example_has_no_secrets() {
     let config = parse(EXAMPLE).unwrap();
-    let shown = format!("{config:?} {config:#?} {:?}", config.notes);
+    let shown = format!("{config:?} {config:#?} {:?}", config.warnings);
     assert!(
         !shown.contains(PASSWORD) && !shown.contains(SECRET),
         "{shown}"
@@ -45,7 +45,7 @@ fn no_error_shows_the_value_of_a_variable() {
             let closing = if line.contains('{') { " }" } else { "" };
             lines[number] = format!("{name}: \"${{LEAKY}}\"{closing}");
             let shown = match Config::parse(&lines.join("\n"), "t.yaml", &env) {
-                Ok(config) => config.notes.join("\n"),
+                Ok(config) => config.warnings.join("\n"),
                 Err(errors) => format!("{errors} {errors:?}"),
             };
             let is_shown = shown.contains("s3cr3t")

@@ -46,10 +46,11 @@ pub(super) fn respond(service: &Service) -> Result<Response<Body>, ApiError> {
     Ok(response)
 }
 
-fn store_rows(service: &Service) -> [MetricRow; 5] {
+fn store_rows(service: &Service) -> [MetricRow; 7] {
     let store = service.gate.store_state();
     let errors = store.health.store_errors.by_kind();
     let errors = errors.map(|(kind, count)| (vec![("kind", kind)], to_f64(count)));
+    let saved_at = store.snapshot.and_then(|(_, state)| state.saved_at);
 
     [
         (
@@ -82,10 +83,22 @@ fn store_rows(service: &Service) -> [MetricRow; 5] {
             "Counters in the memory of this process",
             size(store.keys),
         ),
+        (
+            COUNTER,
+            "store_evicted_keys_total",
+            "Keys that the Redis servers evicted while this replica was connected to them",
+            store.evicted_keys.map(to_f64).map(one).unwrap_or_default(),
+        ),
+        (
+            GAUGE,
+            "snapshot_last_save_timestamp_seconds",
+            "When the snapshot of the counters was last saved, in seconds since the UNIX epoch",
+            saved_at.map(seconds).map(one).unwrap_or_default(),
+        ),
     ]
 }
 
-fn config_rows(service: &Service) -> [MetricRow; 4] {
+fn config_rows(service: &Service) -> [MetricRow; 5] {
     let reloads = service.reloader.status();
     let results = [("applied", reloads.applied), ("failed", reloads.failed)];
     let results = results.map(|(result, count)| (vec![("result", result)], to_f64(count)));
@@ -114,6 +127,12 @@ fn config_rows(service: &Service) -> [MetricRow; 4] {
             "limits",
             "Limits of the active configuration",
             size(service.gate.active().config.limits.len()),
+        ),
+        (
+            GAUGE,
+            "warnings",
+            "Warnings about the configuration and the store, whose texts are in /admin/status",
+            size(service.gate.warnings().len()),
         ),
     ]
 }

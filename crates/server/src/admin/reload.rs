@@ -17,7 +17,7 @@ struct ReloadResponse<'a> {
     /// The number of limits in the active configuration.
     limits: usize,
     /// Warnings about a valid configuration.
-    notes: &'a [String],
+    warnings: &'a [String],
 }
 
 /// The problem body for an invalid configuration.
@@ -51,7 +51,7 @@ pub(super) async fn respond(service: &Service) -> Result<Response<Body>, ApiErro
             Ok(json_ok(&ReloadResponse {
                 reloaded: true,
                 limits: config.limits.len(),
-                notes: &config.notes,
+                warnings: &config.warnings,
             }))
         }
         Err(error @ ConfigReloadError::NoFile) => {

@@ -28,6 +28,8 @@ pub(super) struct ServiceStatus {
     keys: usize,
     /// The alerts that are firing.
     alerts: Vec<AlertStatus>,
+    /// What the operator should know about the configuration and the store.
+    warnings: Vec<String>,
 }
 
 /// The state of the store.
@@ -41,6 +43,18 @@ struct StoreStatus {
     degraded_for_ms: u64,
     /// Failed store calls by kind.
     errors: BTreeMap<&'static str, u64>,
+    /// `None` if the service does not save the counters.
+    snapshot: Option<SnapshotStatus>,
+}
+
+/// The file in which the counters of the memory store are saved.
+#[derive(Debug, Serialize)]
+struct SnapshotStatus {
+    file: String,
+    /// `None` if this process has not saved it yet.
+    saved_at_ms: Option<u64>,
+    /// Why the last attempt failed; `None` if it succeeded.
+    error: Option<String>,
 }
 
 /// The active configuration and its reloads.
@@ -98,6 +112,7 @@ impl ServiceStatus {
             shed: service.load.shed(),
             keys: store.keys,
             alerts: alerts.iter().filter_map(AlertStatus::from_firing).collect(),
+            warnings: service.gate.warnings(),
         }
     }
 }
@@ -105,6 +120,7 @@ impl ServiceStatus {
 impl StoreStatus {
     fn new(store: &StoreState) -> Self {
         let health = &store.health;
+        let snapshot = store.snapshot.as_ref();
         Self {
             kind: store.kind,
             up: store.is_up,
@@ -112,6 +128,11 @@ impl StoreStatus {
             degraded_since_ms: health.degraded_since.map(millis),
             degraded_for_ms: millis(health.degraded_for),
             errors: health.store_errors.by_kind().into(),
+            snapshot: snapshot.map(|(file, state)| SnapshotStatus {
+                file: file.display().to_string(),
+                saved_at_ms: state.saved_at.map(millis),
+                error: state.error.clone(),
+            }),
         }
     }
 }

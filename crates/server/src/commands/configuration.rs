@@ -135,7 +135,12 @@ fn store_diagnostics(config: &Config) -> Vec<Diagnostic> {
 /// A short description of the store, without secrets.
 pub(super) fn describe_store(config: &Config) -> String {
     match &config.store {
-        StoreConfig::Memory { keys_max } => format!("memory (at most {keys_max} counters)"),
+        StoreConfig::Memory { keys_max, snapshot } => {
+            let saved = snapshot.as_ref().map(|snapshot| snapshot.file.display());
+            let saved = saved.map(|file| format!(", saved in {file}"));
+            let saved = saved.unwrap_or_default();
+            format!("memory (at most {keys_max} counters{saved})")
+        }
         StoreConfig::Redis(redis) => {
             let endpoints = counted(redis.endpoints.len() as u64, "endpoint");
             let store = store_type(config);

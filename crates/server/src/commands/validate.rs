@@ -18,7 +18,7 @@ pub struct ValidateArgs {
     /// Configuration files; - for standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Print a JSON object with valid, faults, notes and files
+    /// Print a JSON object with valid, faults, warnings and files
     #[arg(long)]
     json: bool,
 }
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ValidateArgs) -> ExitCode {
     )
 }
 
-/// A line about each valid file, and one for each of its notes. Mistakes go to standard error.
+/// A line about each valid file, and one for each of its warnings. Mistakes go to standard error.
 fn lines(files: &[ValidatedFile]) -> Vec<String> {
     let mut lines = Vec::new();
     for ValidatedFile { name, result } in files {
@@ -61,9 +61,9 @@ fn lines(files: &[ValidatedFile]) -> Vec<String> {
                     plain(name)
                 ));
 
-                let label = Tone::Warning.paint("note:");
-                let notes = config.notes.iter();
-                lines.extend(notes.map(|note| format!("{label} {}", plain(note))));
+                let label = Tone::Warning.paint("warning:");
+                let warnings = config.warnings.iter();
+                lines.extend(warnings.map(|warning| format!("{label} {}", plain(warning))));
             }
             Err(error) => terminal::print_error(&error.lines()),
         }
@@ -81,7 +81,7 @@ fn object(files: &[ValidatedFile]) -> Value {
         "valid": files.iter().all(|file| file.result.is_ok()),
         "faults": diagnostics.map(diagnostic_object).collect::<Vec<_>>(),
         "faults_more": errors.map(|error| error.more).sum::<usize>(),
-        "notes": configs.flat_map(|config| &config.notes).collect::<Vec<_>>(),
+        "warnings": configs.flat_map(|config| &config.warnings).collect::<Vec<_>>(),
         "files": files.iter().map(file_object).collect::<Vec<_>>(),
     })
 }

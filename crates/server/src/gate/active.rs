@@ -95,7 +95,7 @@ impl ActiveConfig {
         metrics: &Metrics,
     ) -> Self {
         let store = tollgate::MemoryStore::builder().clock(clock.clone());
-        let store = OpenStore::Memory(store.build());
+        let store = OpenStore::from(store.build());
         Self::with_store(store.limiter().clock(clock.clone()), store, config, metrics)
     }
 
@@ -116,6 +116,11 @@ impl ActiveConfig {
         metrics: &Metrics,
     ) -> Result<Self, StoreOpenError> {
         if config.store != self.config.store {
+            let stores = [&config.store, &self.config.store];
+            if stores.iter().any(|store| store.snapshot().is_some()) {
+                return Err(StoreOpenError::NeedsRestart);
+            }
+
             tracing::warn!("store settings changed: opening the new store, counts start from zero");
             return Self::open(config, metrics);
         }

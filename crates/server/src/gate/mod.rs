@@ -8,6 +8,7 @@ mod active;
 mod decide;
 mod operations;
 mod permit;
+mod snapshot_file;
 mod store;
 
 pub(crate) use access::AccessError;

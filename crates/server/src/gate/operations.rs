@@ -1,6 +1,7 @@
 //! What operators and the life of the process need from limiter and store, besides decisions.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate::memory::Evictions;
@@ -8,9 +9,11 @@ use tollgate::{Health, LimitName};
 
 use super::active::DecideError;
 use super::decide::Gate;
+use super::snapshot_file::SnapshotState;
+use super::store::OpenStore;
 
 /// The state of the store at one moment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct StoreState {
     /// The store's type as written in the configuration.
     pub(crate) kind: &'static str,
@@ -19,19 +22,57 @@ pub(crate) struct StoreState {
     /// Counters in the memory of this process: those of a memory store and of `local` limits, or
     /// keys of Redis that this replica holds a lease or a cached denial for.
     pub(crate) keys: usize,
+    /// Keys that the servers of a shared store have evicted; none for the memory store.
+    pub(crate) evicted_keys: Option<u64>,
     pub(crate) health: Health,
+    /// The file in which the counters are saved, if they are, and how that went so far.
+    pub(crate) snapshot: Option<(PathBuf, SnapshotState)>,
 }
 
 impl Gate {
     /// The state of the store.
     pub(crate) fn store_state(&self) -> StoreState {
         let active = self.active();
+        let snapshot = active.store.snapshot();
         StoreState {
             kind: active.store.kind(),
             is_up: active.store.is_up(),
             keys: active.store.keys() + active.limiter.local_keys(),
+            evicted_keys: active.store.evicted_keys(),
             health: active.limiter.health(),
+            snapshot: snapshot.map(|snapshot| (snapshot.path().to_owned(), snapshot.state())),
         }
+    }
+
+    /// What the operator should know about the active configuration and its store: texts for
+    /// people, which change from version to version.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let active = self.active();
+        let configured = active.config.warnings.iter().cloned();
+        configured.chain(active.store.warnings()).collect()
+    }
+
+    /// How often the counters are to be saved; none if they are not.
+    pub(crate) fn snapshot_interval(&self) -> Option<Duration> {
+        let active = self.active();
+        active.config.store.snapshot().map(|config| config.interval)
+    }
+
+    /// Saves the counters of the memory store, if a snapshot is configured, and records the
+    /// result. Works in a thread of its own, which no decision waits for.
+    pub(crate) async fn save_snapshot(&self) {
+        let active = self.active();
+        let OpenStore::Memory {
+            store,
+            snapshot: Some(snapshot),
+        } = &active.store
+        else {
+            return;
+        };
+
+        let (store, file) = (store.clone(), snapshot.clone());
+        let saved = tokio::task::spawn_blocking(move || file.save(&store)).await;
+        snapshot.record(saved.expect("saving does not panic"), self.now());
     }
 
     /// How many counters each configured limit has lost to the cap of a memory store, and without a

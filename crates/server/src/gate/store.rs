@@ -1,5 +1,6 @@
 //! Opens the store that a configuration describes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::limiter::LimiterBuilder;
@@ -8,24 +9,46 @@ use tollgate::{LimitName, Limiter, MemoryStore};
 use tollgate_redis::{RedisBuilder, RedisConfigError, RedisStore};
 use tollgate_rules::config::{RedisConfig, RedisTopology, StoreConfig};
 
+use super::snapshot_file::{SnapshotFile, SnapshotFileError};
+
 /// The store of the active configuration.
 #[derive(Clone, Debug)]
 pub(crate) enum OpenStore {
-    Memory(MemoryStore),
+    Memory {
+        store: MemoryStore,
+        /// Where the counters are saved, if they are.
+        snapshot: Option<Arc<SnapshotFile>>,
+    },
     Redis(RedisStore),
 }
 
-/// The store cannot be opened with the configured settings.
+/// Why the store cannot be opened with the configured settings.
 #[derive(Debug, thiserror::Error)]
-#[error("store: {0}")]
-pub(crate) struct StoreOpenError(#[from] RedisConfigError);
+pub(crate) enum StoreOpenError {
+    #[error("store: {0}")]
+    Redis(#[from] RedisConfigError),
+    #[error("store.snapshot: {0}")]
+    Snapshot(#[from] SnapshotFileError),
+    #[error(
+        "store: cannot be changed while the service runs if the old or the new store has a \
+         `snapshot`; restart the service, which saves and restores the counters"
+    )]
+    NeedsRestart,
+}
 
 impl OpenStore {
     pub(crate) fn open(config: &StoreConfig) -> Result<Self, StoreOpenError> {
         match config {
-            StoreConfig::Memory { keys_max } => Ok(Self::Memory(
-                MemoryStore::builder().keys_max(*keys_max).build(),
-            )),
+            StoreConfig::Memory { keys_max, snapshot } => {
+                let builder = MemoryStore::builder().keys_max(*keys_max);
+                let Some(snapshot) = snapshot else {
+                    return Ok(Self::from(builder.build()));
+                };
+
+                let (file, store) = SnapshotFile::open(&snapshot.file, builder)?;
+                let snapshot = Some(Arc::new(file));
+                Ok(Self::Memory { store, snapshot })
+            }
             StoreConfig::Redis(redis) => Ok(Self::Redis(redis_builder(redis).build()?)),
         }
     }
@@ -41,14 +64,14 @@ impl OpenStore {
     /// A builder of limiters on this store.
     pub(super) fn limiter(&self) -> LimiterBuilder {
         match self {
-            Self::Memory(store) => Limiter::builder().store(store.clone()),
+            Self::Memory { store, .. } => Limiter::builder().store(store.clone()),
             Self::Redis(store) => Limiter::builder().store(store.clone()),
         }
     }
 
     /// True when a decision never has to wait: the counters are in this process.
     pub(crate) const fn is_in_process(&self) -> bool {
-        matches!(self, Self::Memory(_))
+        matches!(self, Self::Memory { .. })
     }
 
     /// Waits until the store is available, at most for `timeout`.
@@ -61,7 +84,7 @@ impl OpenStore {
     /// True when every server of the store can be reached.
     pub(crate) fn is_up(&self) -> bool {
         match self {
-            Self::Memory(_) => true,
+            Self::Memory { .. } => true,
             Self::Redis(store) => {
                 let stats = store.stats();
                 stats.servers > 0 && stats.up == stats.servers
@@ -73,25 +96,62 @@ impl OpenStore {
     /// replica holds a lease or a cached denial for.
     pub(crate) fn keys(&self) -> usize {
         match self {
-            Self::Memory(store) => store.keys(),
+            Self::Memory { store, .. } => store.keys(),
             Self::Redis(store) => store.stats().leased_keys,
         }
     }
 
-    /// How many counters each limit has lost to the cap of a memory store; nothing for Redis, which
-    /// reports its own evictions.
+    /// How many counters each limit has lost to the cap of a memory store; nothing for Redis.
     pub(crate) fn evictions(&self) -> Option<Vec<(Option<LimitName>, Evictions)>> {
         match self {
-            Self::Memory(store) => Some(store.evictions()),
+            Self::Memory { store, .. } => Some(store.evictions()),
             Self::Redis(_) => None,
+        }
+    }
+
+    /// The file in which the counters are saved, if they are.
+    pub(super) fn snapshot(&self) -> Option<&Arc<SnapshotFile>> {
+        match self {
+            Self::Memory { snapshot, .. } => snapshot.as_ref(),
+            Self::Redis(_) => None,
+        }
+    }
+
+    /// What the operator should know about the store.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        match self {
+            Self::Memory { snapshot, .. } => {
+                let warning = snapshot.as_ref().and_then(|file| file.warning());
+                warning.into_iter().collect()
+            }
+            Self::Redis(store) => store.warnings(),
+        }
+    }
+
+    /// The number of keys that the servers of a shared store have evicted; nothing for the memory
+    /// store, which counts its own [evictions](Self::evictions).
+    pub(super) fn evicted_keys(&self) -> Option<u64> {
+        match self {
+            Self::Memory { .. } => None,
+            Self::Redis(store) => Some(store.stats().evicted_keys),
         }
     }
 
     /// The store's type as written in the configuration.
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
-            Self::Memory(_) => "memory",
+            Self::Memory { .. } => "memory",
             Self::Redis(_) => "redis",
+        }
+    }
+}
+
+/// A memory store that is not saved.
+impl From<MemoryStore> for OpenStore {
+    fn from(store: MemoryStore) -> Self {
+        Self::Memory {
+            store,
+            snapshot: None,
         }
     }
 }

@@ -168,7 +168,7 @@ impl Reloader {
             .await
             .expect("reading a certificate does not panic")?;
 
-        log_notes(&config);
+        log_warnings(&config);
         self.gate.replace(config)?;
         self.tls.replace(tls.as_ref());
         Ok(())
@@ -219,9 +219,9 @@ pub(crate) async fn watch(
 }
 
 /// Logs the warnings about a valid configuration.
-pub(crate) fn log_notes(config: &Config) {
-    for note in &config.notes {
-        tracing::warn!("{note}");
+pub(crate) fn log_warnings(config: &Config) {
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
     }
 }
 

@@ -29,6 +29,8 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 const PROBE_INTERVAL_DEGRADED: Duration = Duration::from_millis(200);
 /// How long returning the leases may take at shutdown.
 const RETURN_LEASES_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long saving the snapshot may take at shutdown. After that, the previous one stays.
+const SAVE_SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the start waits for the store. After that the service starts without it.
 const STORE_START_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -55,6 +57,10 @@ pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<(), S
         tracing::warn!(
             "could not return all leased units; the store frees them within two seconds"
         );
+    }
+    let saved = timeout(SAVE_SNAPSHOT_TIMEOUT, service.gate.save_snapshot()).await;
+    if saved.is_err() {
+        tracing::error!("saving the snapshot takes too long: the previous one stays");
     }
     Ok(())
 }
@@ -110,6 +116,7 @@ fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal
         shutdown.clone(),
     ));
     tasks.spawn(probe_store(gate.clone(), shutdown.clone()));
+    tasks.spawn(save_snapshots(gate.clone(), shutdown.clone()));
     tasks
 }
 
@@ -206,6 +213,25 @@ async fn probe_store(gate: Arc<Gate>, mut shutdown: ShutdownSignal) {
         if !shutdown.pause(interval).await {
             return;
         }
+    }
+}
+
+/// Saves the counters of a memory store periodically. A save in progress does not delay the
+/// shutdown, which saves once more.
+async fn save_snapshots(gate: Arc<Gate>, mut shutdown: ShutdownSignal) {
+    let Some(interval) = gate.snapshot_interval() else {
+        return;
+    };
+    let save_forever = async {
+        loop {
+            tokio::time::sleep(interval).await;
+            gate.save_snapshot().await;
+        }
+    };
+
+    tokio::select! {
+        () = save_forever => {}
+        () = shutdown.wait_for(ShutdownPhase::Draining) => {}
     }
 }
 

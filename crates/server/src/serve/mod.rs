@@ -47,7 +47,7 @@ fn run_on(
     let tracing = config.monitoring.tracing.as_ref();
     let traces = tracing.map(TraceExporter::start).transpose()?;
     let _logs = logs::start(args.log_format, traces.as_ref());
-    reload::log_notes(&config);
+    reload::log_warnings(&config);
 
     let service = Service::open(config, file, tls.as_ref()).map_err(|error| error.to_string());
     let result = service.and_then(|service| runtime.block_on(lifecycle::run(service.into(), args)));

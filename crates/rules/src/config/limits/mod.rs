@@ -175,7 +175,7 @@ fn read_algorithm(mapping: &FieldMap<'_>) -> Option<Algorithm> {
     Some(algorithm)
 }
 
-/// Reads the consistency of a limit. Adds a note if the algorithm does not support it.
+/// Reads the consistency of a limit. Adds a warning if the algorithm does not support it.
 fn read_consistency(
     field: &ConfigField<'_>,
     mapping: &FieldMap<'_>,
@@ -185,15 +185,15 @@ fn read_consistency(
 
     match (consistency, algorithm) {
         (Consistency::Leased | Consistency::Eventual, Some(Algorithm::Concurrency)) => {
-            field.note("concurrency limits are always strict, so this setting has no effect");
+            field.warn("concurrency limits are always strict, so this setting has no effect");
         }
         (Consistency::Leased | Consistency::Eventual, Some(Algorithm::LeakyBucket))
             if quota::read_mode(mapping) == LeakyMode::Queue =>
         {
-            field.note("queues are always strict, so this setting has no effect");
+            field.warn("queues are always strict, so this setting has no effect");
         }
         (Consistency::Eventual, Some(Algorithm::SlidingLog)) => {
-            field.note("sliding_log does not support eventual; leased, which is stricter, is used");
+            field.warn("sliding_log does not support eventual; leased, which is stricter, is used");
         }
         _ => {}
     }

@@ -17,7 +17,7 @@ hash_secret: not-so-secret-in-a-test
 monitoring: { alerts: { deny_ratio: 0.5, latency_p99: 1s } }
 limits:
   - { name: login, match: { path: /auth/login }, key: [client_ip, email],
-      algorithm: sliding_log, limit: 3, window: 1h, on_store_failure: deny }
+      algorithm: sliding_log, limit: 3, window: 1h }
   - { name: plan, match: { path: "/v1/**" }, key: ["header:x-api-key | client_ip"],
       algorithm: token_bucket, capacity: 100000, refill_rate: 1/hour }
   - { name: quota, match: { path: "/v1/**" }, key: [tenant],

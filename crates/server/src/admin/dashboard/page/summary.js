@@ -19,7 +19,7 @@ export function showConnection(is_live, reason = '') {
 /** Shows the last `now` event. */
 export function showStatus(model) {
   const { status, thresholds } = model.now;
-  const { store, config, alerts } = status;
+  const { store, config, alerts, warnings } = status;
   const is_unavailable = store.degraded || !store.up;
 
   showPill('pill-store', is_unavailable ? 'bad' : 'ok', `${store.kind} ${is_unavailable ? 'unavailable' : 'up'}`);
@@ -29,10 +29,12 @@ export function showStatus(model) {
     is_unavailable && storeNotice(store),
     config.error && ['config', 'bad', 'The last reload failed.', `${config.error.message.split('\n')[0]} The previous configuration stays active.`],
     ...alerts.map(alertNotice),
+    warnings.length > 0 && warningNotice(warnings),
   ]);
   setText(byId('p99-threshold'), thresholds.latency_p99_us ? latency(thresholds.latency_p99_us) : 'none');
   setText(byId('version'), `Tollgate ${status.version}, up ${duration(status.uptime_ms)}`);
   showConfig(config);
+  showWarnings(warnings);
 }
 
 function storeNotice({ degraded_since_ms: since_ms }) {
@@ -45,6 +47,11 @@ function alertNotice({ alert, limit, value, threshold, since_ms }) {
     ? [`${limit} denies too many requests.`, `${percent(value)} % of its requests in the last minute; the alert fires at ${percent(threshold)} %.`]
     : ['Decisions are slow.', `p99 is ${latency(value * 1e6)}; the alert fires above ${latency(threshold * 1e6)}.`];
   return [`${alert} ${limit}`, 'warn', title, `${text} Firing since ${timeOfDay(since_ms)}.`];
+}
+
+function warningNotice([first, ...others]) {
+  const more = others.length ? ` All ${others.length + 1} warnings are listed below.` : '';
+  return ['warnings', 'warn', 'The configuration or the store needs attention.', `${first}.${more}`];
 }
 
 /** Shows notices of [name, kind, title, text]. Existing ones are kept, so that a screen reader reads only new ones. */
@@ -72,6 +79,11 @@ function showConfig(config) {
   ].map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))));
   byId('config-error').hidden = !config.error;
   if (config.error) setText(byId('config-error-text'), `${dateTime(config.error.at_ms)}\n${config.error.message}`);
+}
+
+function showWarnings(warnings) {
+  byId('warnings').hidden = warnings.length === 0;
+  rebuild(byId('warnings-list'), warnings, () => warnings.map((text) => h('li', {}, text)));
 }
 
 /** Shows the sources of decisions as a bar with labels. */

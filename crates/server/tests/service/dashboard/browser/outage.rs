@@ -41,8 +41,9 @@ fn change(page: &Page<'_>, number: usize, began_ms: u64) -> (u64, u64) {
 #[test]
 fn an_outage_shows_within_two_seconds_and_clears_within_two_of_its_end() {
     let store = Server::start(Flavor::Redis);
+    let config = CONFIG.replace("limit: 3", "limit: 3, on_store_failure: deny");
     let config = format!(
-        "store: {{ type: redis, endpoints: [\"{}\"], timeout: 200ms }}{CONFIG}",
+        "store: {{ type: redis, endpoints: [\"{}\"], timeout: 200ms }}{config}",
         store.url()
     );
     let service = Tollgate::with_config(&config);
@@ -138,6 +139,33 @@ fn a_failed_reload_shows_its_error_until_a_valid_one() {
         .into_iter()
         .filter(|complaint| !complaint.contains("/admin/reload"));
     assert_eq!(others.collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[test]
+fn warnings_are_shown_until_the_configuration_is_corrected() {
+    let service = Tollgate::with_config(&CONFIG.replace(
+        "limits:",
+        "defaults: { expected_replicas: 4, consistency: leased }\nlimits:",
+    ));
+    let browser = Browser::start();
+    let page = open(&browser, &service);
+
+    let notice = page.text("#notices");
+    assert!(notice.contains("defaults.expected_replicas: the memory store is not shared"));
+    assert!(
+        notice.contains("All 2 warnings are listed below."),
+        "{notice}"
+    );
+    let listed = page.text("#warnings-list");
+    assert!(
+        listed.contains("several replicas") && listed.contains("defaults.consistency: no effect"),
+        "{listed}"
+    );
+
+    service.rewrite_config(CONFIG);
+    page.until("document.querySelector('#warnings').hidden", "no warnings");
+    assert!(page.eval("document.querySelector('#notices').children.length") == 0);
+    assert_eq!(page.complaints(), Vec::<String>::new());
 }
 
 #[test]
