@@ -18,6 +18,7 @@ use crate::connector::{Connector, RespConnection};
 use crate::endpoint::Address;
 use crate::error::{CallError, ServerError};
 use crate::resp::{self, RespValue};
+use crate::server_check::CHECK_INTERVAL;
 use crate::wire::{Operation, StoreCall};
 
 const TIMEOUT: Duration = Duration::from_millis(10);
@@ -84,6 +85,7 @@ fn link_state() -> Arc<LinkState> {
         // Calls of different slots do not share a script call, so that each has its own reply.
         is_cluster: true,
         probe_key: String::new(),
+        check_interval: CHECK_INTERVAL,
         clock: None,
         runtime: Handle::current(),
     })));
