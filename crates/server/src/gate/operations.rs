@@ -22,6 +22,17 @@ pub(crate) struct StoreState {
     pub(crate) health: Health,
 }
 
+/// What is known about the store without a call to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoreSigns {
+    /// True when every server of the store can be reached.
+    pub(crate) is_up: bool,
+    /// True while limits use their failure policies.
+    pub(crate) is_degraded: bool,
+    /// How many calls the store has answered without an error.
+    pub(crate) replies: u64,
+}
+
 impl Gate {
     /// The state of the store.
     pub(crate) fn store_state(&self) -> StoreState {
@@ -31,6 +42,16 @@ impl Gate {
             is_up: active.store.is_up(),
             keys: active.store.keys() + active.limiter.local_keys(),
             health: active.limiter.health(),
+        }
+    }
+
+    /// What is known about the store without a call to it.
+    pub(crate) fn store_signs(&self) -> StoreSigns {
+        let active = self.active();
+        StoreSigns {
+            is_up: active.store.is_up(),
+            is_degraded: active.limiter.health().degraded,
+            replies: active.store.replies(),
         }
     }
 

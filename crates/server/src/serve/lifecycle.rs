@@ -11,6 +11,7 @@ use tollgate_rules::config::AccessConfig;
 
 use super::args::ServeArgs;
 use super::listeners::Listeners;
+use super::probe;
 use crate::admin::AdminFront;
 use crate::alerts;
 use crate::gate::Gate;
@@ -23,10 +24,6 @@ use crate::service::Service;
 /// How long new connections are still accepted after `/readyz` fails: until a load balancer has
 /// noticed.
 const ACCEPT_WHILE_DRAINING: Duration = Duration::from_millis(500);
-/// How often the store is probed.
-const PROBE_INTERVAL: Duration = Duration::from_millis(500);
-/// How often it is probed while it is unavailable, so that its return is noticed soon.
-const PROBE_INTERVAL_DEGRADED: Duration = Duration::from_millis(200);
 /// How long returning the leases may take at shutdown.
 const RETURN_LEASES_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the start waits for the store. After that the service starts without it.
@@ -109,7 +106,7 @@ fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal
         tls.clone(),
         shutdown.clone(),
     ));
-    tasks.spawn(probe_store(gate.clone(), shutdown.clone()));
+    tasks.spawn(probe::watch(gate.clone(), shutdown.clone()));
     tasks
 }
 
@@ -191,22 +188,6 @@ fn warn_about_open_ports(access: &AccessConfig, listeners: &Listeners) {
         ports = exposed.join(", "),
         "other machines can use the data ports {missing}"
     );
-}
-
-/// Probes the store, so that its health is known even while there is no traffic.
-async fn probe_store(gate: Arc<Gate>, mut shutdown: ShutdownSignal) {
-    loop {
-        gate.probe().await;
-
-        let interval = if gate.health().degraded {
-            PROBE_INTERVAL_DEGRADED
-        } else {
-            PROBE_INTERVAL
-        };
-        if !shutdown.pause(interval).await {
-            return;
-        }
-    }
 }
 
 /// Installs the handlers of SIGTERM and SIGINT. The future ends on either.
