@@ -49,9 +49,7 @@ pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<(), S
 
     let returned = timeout(RETURN_LEASES_TIMEOUT, service.gate.return_leases()).await;
     if !matches!(returned, Ok(Ok(()))) {
-        tracing::warn!(
-            "could not return all leased units; the store frees them within two seconds"
-        );
+        tracing::warn!("could not return all leased units: they count as spent");
     }
     Ok(())
 }
