@@ -275,9 +275,37 @@ impl ConnectionLoop {
         match (command.kind, reply) {
             (_, RespValue::Error(text)) => self.handle_error(command, text),
             (CommandKind::Plain, _) => Ok(()),
-            (_, RespValue::Text(reply)) => finish_script_call(&mut command.calls, reply),
+            (_, RespValue::Text(reply)) => self.finish_script_call(&mut command.calls, reply),
             _ => Err(ServerError::new("the reply does not match the command")),
         }
+    }
+
+    /// Passes the results of a script call to the callers. Fails if one of them is an error that
+    /// makes the server unusable.
+    fn finish_script_call(
+        &self,
+        calls: &mut [QueuedCall],
+        reply: &[u8],
+    ) -> Result<(), ServerError> {
+        let replies = read_replies(reply, calls.iter().map(|queued| &*queued.call))
+            .ok_or_else(|| ServerError::new("invalid reply of the script"))?;
+
+        let mut result = Ok(());
+        let mut successes = 0;
+        for (call, reply) in calls.iter_mut().zip(replies) {
+            match reply.map_err(CallError::from_reply) {
+                // The call fails with the connection.
+                Err(CallError::ServerUnusable(error)) => result = Err(error),
+                reply => {
+                    successes += u64::from(reply.is_ok());
+                    call.finish(reply);
+                }
+            }
+        }
+
+        let counters = &self.state.counters;
+        counters.store_replies.fetch_add(successes, Relaxed);
+        result
     }
 
     /// Handles an error reply to a command as a whole, which means that the command has not run.
@@ -365,21 +393,4 @@ fn batch_len(calls: &[QueuedCall]) -> usize {
 
     let can_join = |queued: &&QueuedCall| !queued.is_asking && queued.call.slot == first.call.slot;
     calls.iter().take(BATCH_MAX).take_while(can_join).count()
-}
-
-/// Passes the results of a script call to the callers. Fails if one of them is an error that makes
-/// the server unusable.
-fn finish_script_call(calls: &mut [QueuedCall], reply: &[u8]) -> Result<(), ServerError> {
-    let replies = read_replies(reply, calls.iter().map(|queued| &*queued.call))
-        .ok_or_else(|| ServerError::new("invalid reply of the script"))?;
-
-    let mut result = Ok(());
-    for (call, reply) in calls.iter_mut().zip(replies) {
-        match reply.map_err(CallError::from_reply) {
-            // The call fails with the connection.
-            Err(CallError::ServerUnusable(error)) => result = Err(error),
-            reply => call.finish(reply),
-        }
-    }
-    result
 }

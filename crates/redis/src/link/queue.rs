@@ -39,6 +39,8 @@ pub(crate) struct LinkCounters {
     pub(crate) script_calls: AtomicU64,
     /// Store calls sent in them.
     pub(crate) store_calls: AtomicU64,
+    /// Store calls to which the server replied without an error.
+    pub(crate) store_replies: AtomicU64,
     /// Connections established.
     pub(crate) connections: AtomicU64,
 }

@@ -22,6 +22,7 @@ use self::lease_calls::LeaseCaller;
 use self::leased::is_leased;
 use self::strict::pending;
 use crate::error::{CallError, ServerError};
+use crate::link::ServerLink;
 use crate::wire::Operation;
 
 /// A store that keeps counters on Redis or Valkey.
@@ -73,11 +74,25 @@ impl RedisStore {
     /// awaited inside a Tokio runtime.
     pub async fn ready(&self, patience: Duration) -> bool {
         let all_up = async {
-            while !self.router().topology.is_complete() {
+            while !self.is_ready() {
                 sleep(Duration::from_millis(5)).await;
             }
         };
         timeout(patience, all_up).await.is_ok()
+    }
+
+    /// True when all servers are available. A server that is not used is sent a `PING` every second,
+    /// so an outage shows even without traffic.
+    pub fn is_ready(&self) -> bool {
+        self.router().topology.is_complete()
+    }
+
+    /// How many store calls have been answered without an error. While this number grows, the store
+    /// is available. In a cluster, the same holds as for [`Stats`].
+    pub fn replies(&self) -> u64 {
+        let links = self.router().topology.links();
+        let replies = |link: &Arc<ServerLink>| link.counters.store_replies.load(Relaxed);
+        links.iter().map(replies).sum()
     }
 
     /// The current counters and gauges.

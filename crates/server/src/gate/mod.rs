@@ -14,6 +14,6 @@ mod store;
 pub(crate) use access::AccessError;
 pub(crate) use active::{ActiveConfig, CheckOptions, DecideError, OVERRIDES};
 pub(crate) use decide::{Gate, GateDecision};
-pub(crate) use operations::StoreState;
+pub(crate) use operations::{StoreSigns, StoreState};
 pub(crate) use permit::{PERMIT_HEADER_MAX, PermitTokenError};
 pub(crate) use store::{OpenStore, StoreOpenError};

@@ -29,6 +29,17 @@ pub(crate) struct StoreState {
     pub(crate) snapshot: Option<(PathBuf, SnapshotState)>,
 }
 
+/// What is known about the store without a call to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoreSigns {
+    /// True when every server of the store can be reached.
+    pub(crate) is_up: bool,
+    /// True while limits use their failure policies.
+    pub(crate) is_degraded: bool,
+    /// How many calls the store has answered without an error.
+    pub(crate) replies: u64,
+}
+
 impl Gate {
     /// The state of the store.
     pub(crate) fn store_state(&self) -> StoreState {
@@ -73,6 +84,16 @@ impl Gate {
         let (store, file) = (store.clone(), snapshot.clone());
         let saved = tokio::task::spawn_blocking(move || file.save(&store)).await;
         snapshot.record(saved.expect("saving does not panic"), self.now());
+    }
+
+    /// What is known about the store without a call to it.
+    pub(crate) fn store_signs(&self) -> StoreSigns {
+        let active = self.active();
+        StoreSigns {
+            is_up: active.store.is_up(),
+            is_degraded: active.limiter.health().degraded,
+            replies: active.store.replies(),
+        }
     }
 
     /// How many counters each configured limit has lost to the cap of a memory store, and without a

@@ -85,10 +85,16 @@ impl OpenStore {
     pub(crate) fn is_up(&self) -> bool {
         match self {
             Self::Memory { .. } => true,
-            Self::Redis(store) => {
-                let stats = store.stats();
-                stats.servers > 0 && stats.up == stats.servers
-            }
+            Self::Redis(store) => store.is_ready(),
+        }
+    }
+
+    /// How many calls the store has answered without an error. Calls to a store in memory are not
+    /// counted.
+    pub(super) fn replies(&self) -> u64 {
+        match self {
+            Self::Memory { .. } => 0,
+            Self::Redis(store) => store.replies(),
         }
     }
 

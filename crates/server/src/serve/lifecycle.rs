@@ -11,6 +11,7 @@ use tollgate_rules::config::AccessConfig;
 
 use super::args::ServeArgs;
 use super::listeners::Listeners;
+use super::probe;
 use crate::admin::AdminFront;
 use crate::alerts;
 use crate::gate::Gate;
@@ -23,10 +24,6 @@ use crate::service::Service;
 /// How long new connections are still accepted after `/readyz` fails: until a load balancer has
 /// noticed.
 const ACCEPT_WHILE_DRAINING: Duration = Duration::from_millis(500);
-/// How often the store is probed.
-const PROBE_INTERVAL: Duration = Duration::from_millis(500);
-/// How often it is probed while it is unavailable, so that its return is noticed soon.
-const PROBE_INTERVAL_DEGRADED: Duration = Duration::from_millis(200);
 /// How long returning the leases may take at shutdown.
 const RETURN_LEASES_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long saving the snapshot may take at shutdown. After that, the previous one stays.
@@ -54,9 +51,7 @@ pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<(), S
 
     let returned = timeout(RETURN_LEASES_TIMEOUT, service.gate.return_leases()).await;
     if !matches!(returned, Ok(Ok(()))) {
-        tracing::warn!(
-            "could not return all leased units; the store frees them within two seconds"
-        );
+        tracing::warn!("could not return all leased units: they count as spent");
     }
     let saved = timeout(SAVE_SNAPSHOT_TIMEOUT, service.gate.save_snapshot()).await;
     if saved.is_err() {
@@ -115,7 +110,7 @@ fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal
         tls.clone(),
         shutdown.clone(),
     ));
-    tasks.spawn(probe_store(gate.clone(), shutdown.clone()));
+    tasks.spawn(probe::watch(gate.clone(), shutdown.clone()));
     tasks.spawn(save_snapshots(gate.clone(), shutdown.clone()));
     tasks
 }
@@ -198,22 +193,6 @@ fn warn_about_open_ports(access: &AccessConfig, listeners: &Listeners) {
         ports = exposed.join(", "),
         "other machines can use the data ports {missing}"
     );
-}
-
-/// Probes the store, so that its health is known even while there is no traffic.
-async fn probe_store(gate: Arc<Gate>, mut shutdown: ShutdownSignal) {
-    loop {
-        gate.probe().await;
-
-        let interval = if gate.health().degraded {
-            PROBE_INTERVAL_DEGRADED
-        } else {
-            PROBE_INTERVAL
-        };
-        if !shutdown.pause(interval).await {
-            return;
-        }
-    }
 }
 
 /// Saves the counters of a memory store periodically. A save in progress does not delay the

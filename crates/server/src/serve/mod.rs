@@ -3,6 +3,7 @@
 mod args;
 mod lifecycle;
 mod listeners;
+mod probe;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Runtime;
