@@ -246,6 +246,7 @@ impl World<'_> {
             LeaseStep::Strict(call) => {
                 call.into_iter()
                     .for_each(|call| self.send(replica_id, call, None));
+                self.run.calls += 1;
                 if !self.is_lost() {
                     let at = now + self.delay();
                     self.queue.put(at, Event::CheckArrival(replica_id, request));

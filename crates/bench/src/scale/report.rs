@@ -1,0 +1,121 @@
+//! The table and the picture of the experiment.
+
+use super::{
+    BUSIEST_CPU, BUSIEST_SHARD, CALL_US, CALLS_PER_REQUEST, CALLS_PER_S, FALSE_DENIALS, LEASED,
+    LOCAL_SHARE, MEAN_SHARD, OVER, STRICT, UTILISATION, WORST_KEY,
+};
+use crate::harness::{Bar, Panel, Picture, Report, Row, Table, distinct};
+
+/// Keys that cost more calls per request than this are reported.
+const WORSE: f64 = 1.01;
+
+/// Adds the tables, the remarks and the notes.
+pub(super) fn complete(mut report: Report) -> Report {
+    let worse = leased(&report).filter(|row| row.median(WORST_KEY) > WORSE);
+    let remark = |row: &Row| {
+        let calls = row.number(WORST_KEY, 2);
+        format!(
+            "worse than strict: {}, {}: some keys cost {calls} calls per request",
+            row.case, row.load
+        )
+    };
+    let remarks: Vec<String> = worse.map(remark).collect();
+
+    report.remarks.extend(remarks);
+    report.tables = vec![costs(&report), table(&report)];
+    report.notes = include_str!("notes.txt");
+    report
+}
+
+/// The simulated rows of leased limits.
+fn leased(report: &Report) -> impl Iterator<Item = &Row> {
+    let rows = report.rows.iter().filter(|row| row.subject == LEASED);
+    rows.filter(|row| !row.median(CALLS_PER_S).is_nan())
+}
+
+fn costs(report: &Report) -> Table {
+    let rows = report
+        .rows
+        .iter()
+        .filter(|row| !row.median(CALL_US).is_nan());
+    let heads = ["call", "CPU us", "least..most"];
+    Table::new("CPU time of a script call, measured", heads).with_lines(rows, |row| {
+        vec![
+            row.subject.clone(),
+            row.number(CALL_US, 1),
+            row.range(CALL_US, 1),
+        ]
+    })
+}
+
+fn table(report: &Report) -> Table {
+    let heads = [
+        "traffic",
+        "replicas",
+        "calls/s: strict",
+        "leased",
+        "per request",
+        "worst key",
+        "mean shard/s: strict",
+        "leased",
+        "busiest shard/s: strict",
+        "leased",
+        "its CPU: strict",
+        "leased",
+        "local",
+        "used",
+        "false denials/M",
+        "over",
+    ];
+    let title = "What a fleet costs a cluster of 100 shards, simulated";
+    Table::new(title, heads).with_lines(leased(report), |row| {
+        let strict = report.row(&row.case, &row.load, STRICT).unwrap_or(row);
+        let both =
+            |text: fn(&Row, &str) -> String, figure| [text(strict, figure), text(row, figure)];
+        let percent = |row: &Row, figure: &str| row.percent(figure, 1);
+
+        let replicas = row.load.split(' ').next().unwrap_or_default();
+        let mut line = vec![row.case.clone(), replicas.to_owned()];
+        line.extend(both(Row::count, CALLS_PER_S));
+        line.extend([CALLS_PER_REQUEST, WORST_KEY].map(|figure| row.number(figure, 3)));
+        line.extend(both(|row, figure| row.number(figure, 1), MEAN_SHARD));
+        line.extend(both(Row::count, BUSIEST_SHARD));
+        line.extend(both(percent, BUSIEST_CPU));
+        line.extend([row.percent(LOCAL_SHARE, 0), row.number(UTILISATION, 4)]);
+        line.extend([row.number(FALSE_DENIALS, 1), row.number(OVER, 0)]);
+        line
+    })
+}
+
+/// One line for a row, shown as soon as it is simulated.
+pub(super) fn summary(row: &Row) -> String {
+    format!(
+        "{}: {} calls/s, {} per request, used {}, over by {}",
+        row.subject,
+        row.count(CALLS_PER_S),
+        row.number(CALLS_PER_REQUEST, 3),
+        row.number(UTILISATION, 4),
+        row.number(OVER, 0)
+    )
+}
+
+/// Calls per second of the busiest shard, in a panel for each kind of traffic.
+pub(super) fn picture(report: &Report) -> Picture {
+    let cases = distinct(leased(report).map(|row| row.case.clone()));
+    let panels = cases.into_iter().map(|case| {
+        let bars = report.case(&case).map(|row| Bar {
+            label: row.load.clone(),
+            series: row.subject.clone(),
+            value: row.median(BUSIEST_SHARD),
+        });
+        Panel {
+            bars: bars.collect(),
+            title: case,
+        }
+    });
+    report.picture_of(
+        "Script calls per second of the busiest of 100 shards",
+        "Simulated with the real lease tables; strict computed as one call per request.",
+        panels,
+    )
+}
