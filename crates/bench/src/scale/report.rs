@@ -119,3 +119,66 @@ pub(super) fn picture(report: &Report) -> Picture {
         panels,
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::{Figures, test_report};
+
+    /// A row whose figures are all those of one call for every request.
+    fn row(subject: &str, calls: f64, worst: f64) -> Row {
+        let figures = Figures::from([
+            (CALLS_PER_S, 2_000.0 * calls),
+            (CALLS_PER_REQUEST, calls),
+            (WORST_KEY, worst),
+            (MEAN_SHARD, 20.0 * calls),
+            (BUSIEST_SHARD, 300.0 * calls),
+            (BUSIEST_CPU, 0.03 * calls),
+            (LOCAL_SHARE, 1.0 - calls),
+            (UTILISATION, 0.999),
+            (FALSE_DENIALS, 0.0),
+            (OVER, 0.0),
+        ]);
+        Row::new("many keys", "1,000 replicas", subject, vec![figures])
+    }
+
+    #[test]
+    fn strict_is_beside_leased_and_keys_that_cost_more_are_reported() {
+        let cost = Figures::from([(CALL_US, 61.25)]);
+        let rows = vec![
+            Row::new("cost", "", STRICT, vec![cost]),
+            row(STRICT, 1.0, 1.0),
+            row(LEASED, 0.5, 1.144),
+        ];
+        let shown = complete(test_report(&[], 0, rows)).to_string();
+        let expected = "\
+CPU time of a script call, measured
+
+call    CPU us  least..most
+strict    61.2   61.2..61.2
+
+What a fleet costs a cluster of 100 shards, simulated
+
+traffic    replicas  calls/s: strict  leased  per request  worst key  mean shard/s: strict  leased  busiest shard/s: strict  leased  its CPU: strict  leased  local    used  false denials/M  over
+many keys     1,000            2,000   1,000        0.500      1.144                  20.0    10.0                      300     150            3.0 %   1.5 %   50 %  0.9990              0.0     0
+
+- worse than strict: many keys, 1,000 replicas: some keys cost 1.14 calls per request.
+- calls: script calls";
+        assert!(shown.contains(expected), "{shown}");
+    }
+
+    #[test]
+    fn a_panel_shows_both_modes_of_a_kind_of_traffic() {
+        let report = test_report(&[], 0, vec![row(STRICT, 1.0, 1.0), row(LEASED, 0.5, 1.0)]);
+        let picture = picture(&report);
+        let [panel] = &picture.panels[..] else {
+            panic!("not one panel: {picture:?}")
+        };
+        let found: Vec<_> = panel
+            .bars
+            .iter()
+            .map(|bar| (&*bar.series, bar.value.round()))
+            .collect();
+        assert_eq!(found, [(STRICT, 300.0), (LEASED, 150.0)]);
+    }
+}
