@@ -30,7 +30,7 @@ pub(super) struct Effort {
 
 impl Effort {
     pub(super) const fn new(is_quick: bool, seed: u64) -> Self {
-        let (requests_min, length_min_s) = if is_quick { (1e3, 5.0) } else { (3e3, 20.0) };
+        let (requests_min, length_min_s) = if is_quick { (5e2, 5.0) } else { (1.5e3, 20.0) };
         Self {
             requests_min,
             length_min_s,
