@@ -1,23 +1,22 @@
 //! The CPU time that a script call takes on a real server, with reading and writing its socket.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context as _, Result};
 use testkit::servers::Server;
 use tollgate::{Consistency, Limit, Limiter, Rate};
 use tollgate_redis::RedisBuilder;
 
-use super::{CALL_US, LEASED, STRICT};
+use super::{LEASED, STRICT};
 use crate::harness::{Bench, Entrant, Figures, Runtime, connect, float, scripts_run};
 
 /// The keys of a round, each of which is checked twice.
 const KEYS: usize = 1_000;
 const CASE: &str = "CPU time of a call";
-const DENIED: &str = "denied";
+/// The CPU time of a script call, in microseconds.
+const CALL_US: &str = "cpu_us_per_call";
 
 /// Measures calls one at a time, so that none shares its costs with others. Returns the
-/// microseconds of a call of strict limits and of leased ones, of which denials may take longer.
-pub(super) fn measure(bench: &mut Bench, server: &Server) -> Result<BTreeMap<&'static str, f64>> {
+/// microseconds of a call of a strict limit, and of a call that leases units.
+pub(super) fn measure(bench: &mut Bench, server: &Server) -> Result<[f64; 2]> {
     let runtime = Runtime::CurrentThread.build()?;
     let limiter = runtime.block_on(limiter(server))?;
     let entrant = |limit: &'static str, cost| {
@@ -33,14 +32,9 @@ pub(super) fn measure(bench: &mut Bench, server: &Server) -> Result<BTreeMap<&'s
         })
     };
 
-    // The second check of a denied key needs more than the first one leaves.
-    let entrants = vec![entrant(STRICT, 1), entrant(LEASED, 20), entrant(DENIED, 3)];
+    let entrants = vec![entrant(STRICT, 1), entrant(LEASED, 20)];
     let rows = bench.measure(CASE, &[server.pid()], entrants)?;
-    let us = |index: usize| rows[index].median(CALL_US);
-    Ok(BTreeMap::from([
-        (STRICT, us(0)),
-        (LEASED, us(1).max(us(2))),
-    ]))
+    Ok([0, 1].map(|index| rows[index].median(CALL_US)))
 }
 
 async fn limiter(server: &Server) -> Result<Limiter> {
@@ -49,7 +43,6 @@ async fn limiter(server: &Server) -> Result<Limiter> {
     let limits = [
         plenty(STRICT),
         plenty(LEASED).consistency(Consistency::Leased),
-        Limit::token_bucket(DENIED, 4, Rate::per_minute(1)).consistency(Consistency::Leased),
     ];
     Ok(Limiter::new(store, limits)?)
 }

@@ -1,8 +1,8 @@
 //! The table and the picture of the experiment.
 
 use super::{
-    BUSIEST_CPU, BUSIEST_SHARD, CALL_US, CALLS_PER_REQUEST, CALLS_PER_S, FALSE_DENIALS, LEASED,
-    LOCAL_SHARE, MEAN_SHARD, OVER, STRICT, UTILISATION, WORST_KEY,
+    BUSIEST_CPU, BUSIEST_SHARD, CALLS_PER_REQUEST, CALLS_PER_S, FALSE_DENIALS, LEASED, LOCAL_SHARE,
+    OVER, STRICT, UTILISATION, WORST_KEY,
 };
 use crate::harness::{Bar, Panel, Picture, Report, Row, Table, distinct};
 
@@ -22,30 +22,20 @@ pub(super) fn complete(mut report: Report) -> Report {
     let remarks: Vec<String> = worse.map(remark).collect();
 
     report.remarks.extend(remarks);
-    report.tables = vec![costs(&report), table(&report)];
+    report.tables = vec![table(&report)];
     report.notes = include_str!("notes.txt");
     report
+}
+
+/// The number of rows in which more was admitted than a limit allows.
+pub(super) fn exceeded(report: &Report) -> usize {
+    leased(report).filter(|row| row.median(OVER) > 0.0).count()
 }
 
 /// The simulated rows of leased limits.
 fn leased(report: &Report) -> impl Iterator<Item = &Row> {
     let rows = report.rows.iter().filter(|row| row.subject == LEASED);
     rows.filter(|row| !row.median(CALLS_PER_S).is_nan())
-}
-
-fn costs(report: &Report) -> Table {
-    let rows = report
-        .rows
-        .iter()
-        .filter(|row| !row.median(CALL_US).is_nan());
-    let heads = ["call", "CPU us", "least..most"];
-    Table::new("CPU time of a script call, measured", heads).with_lines(rows, |row| {
-        vec![
-            row.subject.clone(),
-            row.number(CALL_US, 1),
-            row.range(CALL_US, 1),
-        ]
-    })
 }
 
 fn table(report: &Report) -> Table {
@@ -56,8 +46,6 @@ fn table(report: &Report) -> Table {
         "leased",
         "per request",
         "worst key",
-        "mean shard/s: strict",
-        "leased",
         "busiest shard/s: strict",
         "leased",
         "its CPU: strict",
@@ -78,25 +66,12 @@ fn table(report: &Report) -> Table {
         let mut line = vec![row.case.clone(), replicas.to_owned()];
         line.extend(both(Row::count, CALLS_PER_S));
         line.extend([CALLS_PER_REQUEST, WORST_KEY].map(|figure| row.number(figure, 3)));
-        line.extend(both(|row, figure| row.number(figure, 1), MEAN_SHARD));
         line.extend(both(Row::count, BUSIEST_SHARD));
         line.extend(both(percent, BUSIEST_CPU));
         line.extend([row.percent(LOCAL_SHARE, 0), row.number(UTILISATION, 4)]);
         line.extend([row.number(FALSE_DENIALS, 1), row.number(OVER, 0)]);
         line
     })
-}
-
-/// One line for a row, shown as soon as it is simulated.
-pub(super) fn summary(row: &Row) -> String {
-    format!(
-        "{}: {} calls/s, {} per request, used {}, over by {}",
-        row.subject,
-        row.count(CALLS_PER_S),
-        row.number(CALLS_PER_REQUEST, 3),
-        row.number(UTILISATION, 4),
-        row.number(OVER, 0)
-    )
 }
 
 /// Calls per second of the busiest shard, in a panel for each kind of traffic.
@@ -127,44 +102,43 @@ mod tests {
 
     /// A row whose figures are all those of one call for every request.
     fn row(subject: &str, calls: f64, worst: f64) -> Row {
+        row_over(subject, calls, worst, 0.0)
+    }
+
+    fn row_over(subject: &str, calls: f64, worst: f64, over: f64) -> Row {
         let figures = Figures::from([
             (CALLS_PER_S, 2_000.0 * calls),
             (CALLS_PER_REQUEST, calls),
             (WORST_KEY, worst),
-            (MEAN_SHARD, 20.0 * calls),
             (BUSIEST_SHARD, 300.0 * calls),
             (BUSIEST_CPU, 0.03 * calls),
             (LOCAL_SHARE, 1.0 - calls),
             (UTILISATION, 0.999),
             (FALSE_DENIALS, 0.0),
-            (OVER, 0.0),
+            (OVER, over),
         ]);
         Row::new("many keys", "1,000 replicas", subject, vec![figures])
     }
 
     #[test]
     fn strict_is_beside_leased_and_keys_that_cost_more_are_reported() {
-        let cost = Figures::from([(CALL_US, 61.25)]);
-        let rows = vec![
-            Row::new("cost", "", STRICT, vec![cost]),
-            row(STRICT, 1.0, 1.0),
-            row(LEASED, 0.5, 1.144),
-        ];
+        let rows = vec![row(STRICT, 1.0, 1.0), row(LEASED, 0.5, 1.144)];
         let shown = complete(test_report(&[], 0, rows)).to_string();
         let expected = "\
-CPU time of a script call, measured
-
-call    CPU us  least..most
-strict    61.2   61.2..61.2
-
 What a fleet costs a cluster of 100 shards, simulated
 
-traffic    replicas  calls/s: strict  leased  per request  worst key  mean shard/s: strict  leased  busiest shard/s: strict  leased  its CPU: strict  leased  local    used  false denials/M  over
-many keys     1,000            2,000   1,000        0.500      1.144                  20.0    10.0                      300     150            3.0 %   1.5 %   50 %  0.9990              0.0     0
+traffic    replicas  calls/s: strict  leased  per request  worst key  busiest shard/s: strict  leased  its CPU: strict  leased  local    used  false denials/M  over
+many keys     1,000            2,000   1,000        0.500      1.144                      300     150            3.0 %   1.5 %   50 %  0.9990              0.0     0
 
 - worse than strict: many keys, 1,000 replicas: some keys cost 1.14 calls per request.
 - calls: script calls";
         assert!(shown.contains(expected), "{shown}");
+    }
+
+    #[test]
+    fn a_unit_above_the_limit_is_an_excess() {
+        let rows = [0.0, 1.0].map(|over| row_over(LEASED, 0.5, 1.0, over));
+        assert_eq!(exceeded(&test_report(&[], 0, rows.into())), 1);
     }
 
     #[test]
