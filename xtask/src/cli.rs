@@ -43,7 +43,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         bench: Bench,
     },
-    /// Run an experiment with real processes, in a release build
+    /// Run an experiment, in a release build
     Experiment {
         #[command(subcommand)]
         experiment: Experiment,
@@ -160,6 +160,14 @@ pub(crate) enum Experiment {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Simulate what large fleets, many keys and a large cluster cost; fails when a limit is
+    /// exceeded
+    #[command(disable_help_flag = true)]
+    Scale {
+        /// Arguments of the experiment: --quick, --replicas, --seed
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
 }
 
 #[cfg(test)]
@@ -195,17 +203,15 @@ mod tests {
     #[test]
     fn an_experiment_gets_its_arguments_untouched() {
         let typed = ["--quick", "--mode", "leased", "--help"];
-        let cli = Cli::try_parse_from(
-            ["xtask", "experiment", "strictness"]
-                .into_iter()
-                .chain(typed),
-        )
-        .unwrap();
-        let Command::Experiment { experiment } = cli.command else {
-            panic!("not an experiment: {cli:?}")
-        };
-        let Experiment::Strictness { args } = experiment;
-        assert_eq!(args, typed);
+        for name in ["strictness", "scale"] {
+            let cli = Cli::try_parse_from(["xtask", "experiment", name].into_iter().chain(typed))
+                .unwrap();
+            let Command::Experiment { experiment } = cli.command else {
+                panic!("not an experiment: {cli:?}")
+            };
+            let (Experiment::Strictness { args } | Experiment::Scale { args }) = experiment;
+            assert_eq!(args, typed);
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! `cargo xtask experiment`: tests of guarantees with real processes. Like benchmarks, they are
-//! not part of `ci`: they take minutes and the whole machine.
+//! `cargo xtask experiment`: tests of guarantees with real processes, and what they cost at scale.
+//! Like benchmarks, they are not part of `ci`: they take minutes and the whole machine.
 
 use std::process::Command;
 
@@ -14,11 +14,18 @@ pub(crate) fn commands(
     workspace: &Workspace,
     experiment: Experiment,
 ) -> Result<Vec<Command>, Error> {
-    let Experiment::Strictness { args } = experiment;
-    let mut command = bench::benchmark(workspace, "strictness", args);
-    Servers::for_experiments(workspace)
-        .into_complete()?
-        .pass_to(&mut command);
-    Servers::for_wrong_clocks(workspace).pass_to(&mut command);
-    Ok(vec![bench::service(workspace), command])
+    let servers = Servers::for_experiments(workspace).into_complete()?;
+    match experiment {
+        Experiment::Strictness { args } => {
+            let mut command = bench::benchmark(workspace, "strictness", args);
+            servers.pass_to(&mut command);
+            Servers::for_wrong_clocks(workspace).pass_to(&mut command);
+            Ok(vec![bench::service(workspace), command])
+        }
+        Experiment::Scale { args } => {
+            let mut command = bench::benchmark(workspace, "scale", args);
+            servers.pass_to(&mut command);
+            Ok(vec![command])
+        }
+    }
 }

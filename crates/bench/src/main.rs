@@ -5,6 +5,7 @@ mod harness;
 mod leases;
 mod memory;
 mod redis;
+mod scale;
 mod service;
 mod simulate;
 mod strictness;
@@ -40,6 +41,9 @@ enum Benchmark {
     /// Strictness experiment: what replicas of `tollgate serve` admit together over one store,
     /// compared with what the limit allows
     Strictness(strictness::Arguments),
+    /// Scale experiment: what large fleets, many keys and a large cluster cost, simulated with the
+    /// real lease tables and the measured cost of a call
+    Scale(scale::Arguments),
     /// A bare server, started by `service` as a separate process
     #[command(hide = true)]
     Bare(service::BareArguments),
@@ -56,6 +60,7 @@ fn main() -> ExitCode {
         Benchmark::Service(arguments) => service::run(&arguments),
         Benchmark::Simulate(arguments) => simulate::run(&arguments),
         Benchmark::Strictness(arguments) => strictness::run(&arguments),
+        Benchmark::Scale(arguments) => scale::run(&arguments),
         Benchmark::Tower(arguments) => tower::run(&arguments),
         Benchmark::Bare(arguments) => service::run_bare(&arguments),
         Benchmark::Hello(arguments) => tower::run_hello(&arguments),

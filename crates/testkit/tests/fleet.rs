@@ -104,7 +104,7 @@ fn little_of_the_limit_is_lost() {
     println!("limit/s             replicas  load  utilisation          local  calls/decision");
     for (name, limit, quota) in quotas() {
         for (processes, tenths) in [(1, 20), (4, 20), (8, 5), (8, 10), (8, 20), (8, 100)] {
-            let plan = Plan::calm(limit, quota, processes, tenths);
+            let plan = Plan::calm(limit, quota, processes, tenths * limit, 10_000_000);
             let Audit {
                 excess,
                 what,
@@ -113,6 +113,7 @@ fn little_of_the_limit_is_lost() {
                 decisions,
                 local,
                 calls,
+                ..
             } = Audit::of(&plan, &run(&plan, false));
             let [used, local_share, calls_per_decision] =
                 [(admitted, ideal), (local, decisions), (calls, decisions)].map(share);

@@ -1,7 +1,5 @@
 //! When requests arrive, at which replica, and with what cost.
 
-use tollgate::Quota;
-
 use super::plan::{Load, Plan};
 use crate::dice::Dice;
 
@@ -13,34 +11,19 @@ pub(super) type Arrival = (u64, usize, u64);
 
 /// All requests of a run in order of time, the first at or after `start`.
 pub(super) fn arrivals(plan: &Plan, dice: &mut Dice, start: u64) -> Vec<Arrival> {
-    let per_second = plan.tenths * rate(&plan.quota) / 10;
-    let wanted = (per_second.saturating_mul(plan.length) / 1_000_000).clamp(20, plan.requests_max);
-    let mut all: Vec<Arrival> = (0..wanted)
-        .map(|index| one(plan, dice, start, index, wanted))
+    let mut all: Vec<Arrival> = (0..plan.requests)
+        .map(|index| one(plan, dice, start, index))
         .collect();
     all.sort_unstable();
     all
 }
 
-/// The approximate number of units per second that the limit allows.
-fn rate(quota: &Quota) -> u64 {
-    let of = |(per, period): (u64, u64)| (per * 1_000_000 / period).max(1);
-    match quota {
-        Quota::TokenBucket(bucket) => of(bucket.refill()),
-        Quota::LeakyBucket(bucket) => of(bucket.leak()),
-        other => {
-            let window = other.window().map_or(1_000_000, tollgate::Micros::get);
-            (other.limit() * 1_000_000 / window).max(1)
-        }
-    }
-}
-
-fn one(plan: &Plan, dice: &mut Dice, start: u64, index: u64, wanted: u64) -> Arrival {
-    let even = plan.length * index / wanted;
+fn one(plan: &Plan, dice: &mut Dice, start: u64, index: u64) -> Arrival {
+    let even = plan.length * index / plan.requests;
     let anyone = usize::try_from(dice.below(plan.processes as u64)).expect("few");
 
     let (at, slot) = match plan.load {
-        Load::Steady => (even + dice.below(plan.length / wanted + 1), anyone),
+        Load::Steady => (even + dice.below(plan.length / plan.requests + 1), anyone),
         Load::Bursts => (even / 700_000 * 700_000 + dice.below(3_000), anyone),
         Load::Hoarding => {
             let cycle = plan.lease_length * 12 / 5;

@@ -19,6 +19,8 @@ pub struct Audit {
     pub excess: i128,
     /// A description of the worst case.
     pub what: String,
+    /// The number of requests.
+    pub requests: u64,
     /// Units admitted.
     pub admitted: u64,
     /// Units that one central counter in memory admits of the same requests.
@@ -62,6 +64,7 @@ impl Audit {
         Self {
             excess: excess - allowance,
             what: format!("{what}, of which {allowance} are within the bound"),
+            requests: run.arrivals.len() as u64,
             admitted,
             ideal: ideal(plan, run),
             decisions: run.log.len() as u64,

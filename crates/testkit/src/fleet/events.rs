@@ -31,6 +31,7 @@ pub(super) enum Event {
     RequestArrival(usize, Request),
     /// A store call arrives at the store.
     CallArrival {
+        replica_id: ReplicaId,
         call: u64,
         cost: u64,
         lease_request: LeaseRequest,

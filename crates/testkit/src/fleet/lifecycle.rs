@@ -15,20 +15,30 @@ impl World<'_> {
             return;
         };
 
-        let (calls, _) = leases.sweep();
+        let (calls, has_entries) = leases.sweep();
         calls
             .into_iter()
             .for_each(|call| self.send(replica_id, call, None));
 
-        self.queue
-            .put(self.now() + SWEEP_EVERY.get(), Event::Sweep(replica_id));
+        self.replicas[replica_id.slot].is_swept = has_entries;
+        if has_entries {
+            self.queue
+                .put(self.now() + SWEEP_EVERY.get(), Event::Sweep(replica_id));
+        }
+    }
+
+    /// Sweeps a replica's lease table from now on, as a store does from its first entry.
+    pub(super) fn start_sweeps(&mut self, replica_id: ReplicaId) {
+        let is_swept = &mut self.replicas[replica_id.slot].is_swept;
+        if !std::mem::replace(is_swept, true) {
+            self.queue
+                .put(self.now() + SWEEP_EVERY.get(), Event::Sweep(replica_id));
+        }
     }
 
     pub(super) fn start(&mut self, slot: usize) {
         self.replicas[slot].start(&self.time, self.plan.faults.drift, &mut self.dice);
         self.run.incarnations += 1;
-        let (replica_id, first) = (self.replicas[slot].id, self.dice.below(SWEEP_EVERY.get()));
-        self.queue.put(self.now() + first, Event::Sweep(replica_id));
     }
 
     pub(super) fn end(&mut self, slot: usize) {

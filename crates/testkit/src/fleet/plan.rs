@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::store::lease::LeaseTerms;
 use tollgate::{
-    Calendar, Consistency, FixedWindow, LeakyBucket, LeakyMode, Quota, Rate, SlidingWindow,
+    Calendar, Consistency, FixedWindow, LeakyBucket, LeakyMode, Micros, Quota, Rate, SlidingWindow,
     TokenBucket,
 };
 
@@ -60,11 +60,9 @@ pub struct Plan {
     pub processes: usize,
     /// How requests arrive.
     pub load: Load,
-    /// Offered load in tenths of what the limit allows.
-    pub tenths: u64,
-    /// The most requests.
-    pub requests_max: u64,
-    /// The length of the run at most, in microseconds.
+    /// The number of requests.
+    pub requests: u64,
+    /// The time in which they arrive, in microseconds.
     pub length: u64,
     /// The length of the leases that the load and the delays are about, in microseconds.
     pub lease_length: u64,
@@ -99,42 +97,57 @@ impl Plan {
         let quota = quota(&mut dice);
         let LeaseTerms { long, brief, .. } = LeaseTerms::for_quota(&quota);
         let lease_length = dice.one_of(&[long, brief]).get();
+        let processes = usize::try_from(dice.between(1, 8)).expect("few");
+        let load = *dice.one_of(&[
+            Load::Steady,
+            Load::Bursts,
+            Load::Rotating,
+            Load::Hoarding,
+            Load::Hoarding,
+        ]);
+        let tenths = *dice.one_of(&[5, 10, 20, 100]);
+        let length = dice.between(1_500_000, 5_000_000).max(5 * lease_length);
 
         Self {
             seed,
             quota,
             consistency,
-            processes: usize::try_from(dice.between(1, 8)).expect("few"),
-            load: *dice.one_of(&[
-                Load::Steady,
-                Load::Bursts,
-                Load::Rotating,
-                Load::Hoarding,
-                Load::Hoarding,
-            ]),
-            tenths: *dice.one_of(&[5, 10, 20, 100]),
-            requests_max: 1_500,
-            length: dice.between(1_500_000, 5_000_000).max(5 * lease_length),
+            processes,
+            load,
+            requests: (tenths * rate(&quota) * length / 10_000_000).clamp(20, 1_500),
+            length,
             lease_length,
             is_plain: dice.chance(500),
             faults,
         }
     }
 
-    /// A run without faults.
-    pub fn calm(seed: u64, quota: Quota, processes: usize, tenths: u64) -> Self {
+    /// A run without faults, in which requests for one unit arrive evenly.
+    pub fn calm(seed: u64, quota: Quota, processes: usize, requests: u64, length: u64) -> Self {
         Self {
             seed,
             quota,
             consistency: Consistency::Leased,
             processes,
             load: Load::Steady,
-            tenths,
-            requests_max: 400_000,
-            length: 10_000_000,
+            requests,
+            length,
             lease_length: LeaseTerms::for_quota(&quota).long.get(),
             is_plain: true,
             faults: Faults::default(),
+        }
+    }
+}
+
+/// The approximate number of units per second that a quota allows.
+fn rate(quota: &Quota) -> u64 {
+    let of = |(per, period): (u64, u64)| (per * 1_000_000 / period).max(1);
+    match quota {
+        Quota::TokenBucket(bucket) => of(bucket.refill()),
+        Quota::LeakyBucket(bucket) => of(bucket.leak()),
+        other => {
+            let window = other.window().map_or(1_000_000, Micros::get);
+            (other.limit() * 1_000_000 / window).max(1)
         }
     }
 }

@@ -14,6 +14,8 @@ pub(super) struct Replica {
     pub(super) id: ReplicaId,
     /// `None` while no replica runs in this slot.
     pub(super) leases: Option<LeaseTable>,
+    /// Whether the lease table is swept: it is as long as it has entries.
+    pub(super) is_swept: bool,
     /// Until then the replica is paused, and its events are postponed.
     pub(super) paused_until: u64,
     /// Store calls in flight, each with the request that caused it, if any.
@@ -30,6 +32,7 @@ impl Replica {
                 incarnation: 0,
             },
             leases: None,
+            is_swept: false,
             paused_until: 0,
             calls: HashMap::new(),
             waiting: Vec::new(),
@@ -56,6 +59,7 @@ impl Replica {
     /// Ends the replica, with everything in its memory.
     pub(super) fn end(&mut self) {
         self.leases = None;
+        self.is_swept = false;
         self.calls.clear();
         self.waiting.clear();
         self.paused_until = 0;

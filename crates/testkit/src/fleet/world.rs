@@ -138,6 +138,7 @@ impl World<'_> {
         match event {
             Event::RequestArrival(slot, request) => self.decide(slot, request),
             Event::CallArrival {
+                replica_id,
                 call,
                 cost,
                 lease_request,
@@ -145,7 +146,7 @@ impl World<'_> {
                 let grant = self
                     .store
                     .take(cost, &lease_request, Micros::new(self.now()));
-                self.reply(call, grant);
+                self.reply(replica_id, call, grant);
             }
             Event::CallReply {
                 replica_id,
@@ -217,6 +218,7 @@ impl World<'_> {
         let Some(leases) = self.replicas[slot].leases.clone() else {
             return;
         };
+        self.start_sweeps(replica_id);
 
         let demand = self.demand.clone().with_cost(request.cost);
         let step = if request.has_other_limit {
@@ -244,6 +246,7 @@ impl World<'_> {
             LeaseStep::Strict(call) => {
                 call.into_iter()
                     .for_each(|call| self.send(replica_id, call, None));
+                self.run.calls += 1;
                 if !self.is_lost() {
                     let at = now + self.delay();
                     self.queue.put(at, Event::CheckArrival(replica_id, request));
@@ -349,6 +352,7 @@ impl World<'_> {
             self.queue.put(
                 at,
                 Event::CallArrival {
+                    replica_id,
                     call: id,
                     cost,
                     lease_request,
@@ -358,18 +362,11 @@ impl World<'_> {
     }
 
     /// The store has processed a call. The replica that sent it may have ended.
-    fn reply(&mut self, call: u64, grant: LeaseGrant) {
+    fn reply(&mut self, replica_id: ReplicaId, call: u64, grant: LeaseGrant) {
         self.log_line(|| format!("    the store grants {grant:?}"));
 
-        let replica_id = self
-            .replicas
-            .iter()
-            .find(|replica| replica.calls.contains_key(&call))
-            .map(|replica| replica.id);
-
-        if let Some(replica_id) =
-            replica_id.filter(|_| !self.dice.chance(self.plan.faults.lost / 2))
-        {
+        let is_expected = self.replicas[replica_id.slot].calls.contains_key(&call);
+        if is_expected && !self.is_lost() {
             let at = self.now() + self.delay();
             self.queue.put(
                 at,
