@@ -87,7 +87,7 @@ fn store_rows(service: &Service) -> [MetricRow; 7] {
             COUNTER,
             "store_evicted_keys_total",
             "Keys that the Redis servers evicted while this replica was connected to them",
-            store.evicted_keys.map(to_f64).map(one).unwrap_or_default(),
+            one(to_f64(store.evicted_keys)),
         ),
         (
             GAUGE,

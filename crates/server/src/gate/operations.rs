@@ -22,8 +22,8 @@ pub(crate) struct StoreState {
     /// Counters in the memory of this process: those of a memory store and of `local` limits, or
     /// keys of Redis that this replica holds a lease or a cached denial for.
     pub(crate) keys: usize,
-    /// Keys that the servers of a shared store have evicted; none for the memory store.
-    pub(crate) evicted_keys: Option<u64>,
+    /// Keys that the servers of a shared store have evicted; 0 for the memory store.
+    pub(crate) evicted_keys: u64,
     pub(crate) health: Health,
     /// The file in which the counters are saved, if they are, and how that went so far.
     pub(crate) snapshot: Option<(PathBuf, SnapshotState)>,

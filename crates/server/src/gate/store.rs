@@ -134,12 +134,12 @@ impl OpenStore {
         }
     }
 
-    /// The number of keys that the servers of a shared store have evicted; nothing for the memory
-    /// store, which counts its own [evictions](Self::evictions).
-    pub(super) fn evicted_keys(&self) -> Option<u64> {
+    /// The number of keys that the servers of a shared store have evicted; 0 for the memory store,
+    /// which counts its own [evictions](Self::evictions).
+    pub(super) fn evicted_keys(&self) -> u64 {
         match self {
-            Self::Memory { .. } => None,
-            Self::Redis(store) => Some(store.stats().evicted_keys),
+            Self::Memory { .. } => 0,
+            Self::Redis(store) => store.stats().evicted_keys,
         }
     }
 

@@ -24,10 +24,13 @@
 //! While a key is split, threads do not know what others have spent of their stripes. `remaining`
 //! counts the stripes of others as spent, at most a sixteenth of what is left.
 
+mod heat;
 mod policy;
 mod record;
 mod stripes;
 
+pub(super) use self::heat::Heat;
+use self::heat::Split;
 pub(super) use self::policy::SplitPolicy;
 use self::record::{HotRecord, RECORD_WORDS, SplitRecord};
 use self::stripes::Stripes;
@@ -47,39 +50,6 @@ pub(super) struct HotKey {
     stripes: Stripes,
     /// Not 0 if every key is treated as hot, see [`SplitPolicy::EAGER`].
     is_eager: u64,
-}
-
-/// What a shard knows under its lock of its hot key, or of the key that may become hot.
-#[derive(Debug, Default)]
-pub(super) struct Heat {
-    /// The low bits of the fingerprint of the key that last found the lock held.
-    contended_low: u64,
-    /// How often it did, without another key in between.
-    contentions: u32,
-    /// How many splits there were; the number of the last one.
-    splits: u64,
-    split: Option<Box<Split>>,
-}
-
-/// A hot key that is split.
-#[derive(Debug)]
-struct Split {
-    quota: Quota,
-    /// The record that is published.
-    record: HotRecord,
-    /// How many units a stripe gets.
-    stripe_units: u64,
-}
-
-impl Heat {
-    /// Counts that a key found the lock held, and returns how often it did.
-    fn count_contention(&mut self, low: u64) -> u32 {
-        if self.contended_low != low {
-            (self.contended_low, self.contentions) = (low, 0);
-        }
-        self.contentions = self.contentions.saturating_add(1);
-        self.contentions
-    }
 }
 
 impl HotKey {

@@ -19,7 +19,7 @@ const CONNECTIONS_MAX: usize = 4;
 
 /// The connections of a link that are drained, all of them to the same server.
 #[derive(Default)]
-pub(in crate::link) struct DrainedConnections {
+pub(crate) struct DrainedConnections {
     /// A task for each connection.
     tasks: JoinSet<()>,
     server: Option<Address>,
@@ -28,7 +28,7 @@ pub(in crate::link) struct DrainedConnections {
 impl DrainedConnections {
     /// Closes the connections to other servers: after a failover, units that the former primary
     /// lends are not charged at the new one.
-    pub(in crate::link) fn keep_only(&mut self, server: &Address) {
+    pub(crate) fn keep_only(&mut self, server: &Address) {
         if self.server.as_ref() != Some(server) {
             self.tasks = JoinSet::new();
             self.server = Some(server.clone());
@@ -36,7 +36,7 @@ impl DrainedConnections {
     }
 
     /// Drains a connection in a task of its own, unless there are too many.
-    pub(in crate::link) fn add(&mut self, connection: ConnectionLoop, error: ServerError) {
+    pub(crate) fn add(&mut self, connection: ConnectionLoop, error: ServerError) {
         while self.tasks.try_join_next().is_some() {}
 
         if self.tasks.len() < CONNECTIONS_MAX {
