@@ -85,7 +85,7 @@ mod tests {
         },
     ];
 
-    /// A cell with all of these targets, and its row if so many requests were admitted.
+    /// A cell with all of these targets, and its row if this number of requests was admitted.
     fn measured(mode: Mode, admitted: usize) -> (Cell, Row) {
         let cell = Cell {
             targets: &TARGETS,
