@@ -147,9 +147,8 @@ fn a_read_only_replica_is_one_outage_of_two_lines() {
         assert_eq!(ready, r#"{"ready":true,"degraded":true}"#);
         store_errors(&service) >= before + 1_000
     });
-    let log = service.log();
-    assert_eq!(log.lines().count(), 1, "{log}");
-    assert!(log.contains("READONLY You can't write against a read only replica."));
+    service.wait_for_log("READONLY You can't write against a read only replica.");
+    assert_eq!(service.log().lines().count(), 1, "{}", service.log());
 
     server.command(&["REPLICAOF", "NO", "ONE"]);
     service.wait_for_log("store available again");
@@ -171,6 +170,7 @@ fn a_full_server_is_one_outage_of_two_lines() {
     wait::until_true(PATIENCE, "probes, which write", || {
         store_errors(&service) >= before + 10
     });
+    service.wait_for_log("store unavailable; limits fall back");
     assert_eq!(service.log().lines().count(), 1, "{}", service.log());
 
     server.command(&["CONFIG", "SET", "maxmemory", "0"]);

@@ -156,11 +156,7 @@ fn an_invalid_file_changes_nothing_and_the_error_has_its_position() {
         service.wait_for_log("reload failed");
         assert_eq!(left(&service), "7");
     }
-    assert!(
-        service.log().contains("tollgate.yaml:1:"),
-        "{}",
-        service.log()
-    );
+    service.wait_for_log("tollgate.yaml:1:");
     std::fs::remove_file(service.config_path()).expect("it is there");
     service.signal("HUP");
     assert_eq!(left(&service), "7");

@@ -233,11 +233,7 @@ fn a_renewed_certificate_is_used_without_a_failed_request() {
             });
         }
     });
-    assert!(
-        service.log().contains("certificate reloaded"),
-        "{}",
-        service.log()
-    );
+    service.wait_for_log("certificate reloaded");
 }
 
 #[test]
@@ -250,15 +246,14 @@ fn a_broken_certificate_keeps_the_old_one_and_is_logged_once() {
     fs::write(&certificate.files.certificate, "garbage").expect("a writable file");
     let failed = || metric(&service, "tollgate_tls_reload_failed");
     wait::until_true(PATIENCE, "the metric", || failed() == Some("1".into()));
-    let log = service.log();
-    assert!(
-        log.contains("server.tls.cert: cannot use") && log.contains("no certificate in it"),
-        "{log}"
-    );
+    for text in ["server.tls.cert: cannot use", "no certificate in it"] {
+        service.wait_for_log(text);
+    }
     assert!(client.check(service.http).is_ok());
 
     fs::write(&certificate.files.certificate, good).expect("a writable file");
     wait::until_true(PATIENCE, "the metric", || failed() == Some("0".into()));
+    service.wait_for_log("certificate reloaded");
     let log = service.log();
     assert_eq!(
         log.matches("the old certificate stays in use").count(),

@@ -189,6 +189,7 @@ limits:
     let quiet = r#"mine_alert_firing{alert="deny_ratio",limit="wide"} 0"#;
     wait::until_true(PATIENCE, "the other limit to be watched", || line(quiet));
     assert!(line(r#"mine_alert_firing{alert="latency_p99",limit=""} 0"#));
+    service.wait_for_log(r#""alert":"deny_ratio""#);
     let log = service.log();
     let warnings: Vec<&str> = log
         .lines()
