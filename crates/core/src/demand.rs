@@ -110,6 +110,16 @@ impl<K: ToKey> Demand<'_, K> {
     }
 }
 
+impl<K> Demand<'_, K> {
+    /// The same demand with the units that a reservation takes: the cost, or the largest share of
+    /// the limit that one reservation may take.
+    #[must_use]
+    pub fn reserved(self) -> Self {
+        let cost = self.limit.reserved_units(self.quota(), self.cost);
+        Self { cost, ..self }
+    }
+}
+
 impl Demand<'_, EncodedKey> {
     /// Borrows the demand in the form that stores take.
     #[inline]

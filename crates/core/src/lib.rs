@@ -126,8 +126,8 @@ pub use key::{
 };
 #[cfg(feature = "hashing")]
 pub use key::{KeyHasher, SecretError};
-pub use limit::{FailurePolicy, Limit, LimitError, Rule};
-pub use limiter::{Acquisition, Error, Health, Limiter, Permit};
+pub use limit::{FailurePolicy, Limit, LimitError, ReservationExpiry, Rule};
+pub use limiter::{Acquisition, Error, Health, Limiter, Permit, Reservation};
 pub use memory::MemoryStore;
 pub use name::{LimitName, NAME_MAX};
 pub use store::{Source, Store, StoreError};

@@ -4,13 +4,17 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::algorithm::{
-    Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, Quota, Rate, SlidingLog,
-    SlidingWindow, TokenBucket,
+    AMOUNT_MAX, Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, Quota, Rate,
+    SlidingLog, SlidingWindow, TokenBucket,
 };
 use crate::consistency::Consistency;
 use crate::key::KeyPrefix;
 pub use crate::limit_error::LimitError;
 use crate::name::LimitName;
+
+/// The default of [`Limit::reservation_max`].
+pub(crate) const RESERVATION_MAX_DEFAULT: f64 = 0.5;
+const MILLION: f64 = 1e6;
 
 /// A named limit: what it allows, and how it behaves.
 ///
@@ -38,6 +42,9 @@ pub struct Limit {
     shadow: bool,
     on_store_failure: FailurePolicy,
     consistency: Consistency,
+    debt_max: u64,
+    reservation_max: f64,
+    on_reservation_expiry: ReservationExpiry,
 }
 
 /// A validated limit: what demands refer to, and all that a store needs to know of it.
@@ -48,7 +55,33 @@ pub struct Rule {
     prefix: KeyPrefix,
     shadow: bool,
     on_store_failure: FailurePolicy,
+    on_reservation_expiry: ReservationExpiry,
     position: u32,
+    /// The most units that one reservation may take, in millionths of the limit.
+    reservation_millionths: u32,
+    debt_max: u64,
+}
+
+/// What happens to the units of a reservation that is not settled in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+pub enum ReservationExpiry {
+    /// They stay charged. The default: work that was never settled may have been done.
+    #[default]
+    Keep,
+    /// They are returned.
+    Release,
+}
+
+impl ReservationExpiry {
+    /// The name in configurations: `keep` or `release`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Release => "release",
+        }
+    }
 }
 
 /// What a limit does while its store is unavailable. The memory store is always available.
@@ -66,7 +99,7 @@ pub struct Rule {
 /// outage.
 ///
 /// ```
-/// # use tollgate::store::{Intent, SpendReply, StoreFuture};
+/// # use tollgate::store::{Intent, Settlement, SettlementKind, SpendReply, StoreFuture};
 /// # use tollgate::{Demand, Key, PermitId, Store, StoreError};
 /// # #[derive(Debug)]
 /// # struct UnavailableStore;
@@ -80,6 +113,13 @@ pub struct Rule {
 /// #         StoreFuture::ready(Err(StoreError::Timeout))
 /// #     }
 /// #     fn refund<'a>(&'a self, _: &[Demand<'_>]) -> StoreFuture<'a, ()> {
+/// #         StoreFuture::ready(Err(StoreError::Timeout))
+/// #     }
+/// #     fn settle<'a>(
+/// #         &'a self,
+/// #         _: &[Settlement<'_>],
+/// #         _: PermitId,
+/// #     ) -> StoreFuture<'a, Vec<SettlementKind>> {
 /// #         StoreFuture::ready(Err(StoreError::Timeout))
 /// #     }
 /// #     fn reset<'a>(&'a self, _: &Key<'_>) -> StoreFuture<'a, ()> {
@@ -229,6 +269,47 @@ impl Limit {
         self
     }
 
+    /// Sets the most units that a counter may owe. What is counted or settled beyond it is not
+    /// charged. Defaults to [`AMOUNT_MAX`].
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, Limiter};
+    ///
+    /// let tokens = Limit::fixed_window("tokens", 100, Duration::from_secs(60)).debt_max(50);
+    /// let limiter = Limiter::in_memory([tokens])?;
+    /// let decision = limiter.count("tokens", "ann").cost(1_000).try_now()?;
+    /// assert!(!decision.is_allowed());
+    ///
+    /// // The counter owes 50 of the 900 units, so a refund of 51 leaves one.
+    /// limiter.refund("tokens", "ann").cost(51).await?;
+    /// assert_eq!(limiter.peek("tokens", "ann").cost(0).await?.remaining(), 1);
+    /// # Ok::<(), tollgate::Error>(())
+    /// # }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn debt_max(mut self, units: u64) -> Self {
+        self.debt_max = units;
+        self
+    }
+
+    /// Sets the largest share of the limit that one reservation may take, greater than 0 and at
+    /// most 1. An estimate above it is reduced. Defaults to 0.5.
+    #[must_use]
+    pub fn reservation_max(mut self, share: f64) -> Self {
+        self.reservation_max = share;
+        self
+    }
+
+    /// Sets what happens to the units of a reservation that is not settled in time. Defaults to
+    /// [`ReservationExpiry::Keep`].
+    #[must_use]
+    pub fn on_reservation_expiry(mut self, expiry: ReservationExpiry) -> Self {
+        self.on_reservation_expiry = expiry;
+        self
+    }
+
     /// The limit's name, which may be invalid.
     pub fn name(&self) -> &str {
         &self.name
@@ -245,7 +326,10 @@ impl Limit {
             prefix: KeyPrefix::new(name, quota.shape()).with_consistency(consistency),
             shadow: self.shadow,
             on_store_failure: self.on_store_failure,
+            on_reservation_expiry: self.on_reservation_expiry,
             position: 0,
+            reservation_millionths: reservation_millionths(self.reservation_max)?,
+            debt_max: self.debt_max.min(AMOUNT_MAX),
         })
     }
 
@@ -256,7 +340,25 @@ impl Limit {
             shadow: false,
             on_store_failure: FailurePolicy::default(),
             consistency: Consistency::default(),
+            debt_max: AMOUNT_MAX,
+            reservation_max: RESERVATION_MAX_DEFAULT,
+            on_reservation_expiry: ReservationExpiry::default(),
         }
+    }
+}
+
+/// A share of a limit in millionths, rounded up.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the range is checked"
+)]
+fn reservation_millionths(share: f64) -> Result<u32, LimitError> {
+    if share > 0.0 && share <= 1.0 {
+        Ok((share * MILLION).ceil() as u32)
+    } else {
+        let found = share.to_string();
+        Err(LimitError::ReservationMax { found })
     }
 }
 
@@ -269,6 +371,9 @@ impl From<Rule> for Limit {
             shadow: rule.shadow,
             on_store_failure: rule.on_store_failure,
             consistency: rule.consistency(),
+            debt_max: rule.debt_max,
+            reservation_max: rule.reservation_max(),
+            on_reservation_expiry: rule.on_reservation_expiry,
         }
     }
 }
@@ -293,6 +398,33 @@ impl Rule {
     /// What the limit does while the store is unavailable.
     pub const fn on_store_failure(&self) -> FailurePolicy {
         self.on_store_failure
+    }
+
+    /// The most units that a counter may owe.
+    pub const fn debt_max(&self) -> u64 {
+        self.debt_max
+    }
+
+    /// The largest share of the limit that one reservation may take.
+    pub fn reservation_max(&self) -> f64 {
+        f64::from(self.reservation_millionths) / MILLION
+    }
+
+    /// What a reservation of this estimate takes of a quota: the estimate, or the largest share
+    /// that one reservation may take, at least 1. A concurrency limit takes the estimate.
+    pub(crate) fn reserved_units(&self, quota: &Quota, estimate: u64) -> u64 {
+        if matches!(quota, Quota::Concurrency(_)) {
+            return estimate;
+        }
+        let most = u128::from(quota.limit()) * u128::from(self.reservation_millionths) / 1_000_000;
+        let most = u64::try_from(most).unwrap_or(u64::MAX);
+        estimate.min(most.max(1))
+    }
+
+    /// What happens to the units of a reservation that is not settled in time.
+    #[inline]
+    pub const fn on_reservation_expiry(&self) -> ReservationExpiry {
+        self.on_reservation_expiry
     }
 
     /// How replicas share the limit's counters: what the limit was created with, as far as its

@@ -105,6 +105,12 @@ pub enum LimitError {
         /// The rate.
         rate: Rate,
     },
+    /// The share of a reservation is out of range.
+    #[error("reservation_max {found} is out of range; must be greater than 0 and at most 1")]
+    ReservationMax {
+        /// The share found.
+        found: String,
+    },
     /// The limit of a concurrency limit is out of range.
     #[error("concurrency limit {found} is out of range; must be between 1 and {IN_FLIGHT_MAX}")]
     InFlight {

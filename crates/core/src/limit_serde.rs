@@ -5,15 +5,16 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::algorithm::{
-    Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, Quota, Rate, SlidingLog,
-    SlidingWindow, TokenBucket, WindowStart,
+    AMOUNT_MAX, Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, Quota, Rate,
+    SlidingLog, SlidingWindow, TokenBucket, WindowStart,
 };
 use crate::consistency::Consistency;
-use crate::limit::{FailurePolicy, Limit, LimitError};
+use crate::limit::{FailurePolicy, Limit, LimitError, RESERVATION_MAX_DEFAULT, ReservationExpiry};
 use crate::time::Micros;
 
 /// Reads a limit as in the service's configuration file; needs the feature `serde`. An invalid
-/// limit is an error. `consistency`, `on_store_failure`, `shadow`, `align` and `mode` are optional.
+/// limit is an error. `consistency`, `on_store_failure`, `shadow`, `align`, `mode`, `debt_max`,
+/// `reservation_max` and `on_reservation_expiry` are optional.
 ///
 /// | `algorithm` | its fields |
 /// |---|---|
@@ -40,7 +41,10 @@ impl<'de> Deserialize<'de> for Limit {
         let quota = fields.quota.to_quota().map_err(D::Error::custom)?;
         let limit = Self::new(fields.name, quota)
             .consistency(fields.consistency)
-            .on_store_failure(fields.on_store_failure);
+            .on_store_failure(fields.on_store_failure)
+            .debt_max(fields.debt_max)
+            .reservation_max(fields.reservation_max)
+            .on_reservation_expiry(fields.on_reservation_expiry);
         let limit = if fields.shadow { limit.shadow() } else { limit };
 
         limit.validate().map_err(D::Error::custom)?;
@@ -59,6 +63,9 @@ impl Serialize for Limit {
             consistency: rule.consistency(),
             on_store_failure: rule.on_store_failure(),
             shadow: rule.is_shadow(),
+            debt_max: rule.debt_max(),
+            reservation_max: rule.reservation_max(),
+            on_reservation_expiry: rule.on_reservation_expiry(),
         };
         fields.serialize(serializer)
     }
@@ -76,6 +83,35 @@ struct LimitFields {
     on_store_failure: FailurePolicy,
     #[serde(default, skip_serializing_if = "is_default")]
     shadow: bool,
+    #[serde(
+        default = "debt_max_default",
+        skip_serializing_if = "is_debt_max_default"
+    )]
+    debt_max: u64,
+    #[serde(
+        default = "reservation_max_default",
+        skip_serializing_if = "is_reservation_max_default"
+    )]
+    reservation_max: f64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    on_reservation_expiry: ReservationExpiry,
+}
+
+const fn debt_max_default() -> u64 {
+    AMOUNT_MAX
+}
+
+fn is_debt_max_default(units: &u64) -> bool {
+    *units == AMOUNT_MAX
+}
+
+const fn reservation_max_default() -> f64 {
+    RESERVATION_MAX_DEFAULT
+}
+
+#[expect(clippy::float_cmp, reason = "the default is not computed")]
+fn is_reservation_max_default(share: &f64) -> bool {
+    *share == RESERVATION_MAX_DEFAULT
 }
 
 #[derive(Serialize, Deserialize)]

@@ -56,6 +56,7 @@ fn file_text<'a>(name: &str, time: &'a str) -> &'a str {
         "sliding_window.lua" => include_str!("scripts/sliding_window.lua"),
         "write.lua" => include_str!("scripts/write.lua"),
         "commands.lua" => include_str!("scripts/commands.lua"),
+        "reservations.lua" => include_str!("scripts/reservations.lua"),
         "sliding_log.lua" => include_str!("scripts/sliding_log.lua"),
         "concurrency.lua" => include_str!("scripts/concurrency.lua"),
         _ => unreachable!("the scripts include only files of this list"),

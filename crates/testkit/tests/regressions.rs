@@ -7,7 +7,7 @@ use tollgate::algorithm::CLOCK_SLACK;
 use tollgate::store::Intent;
 use tollgate::{
     Concurrency, DemandBuf, FixedWindow, Limit, ManualClock, MemoryStore, Micros, PermitId, Quota,
-    Rate, SlidingLog, SlidingWindow, Store, TokenBucket,
+    Rate, ReservationExpiry, SlidingLog, SlidingWindow, Store, TokenBucket,
 };
 
 const SECOND: u64 = 1_000_000;
@@ -42,14 +42,18 @@ fn back(micros: u64, act: Act) -> Step {
     }
 }
 
+/// A counter that may owe any number of units.
+fn counter(quotas: Vec<Quota>) -> Counter {
+    Counter {
+        quotas,
+        debt_max: u64::MAX,
+        on_reservation_expiry: ReservationExpiry::Release,
+    }
+}
+
 /// Replays steps on one counter.
 fn agree(quotas: impl IntoIterator<Item = Quota>, steps: Vec<Step>) {
-    agree_on(
-        vec![Counter {
-            quotas: quotas.into_iter().collect(),
-        }],
-        steps,
-    );
+    agree_on(vec![counter(quotas.into_iter().collect())], steps);
 }
 
 /// Replays steps from a full second that is not a multiple of ten seconds.
@@ -123,11 +127,7 @@ fn a_request_denied_after_a_clock_step_takes_nothing() {
         ]
     };
     for (narrow, wide) in quotas(1).into_iter().zip(quotas(5)) {
-        let counters = [narrow, wide]
-            .map(|quota| Counter {
-                quotas: vec![quota],
-            })
-            .to_vec();
+        let counters = [narrow, wide].map(|quota| counter(vec![quota])).to_vec();
         let steps = vec![
             now(Act::Spend(both())),
             back(3_600 * SECOND, Act::Spend(both())),

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::calendar::Calendar;
-use super::outcome::{CLOCK_SLACK, FixedStateAlgorithm, Outcome, Verdict};
+use super::outcome::{CLOCK_SLACK, FixedStateAlgorithm, Outcome, Verdict, charged_count};
 use crate::limit_error::{LimitError, validate_amount, validate_window};
 use crate::time::Micros;
 
@@ -131,6 +131,12 @@ impl FixedStateAlgorithm for FixedWindow {
         (next, outcome)
     }
 
+    fn charge(&self, state: WindowCount, cost: u64, debt_max: u64, now: Micros) -> WindowCount {
+        let open = self.open_window(state, now);
+        let count = charged_count(open.count, cost, self.limit, debt_max);
+        WindowCount { count, ..open }
+    }
+
     fn refund(&self, state: WindowCount, cost: u64, now: Micros) -> WindowCount {
         if state.ends <= now {
             return state;
@@ -139,5 +145,25 @@ impl FixedStateAlgorithm for FixedWindow {
         let open = self.open_window(state, now);
         let count = open.count.saturating_sub(cost);
         WindowCount { count, ..open }
+    }
+
+    /// The end of the window.
+    fn charged_in(state: WindowCount) -> Micros {
+        state.ends
+    }
+
+    fn give_back(
+        &self,
+        state: WindowCount,
+        units: u64,
+        charged_in: Micros,
+        now: Micros,
+    ) -> WindowCount {
+        let state = self.refund(state, 0, now);
+        if state.ends == charged_in {
+            self.refund(state, units, now)
+        } else {
+            state
+        }
     }
 }

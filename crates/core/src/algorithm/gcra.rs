@@ -26,8 +26,7 @@ pub(crate) struct Gcra {
     /// The rate is `per` units every `period` microseconds, in lowest terms.
     per: u64,
     period: u64,
-    /// The time to work off the longest backlog, rounded up: that of the whole capacity, or of
-    /// twice the capacity in a bucket that may owe units.
+    /// The time to work off the backlog of the whole capacity, rounded up.
     pub(crate) span: Micros,
     /// True when every product of the computation fits into 64 bits.
     is_narrow: bool,
@@ -41,6 +40,9 @@ pub struct BucketState {
     pub at: Micros,
     /// Parts of a microsecond; the rate's `per` parts make one.
     pub part: u64,
+    /// True when the bucket was in debt when the state was written: more had been charged than it
+    /// holds.
+    pub is_in_debt: bool,
 }
 
 impl Gcra {
@@ -55,26 +57,20 @@ impl Gcra {
     pub(super) fn from_reduced(capacity: u64, (per, period): (u64, u64)) -> Option<Self> {
         let span = u128::product(capacity, period).div_ceil(u128::from(per));
         let span = u64::try_from(span).ok().map(Micros::new)?;
-        (span <= SPAN_MAX).then(|| Self::with_span(capacity, (per, period), span))
-    }
+        if span > SPAN_MAX {
+            return None;
+        }
 
-    fn with_span(capacity: u64, (per, period): (u64, u64), span: Micros) -> Self {
-        // The largest sum is the whole capacity on top of the longest backlog that is accepted.
+        // The largest sum is the whole capacity on top of the longest backlog without a debt.
         let backlog = u128::product(span.after(CLOCK_SLACK).get() + 1, per);
         let largest = backlog + u128::product(capacity, period);
-        Self {
+        Some(Self {
             capacity,
             per,
             period,
             span,
             is_narrow: u64::try_from(largest).is_ok(),
-        }
-    }
-
-    /// The same bucket, which may owe as many units as it holds: see [`charge`](Self::charge).
-    pub(super) fn with_debt(&self) -> Self {
-        let span = self.span.after(self.span);
-        Self::with_span(self.capacity, self.rate(), span)
+        })
     }
 
     /// The rate in lowest terms, as `(units, microseconds)`.
@@ -90,7 +86,7 @@ impl Gcra {
         cost: u64,
         now: Micros,
     ) -> (BucketState, Outcome) {
-        if self.is_narrow {
+        if self.is_narrow && !state.is_in_debt {
             self.spend_in::<u64>(state, cost, now)
         } else {
             self.spend_wide(state, cost, now)
@@ -116,10 +112,15 @@ impl Gcra {
         }
 
         let ahead = u128::product(ahead, self.span.get()).divide_ceil(span.get());
-        Some(BucketState {
-            at: now.after(Micros::new(ahead)),
-            part: 0,
-        })
+        if !state.is_in_debt {
+            let at = now.after(Micros::new(ahead));
+            return Some(BucketState {
+                at,
+                ..BucketState::default()
+            });
+        }
+        let backlog = u128::product(ahead.min(SPAN_MAX.get()), self.per);
+        Some(self.state_after(backlog, now))
     }
 
     /// How long `units` take to work off, as whole microseconds and `per`-ths of one.
@@ -139,12 +140,30 @@ impl Gcra {
         self.state_after(backlog.minus_or_zero(u128::product(cost, self.period)), now)
     }
 
-    /// Charges `cost` whether it fits or not, up to the longest backlog.
-    pub(crate) fn charge(&self, state: BucketState, cost: u64, now: Micros) -> BucketState {
+    /// Charges `cost` whether it fits or not. The bucket owes what does not fit, up to `debt_max`
+    /// units.
+    pub(crate) fn charge(
+        &self,
+        state: BucketState,
+        cost: u64,
+        debt_max: u64,
+        now: Micros,
+    ) -> BucketState {
         let (backlog, _) = self.backlog::<u128>(state, now);
-        let longest = u128::product(self.span.get(), self.per);
         let charged = backlog + u128::product(cost, self.period);
-        self.state_after(charged.min(longest.max(backlog)), now)
+        self.state_after(charged.min(self.backlog_max(debt_max).max(backlog)), now)
+    }
+
+    /// The backlog of a bucket that owes `debt_max` units, but no more than it works off in
+    /// [`SPAN_MAX`].
+    fn backlog_max(&self, debt_max: u64) -> u128 {
+        let units = self.capacity.saturating_add(debt_max);
+        u128::product(units, self.period).min(u128::product(SPAN_MAX.get(), self.per))
+    }
+
+    /// How long a bucket takes to work off the longest backlog that a charge may leave.
+    pub(super) fn recovery_time(&self, debt_max: u64) -> (u64, u64) {
+        self.backlog_max(debt_max).divide(self.per)
     }
 
     /// Takes units until at most `remaining` are left.
@@ -186,9 +205,18 @@ impl Gcra {
         (spent, self.outcome(Verdict::ALLOW, wanted))
     }
 
+    /// How far ahead the moment of a state can be, if the clock was not set back.
+    const fn longest(&self, state: BucketState) -> Micros {
+        if state.is_in_debt {
+            SPAN_MAX
+        } else {
+            self.span
+        }
+    }
+
     /// The backlog in `per`-ths of a microsecond, and the state it was read from. A moment further
     /// ahead than a full backlog plus the slack comes from before the clock was set back; the state
-    /// is then replaced by a full backlog at `now`.
+    /// is then replaced by a full backlog at `now`. A bucket in debt keeps its moment.
     #[inline(always)]
     fn backlog<W: ProductInt>(&self, state: BucketState, now: Micros) -> (W, BucketState) {
         if state.at < now {
@@ -196,7 +224,7 @@ impl Gcra {
         }
 
         let ahead = state.at.since(now);
-        if ahead <= self.span.after(CLOCK_SLACK) {
+        if ahead <= self.longest(state).after(CLOCK_SLACK) {
             let part = state.part.min(self.per - 1);
             return (W::product(ahead.get(), self.per) + W::from(part), state);
         }
@@ -211,6 +239,7 @@ impl Gcra {
         BucketState {
             at: now.after(Micros::new(micros)),
             part,
+            is_in_debt: backlog > W::product(self.capacity, self.period),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The outcome of one limit for one demand.
 
+use crate::limit_error::AMOUNT_MAX;
 use crate::time::Micros;
 
 /// How far a timestamp may lie in the past before the clock counts as set back.
@@ -62,6 +63,30 @@ pub(crate) trait FixedStateAlgorithm {
     /// an empty budget takes to fill.
     fn spend(&self, state: Self::State, cost: u64, now: Micros) -> (Self::State, Outcome);
 
+    /// Charges `cost` whether it fits or not. The counter then owes what did not fit, up to
+    /// `debt_max` units; what would be more is not charged.
+    fn charge(&self, state: Self::State, cost: u64, debt_max: u64, now: Micros) -> Self::State;
+
     /// Returns `cost` units, at most what was spent.
     fn refund(&self, state: Self::State, cost: u64, now: Micros) -> Self::State;
+
+    /// The window of a charge whose state is `state`, for [`give_back`](Self::give_back).
+    fn charged_in(state: Self::State) -> Micros;
+
+    /// Returns `units` of a charge that was made in this window, unless the state no longer
+    /// contains them. Unlike a [refund](Self::refund), this never returns units that another
+    /// request has spent in a later window.
+    fn give_back(
+        &self,
+        state: Self::State,
+        units: u64,
+        charged_in: Micros,
+        now: Micros,
+    ) -> Self::State;
+}
+
+/// The units in a window after a charge of `cost`, of which the window owes at most `debt_max`.
+pub(super) fn charged_count(count: u64, cost: u64, limit: u64, debt_max: u64) -> u64 {
+    let most = limit.saturating_add(debt_max).min(AMOUNT_MAX);
+    count.saturating_add(cost).min(most.max(count))
 }

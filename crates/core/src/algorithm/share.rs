@@ -63,21 +63,6 @@ impl Quota {
             _ => TokenBucket { gcra }.into(),
         }
     }
-
-    /// The same quota, whose bucket may owe as many units as it holds. Other quotas owe nothing.
-    pub(crate) fn with_debt(&self) -> Self {
-        match self {
-            Self::TokenBucket(TokenBucket { gcra }) => {
-                let gcra = gcra.with_debt();
-                TokenBucket { gcra }.into()
-            }
-            Self::LeakyBucket(LeakyBucket { gcra, mode }) => {
-                let (gcra, mode) = (gcra.with_debt(), *mode);
-                LeakyBucket { gcra, mode }.into()
-            }
-            other => *other,
-        }
-    }
 }
 
 /// A bucket at a rate in range.

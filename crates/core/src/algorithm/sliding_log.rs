@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::entries::EntryTotals;
-use super::outcome::{CLOCK_SLACK, Outcome};
+use super::outcome::{CLOCK_SLACK, Outcome, charged_count};
 use crate::limit_error::{LimitError, validate_amount, validate_window};
 use crate::time::Micros;
 
@@ -122,6 +122,30 @@ impl HitLog {
         {
             next.cost = next.cost.saturating_add(oldest.cost);
         }
+    }
+
+    /// Adds a hit whether it fits or not. The log then owes at most `debt_max` units.
+    pub(crate) fn charge(&mut self, cost: u64, limit: u64, debt_max: u64, now: Micros) {
+        let charged = charged_count(self.sum, cost, limit, debt_max);
+        self.push(charged - self.sum, now);
+    }
+
+    /// The time of the newest hit, for [`give_back`](Self::give_back).
+    pub(crate) fn newest(&self) -> Micros {
+        self.hits.back().map_or(Micros::ZERO, |hit| hit.at)
+    }
+
+    /// Removes `units` of a charge that was made at this time: from its own hit, or if hits have
+    /// been merged from earlier ones.
+    pub(crate) fn give_back(&mut self, mut units: u64, charged_at: Micros) {
+        let hits = self.hits.iter_mut().rev();
+        for hit in hits.skip_while(|hit| hit.at > charged_at) {
+            let returned = hit.cost.min(units);
+            hit.cost -= returned;
+            units -= returned;
+            self.sum = self.sum.saturating_sub(returned);
+        }
+        self.hits.retain(|hit| hit.cost > 0);
     }
 
     /// Removes `cost` units, starting with the newest hit.

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use super::division::ProductInt;
-use super::outcome::{CLOCK_SLACK, FixedStateAlgorithm, Outcome, Verdict};
+use super::outcome::{CLOCK_SLACK, FixedStateAlgorithm, Outcome, Verdict, charged_count};
 use crate::limit_error::{AMOUNT_MAX, LimitError, validate_amount, validate_window};
 use crate::time::Micros;
 
@@ -169,6 +169,18 @@ impl FixedStateAlgorithm for SlidingWindow {
         }
     }
 
+    fn charge(
+        &self,
+        counts: SlidingCounts,
+        cost: u64,
+        debt_max: u64,
+        now: Micros,
+    ) -> SlidingCounts {
+        let counts = self.roll(counts, now);
+        let current = charged_count(counts.current, cost, self.limit, debt_max);
+        SlidingCounts { current, ..counts }
+    }
+
     /// Subtracts `cost` from the current window first, then from the previous one; at most what one
     /// demand can have spent.
     fn refund(&self, counts: SlidingCounts, cost: u64, now: Micros) -> SlidingCounts {
@@ -181,5 +193,26 @@ impl FixedStateAlgorithm for SlidingWindow {
             previous: counts.previous.saturating_sub(rest),
             ..counts
         }
+    }
+
+    /// The start of the current window.
+    fn charged_in(counts: SlidingCounts) -> Micros {
+        counts.start
+    }
+
+    fn give_back(
+        &self,
+        counts: SlidingCounts,
+        units: u64,
+        charged_in: Micros,
+        now: Micros,
+    ) -> SlidingCounts {
+        let mut counts = self.roll(counts, now);
+        if charged_in == counts.start {
+            counts.current = counts.current.saturating_sub(units);
+        } else if charged_in.after(self.length) == counts.start {
+            counts.previous = counts.previous.saturating_sub(units);
+        }
+        counts
     }
 }

@@ -11,13 +11,14 @@ use super::handle::LimitHandle;
 use super::permit::Acquisition;
 use super::refund::Refund;
 use super::request::OneDemand;
+use super::reservation::Reserve;
 use crate::algorithm::PermitId;
 use crate::clock::Clock;
 use crate::demand::Demand;
 use crate::key::{EncodedKey, ToKey};
 use crate::limit::{Limit, Rule};
 use crate::memory::MemoryStore;
-use crate::store::{Intent, Store};
+use crate::store::{Intent, Settlement, SettlementKind, Store};
 
 /// Checks requests against named limits on one store. Clones share limits, counters and state.
 ///
@@ -150,6 +151,65 @@ impl Limiter {
     /// Like [`check`](Self::check), without charging anything.
     pub fn peek<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Check<'a, OneDemand<'a, K>> {
         self.lookup(limit).peek(key)
+    }
+
+    /// Charges a request whether it fits or not, for costs that are known only after the work is
+    /// done. The decision says whether it fitted. A counter that was charged more than its limit
+    /// owes the rest, up to [`Limit::debt_max`]: nothing remains, and the retry time of a check
+    /// includes the debt.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter, Rate};
+    ///
+    /// let limiter = Limiter::in_memory([Limit::token_bucket("bytes", 100, Rate::per_second(10))])?;
+    /// let counted = limiter.count("bytes", "ann").cost(130).try_now()?;
+    /// assert!(!counted.is_allowed());
+    ///
+    /// // 30 units of debt and the unit itself take 3.1 seconds.
+    /// let decision = limiter.check("bytes", "ann").try_now()?;
+    /// assert_eq!(decision.retry_after().map(|time| time.as_millis().div_ceil(100)), Some(31));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn count<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Check<'a, OneDemand<'a, K>> {
+        self.lookup(limit).count(key)
+    }
+
+    /// Charges an estimate, for work whose cost is known only when it is done, such as the tokens of
+    /// a language model. [Settle](crate::Reservation::settle) it with the actual cost.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, Limiter};
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let limiter = Limiter::in_memory([
+    ///     Limit::fixed_window("tokens", 1_000, minute),
+    ///     Limit::fixed_window("requests", 10, minute),
+    /// ])?;
+    ///
+    /// let reservation = limiter.reserve("tokens", "ann").cost(400).and("requests", "ann").await?;
+    /// if reservation.is_allowed() {
+    ///     // Call the model, then charge what it used.
+    ///     reservation.settle(130).await?;
+    /// }
+    /// assert_eq!(limiter.peek("tokens", "ann").cost(0).await?.remaining(), 870);
+    /// assert_eq!(limiter.peek("requests", "ann").cost(0).await?.remaining(), 9);
+    /// # Ok::<(), tollgate::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn reserve<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Reserve<'a> {
+        self.lookup(limit).reserve(key)
+    }
+
+    /// Settles a [`request`](Self::request) that was made with [`Intent::Reserve`]. Each demand must
+    /// be as it was reserved. Returns how the reservation was settled.
+    pub async fn settle_request(
+        &self,
+        settlements: &[Settlement<'_>],
+        reservation: PermitId,
+    ) -> Result<SettlementKind, Error> {
+        self.engine.settle(settlements, reservation).await
     }
 
     /// Returns the units that a check has spent. If the store may have been unavailable during the

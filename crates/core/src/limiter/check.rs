@@ -199,8 +199,12 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     /// A new permit id if the request takes permits.
     #[inline]
     fn next_permit_id(&self, demands: &[Demand<'_>]) -> Option<PermitId> {
-        let needs_permit = self.intent == Intent::Spend && needs_permit(demands);
-        needs_permit.then(|| self.engine.permit_ids.next())
+        let needs_id = match self.intent {
+            Intent::Peek => false,
+            Intent::Spend | Intent::Count => needs_permit(demands),
+            Intent::Reserve { .. } => true,
+        };
+        needs_id.then(|| self.engine.permit_ids.next())
     }
 
     /// The slow path of [`start`](Self::start), for several demands and for stores that must wait.

@@ -18,7 +18,10 @@ use crate::decision::Decision;
 use crate::demand::Demand;
 use crate::limit::Rule;
 use crate::memory::MemoryStore;
-use crate::store::{Intent, PartList, Source, SpendReply, Store, StoreError, StoreFuture};
+use crate::store::{
+    Intent, PartList, Settlement, SettlementKind, Source, SpendReply, Store, StoreError,
+    StoreFuture,
+};
 
 pub(super) struct Engine {
     /// The counters that replicas share.
@@ -145,6 +148,32 @@ impl Engine {
         self.refund_parts(demands, |demands| self.shared.refund(demands))
     }
 
+    /// Applies the actual costs of a reservation. Reports the first kind of settlement that is not
+    /// a plain charge.
+    pub(super) async fn settle(
+        &self,
+        settlements: &[Settlement<'_>],
+        reservation: PermitId,
+    ) -> Result<SettlementKind, Error> {
+        let (local, shared): (Vec<Settlement<'_>>, Vec<Settlement<'_>>) = settlements
+            .iter()
+            .copied()
+            .partition(|settlement| settlement.demand.key.is_local());
+
+        let mut kinds = Vec::new();
+        if !shared.is_empty() {
+            let settled = self.shared.settle(&shared, reservation).await;
+            kinds.extend(self.count_error(settled)?);
+        }
+        if !local.is_empty() {
+            let settled = self.local_store().settle(&local, reservation).await;
+            kinds.extend(self.count_error(settled)?);
+        }
+        let mut kinds = kinds.into_iter();
+        let known = kinds.find(|kind| *kind != SettlementKind::Unreserved);
+        Ok(known.unwrap_or(SettlementKind::Unreserved))
+    }
+
     /// Returns units to local limits, and to the others by `refund_shared`.
     fn refund_parts<'a>(
         &'a self,
@@ -180,16 +209,16 @@ impl Engine {
         if is_denied && self.shared.can_fail() {
             self.record_denials(demands, outcomes);
         }
-        if self.monitor.has_recent_outage() && intent == Intent::Spend && !reply.is_denied(demands)
-        {
-            self.charge_locally(&reply.charged(demands));
+        let is_charged = intent == Intent::Count || !reply.is_denied(demands);
+        if self.monitor.has_recent_outage() && is_charged {
+            self.charge_locally(&reply.charged(demands, intent));
         }
     }
 
     /// Reports to the local counters that a lease has decided a demand.
     #[inline]
     pub(super) fn record_lease(&self, demand: &Demand<'_>, intent: Intent, is_allowed: bool) {
-        if self.monitor.has_recent_outage() && intent == Intent::Spend && is_allowed {
+        if self.monitor.has_recent_outage() && intent.is_charge() && is_allowed {
             self.charge_locally(&[*demand]);
         }
     }
@@ -223,7 +252,7 @@ impl Engine {
             *source == Source::Store && outcome.verdict.is_allowed() && demand.cost > 0
         };
         let mut rows = demands.iter().zip(reply.outcomes());
-        let was_charged = intent == Intent::Spend && rows.any(is_charged);
+        let was_charged = intent.is_charge() && rows.any(is_charged);
 
         self.monitor.record_success(self.clock.now(), was_charged);
     }

@@ -1,5 +1,7 @@
 //! The errors of a limiter.
 
+use std::time::Duration;
+
 use crate::key::KeyError;
 use crate::limit::LimitError;
 use crate::store::{DEMANDS_MAX, StoreError};
@@ -70,6 +72,12 @@ pub enum Error {
          expected a check (not a peek) of a concurrency limit with a cost of at least 1"
     )]
     NoConcurrencyLimit,
+    /// The time to live of a reservation is out of range.
+    #[error("reservation ttl {found:?} is out of range; must be between 1ms and 1h")]
+    ReservationTtl {
+        /// The time found.
+        found: Duration,
+    },
     /// The number of replicas is zero.
     #[error(
         "expected_replicas is 0; must be at least 1, the number of replicas that share the store"

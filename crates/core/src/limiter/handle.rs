@@ -8,6 +8,7 @@ use super::error::Error;
 use super::permit::Acquisition;
 use super::refund::Refund;
 use super::request::{Demands, ExtendDemands, OneDemand};
+use super::reservation::Reserve;
 use crate::algorithm::PermitId;
 use crate::key::ToKey;
 use crate::limit::Rule;
@@ -37,6 +38,17 @@ impl<'a> LimitHandle<'a> {
     /// Like [`check`](Self::check), without charging anything.
     pub fn peek<K: ToKey>(&self, key: K) -> Check<'a, OneDemand<'a, K>> {
         Check::new(self.engine, OneDemand::new(self.rule, key), Intent::Peek)
+    }
+
+    /// Charges a request of `key` whether it fits or not. See
+    /// [`Limiter::count`](crate::Limiter::count).
+    pub fn count<K: ToKey>(&self, key: K) -> Check<'a, OneDemand<'a, K>> {
+        Check::new(self.engine, OneDemand::new(self.rule, key), Intent::Count)
+    }
+
+    /// Charges an estimate. See [`Limiter::reserve`](crate::Limiter::reserve).
+    pub fn reserve<K: ToKey>(&self, key: K) -> Reserve<'a> {
+        Reserve::new(self.engine, OneDemand::new(self.rule, key))
     }
 
     /// Returns the units that a check of this limit has spent.

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::error::Error;
 use super::rules::Rules;
 use crate::algorithm::Quota;
-use crate::demand::Demand;
+use crate::demand::{Demand, DemandBuf};
 use crate::key::{EncodedKey, KeyBuffer, KeyError, ToKey};
 use crate::limit::Rule;
 use crate::store::DEMANDS_MAX;
@@ -45,6 +45,7 @@ mod sealed {
     impl<K> Sealed for super::OneDemand<'_, K> {}
     impl Sealed for super::DemandList<'_> {}
     impl Sealed for &[super::Demand<'_, super::EncodedKey>] {}
+    impl Sealed for &[super::DemandBuf] {}
 }
 
 /// What is wrong with a demand, until the request is checked.
@@ -211,6 +212,18 @@ impl<'a> Demands<'a> for &'a [Demand<'a, EncodedKey>] {
             [demand] if demand.quota.is_none() => then(&[demand.as_demand()]),
             _ => with_list(self, then),
         }
+    }
+}
+
+/// Demands that have been checked.
+impl<'a> Demands<'a> for &'a [DemandBuf] {
+    fn with<T>(
+        &self,
+        _: &Rules,
+        then: impl FnOnce(&[Demand<'_>]) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let demands: SmallVec<[Demand<'_>; 4]> = self.iter().map(DemandBuf::as_demand).collect();
+        then(&demands)
     }
 }
 

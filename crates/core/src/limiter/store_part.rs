@@ -37,14 +37,19 @@ impl Part for StorePart<'_> {
         &mut self,
         demands: &[Demand<'_>],
         reply: &SpendReply,
+        intent: Intent,
         permit_id: PermitId,
     ) -> SpendReply {
         let Self::Memory(store, source) = self else {
             return reply.clone();
         };
 
-        let charged = reply.charged(demands);
-        drop(store.refund(&charged));
+        let charged = reply.charged(demands, intent);
+        if intent.is_reserve() {
+            store.cancel(&charged, permit_id);
+        } else {
+            drop(store.refund(&charged));
+        }
         for demand in charged.iter().filter(|demand| demand.needs_permit()) {
             store.release_permit(demand, permit_id);
         }

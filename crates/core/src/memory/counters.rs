@@ -24,8 +24,8 @@ const KEYS_PER_SHARD_MIN: usize = 1_024;
 const SHARDS_MAX: usize = 256;
 /// Every shard is swept about this often while the store is in use.
 const SWEEP_EVERY: Micros = Micros::from_secs(30);
-/// When to retry a permit for which the store has no room. Permits are released at any time.
-const PERMIT_RETRY: Micros = Micros::from_secs(1);
+/// When to retry a permit or a reservation for which the store has no room. They end at any time.
+pub(super) const RETRY_WITHOUT_ROOM: Micros = Micros::from_secs(1);
 
 /// All counters of a store. Time is an argument: where it is a function, it is called once the
 /// shards are locked, because a log must not see time go back. Hits that one thread dropped as
@@ -60,6 +60,7 @@ impl Counters {
             settings: ShardSettings {
                 key_cap: KeyCap::new(keys_max),
                 split_policy,
+                reservations: AtomicUsize::new(0),
             },
             sweep_at: AtomicU64::new(0),
             shards_swept: AtomicUsize::new(0),
@@ -103,13 +104,15 @@ impl Counters {
         &'a self,
         demand: &'a Demand<'_>,
         fingerprint: Fingerprint,
+        intent: Intent,
         permit_id: PermitId,
         now: Micros,
     ) -> DemandContext<'a> {
         DemandContext {
-            prefix: demand.limit.prefix(),
+            limit: demand.limit,
             quota: demand.quota(),
             cost: demand.cost,
+            intent,
             fingerprint,
             permit_id,
             now,
@@ -128,15 +131,21 @@ impl Counters {
         clock: impl Fn() -> Micros,
         report: impl FnMut(Outcome),
     ) -> Micros {
+        for (demand, fingerprint) in demands.iter().zip(fingerprints) {
+            self.release_expired(demand, *fingerprint, intent.is_reserve(), &clock);
+        }
+
         let mut locks = self.lock_all(fingerprints);
         let now = clock();
         let contexts = demands
             .iter()
             .zip(fingerprints)
-            .map(|(demand, fingerprint)| self.context(demand, *fingerprint, permit_id, now));
+            .map(|(demand, fingerprint)| {
+                self.context(demand, *fingerprint, intent, permit_id, now)
+            });
 
         let mut evaluations: SmallVec<[Evaluation; 4]> = SmallVec::new();
-        let mut is_charged = intent == Intent::Spend;
+        let mut is_charged = intent.is_conditional();
         for (context, demand) in contexts.clone().zip(demands) {
             let shard = self.locked_shard(&mut locks, context.fingerprint);
             let index = shard.find(context.fingerprint);
@@ -156,8 +165,8 @@ impl Counters {
         now
     }
 
-    /// Evaluates a demand, see [`CounterShard::evaluate`]. Permits are never evicted, so a permit for
-    /// which there is no room is denied.
+    /// Evaluates a demand, see [`CounterShard::evaluate`]. Permits and reservations are never
+    /// evicted, so those for which there is no room are denied.
     pub(super) fn evaluate(
         &self,
         shard: &mut CounterShard,
@@ -166,33 +175,40 @@ impl Counters {
     ) -> Evaluation {
         let evaluation = shard.evaluate(index, context);
         let is_permit = matches!(context.quota, Quota::Concurrency(_)) && context.cost > 0;
-        if !is_permit
+        let is_reserved = context.intent.is_reserve();
+        if !(is_permit || is_reserved)
             || !evaluation.outcome.verdict.is_allowed()
-            || self.has_room_for_permit(index, context)
+            || (!is_permit || self.has_room_for_permit(index, context))
+                && (!is_reserved || self.has_room_for_reservation())
         {
             return evaluation;
         }
 
         let mut denied = shard.evaluate(index, &context.with_cost(0));
         denied.outcome.verdict = Verdict::Deny {
-            retry_after: PERMIT_RETRY,
+            retry_after: RETRY_WITHOUT_ROOM,
         };
         denied
     }
 
-    fn has_room_for_permit(&self, index: Option<usize>, context: &DemandContext<'_>) -> bool {
+    pub(super) fn has_room_for_permit(
+        &self,
+        index: Option<usize>,
+        context: &DemandContext<'_>,
+    ) -> bool {
         let slot = usize::from(index.is_none());
         let limit = self.limit_number(context);
         self.key_cap().has_room_for_permits(limit, slot + 1)
     }
 
     fn limit_number(&self, context: &DemandContext<'_>) -> LimitNumber {
-        let (digest, name) = (context.prefix.digest(), context.prefix.name());
+        let prefix = context.limit.prefix();
+        let (digest, name) = (prefix.digest(), prefix.name());
         self.key_cap().limit_number(digest, name)
     }
 
     /// Commits or discards the evaluation of one demand. `is_charged` is true when the request as
-    /// a whole is charged.
+    /// a whole is allowed and charged. A demand that is only counted is always charged.
     #[inline]
     pub(super) fn finish(
         &self,
@@ -202,6 +218,9 @@ impl Counters {
         is_charged: bool,
     ) -> Outcome {
         let outcome = evaluation.outcome;
+        if context.intent == Intent::Count && context.cost > 0 {
+            return self.finish_count(shard, evaluation, context);
+        }
         let fits = outcome.verdict.is_allowed() && context.cost > 0;
         if fits && !is_charged {
             // The verdict stays, and what is left is reported without the charge.
@@ -217,6 +236,11 @@ impl Counters {
 
         if fits || evaluation.must_store {
             self.commit(shard, evaluation, context);
+        }
+        if let Intent::Reserve { ttl } = context.intent
+            && fits
+        {
+            self.reserve(shard, context, ttl);
         }
         outcome
     }
@@ -257,9 +281,14 @@ impl Counters {
     /// Refunds the costs of demands to the counters that exist, in one step.
     pub(super) fn refund(&self, demands: &[Demand<'_>], now: Micros) {
         let fingerprints = self.fingerprints(demands);
+        for (demand, fingerprint) in demands.iter().zip(&fingerprints) {
+            self.release_expired(demand, *fingerprint, false, || now);
+        }
+
         let mut locks = self.lock_all(&fingerprints);
         for (demand, fingerprint) in demands.iter().zip(fingerprints) {
-            let context = self.context(demand, fingerprint, PermitId::NONE, now);
+            let (intent, permit_id) = (Intent::Spend, PermitId::NONE);
+            let context = self.context(demand, fingerprint, intent, permit_id, now);
             let shard = self.locked_shard(&mut locks, fingerprint);
             if let Some(index) = shard.find(fingerprint) {
                 shard.refund(index, &context);
@@ -275,17 +304,18 @@ impl Counters {
         now: Micros,
     ) -> bool {
         let fingerprint = self.fingerprinter.fingerprint(&demand.key);
-        let context = self.context(demand, fingerprint, permit_id, now);
+        let context = self.context(demand, fingerprint, Intent::Spend, permit_id, now);
         let mut shard = self.lock(fingerprint);
         let index = shard.find(fingerprint);
         index.is_some_and(|index| shard.change_permit(index, change, &context))
     }
 
-    /// Removes a counter, if there is one.
+    /// Removes a counter, if there is one, and its reservations.
     pub(super) fn remove(&self, key: &Key<'_>) {
         let fingerprint = self.fingerprinter.fingerprint(key);
         let mut shard = self.lock(fingerprint);
         shard.remove(fingerprint, self.key_cap());
+        self.update_reservations(&mut shard, |reservations| reservations.forget(fingerprint));
     }
 
     /// Locks the shards of these counters in ascending order, so that concurrent requests cannot
@@ -319,8 +349,13 @@ impl Counters {
     /// Drops all expired counters.
     pub(super) fn sweep(&self, now: Micros) {
         for shard in &self.shards {
-            shard.lock().sweep(now, self.key_cap());
+            self.sweep_shard(&mut shard.lock(), now);
         }
+    }
+
+    fn sweep_shard(&self, shard: &mut CounterShard, now: Micros) {
+        shard.sweep(now, self.key_cap());
+        self.sweep_reservations(shard, now);
     }
 
     /// Sweeps one shard if the next sweep is due.
@@ -345,7 +380,7 @@ impl Counters {
 
         let index = self.shards_swept.fetch_add(1, Relaxed) & (self.shards.len() - 1);
         if let Some(mut shard) = self.shards[index].try_lock() {
-            shard.sweep(now, self.key_cap());
+            self.sweep_shard(&mut shard, now);
         }
     }
 }

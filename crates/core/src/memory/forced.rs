@@ -4,14 +4,15 @@ use super::slot_quota::{Evaluation, bucket_slot, read_bucket};
 use super::store::MemoryStore;
 use crate::algorithm::{BucketState, Gcra, PermitId};
 use crate::demand::Demand;
+use crate::store::Intent;
 use crate::time::Micros;
 
 impl MemoryStore {
-    /// Charges a demand whether it fits or not. A bucket that may owe units then owes what did not
-    /// fit. Demands on logs, windows and permits are not charged.
+    /// Charges a demand whether it fits or not. The bucket then owes what did not fit, up to what it
+    /// holds. Demands on logs, windows and permits are not charged.
     pub(crate) fn charge(&self, demand: &Demand<'_>) {
         self.update_bucket(demand, |gcra, state, now| {
-            gcra.charge(state, demand.cost, now)
+            gcra.charge(state, demand.cost, gcra.capacity, now)
         });
     }
 
@@ -34,7 +35,7 @@ impl MemoryStore {
 
         let fingerprint = counters.fingerprinter.fingerprint(&demand.key);
         let context = counters
-            .context(demand, fingerprint, PermitId::NONE, now)
+            .context(demand, fingerprint, Intent::Peek, PermitId::NONE, now)
             .with_cost(0);
         let mut shard = counters.lock(fingerprint);
         let index = shard.find(fingerprint);

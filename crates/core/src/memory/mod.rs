@@ -22,6 +22,8 @@ mod key_cap;
 mod ledger;
 mod limit_usage;
 mod locked_shard;
+mod reservations;
+mod reserve;
 mod shard;
 mod side_table;
 mod slot;

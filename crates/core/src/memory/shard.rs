@@ -5,6 +5,7 @@ use super::context::DemandContext;
 use super::hot_key::Heat;
 use super::key_cap::{CapCharge, KeyCap};
 use super::limit_usage::LimitNumber;
+use super::reservations::Reservations;
 use super::side_table::{SideEntry, SideState, SideTable};
 use super::slot::{QuotaUsage, Slot};
 use super::slot_quota::{Evaluation, SlotQuota};
@@ -39,6 +40,8 @@ pub(super) struct CounterShard {
     eviction_salt: u64,
     /// What is known of the shard's hot key.
     pub(super) heat: Heat,
+    /// The reservations of the shard's counters; `None` until there is one.
+    pub(super) reservations: Option<Box<Reservations>>,
 }
 
 impl Default for CounterShard {
@@ -50,6 +53,7 @@ impl Default for CounterShard {
             side_table: SideTable::default(),
             eviction_salt: 0,
             heat: Heat::default(),
+            reservations: None,
         }
     }
 }
@@ -191,28 +195,25 @@ impl CounterShard {
     }
 
     /// Evaluates a demand. Logs and permits are pruned, which changes no outcome; nothing else is
-    /// changed.
+    /// changed. If the demand is only counted, the slot is as it is after the charge, whether it
+    /// fits or not.
     pub(super) fn evaluate(
         &mut self,
         index: Option<usize>,
         context: &DemandContext<'_>,
     ) -> Evaluation {
         let &DemandContext {
-            quota,
-            cost,
-            fingerprint,
-            now,
-            ..
+            quota, cost, now, ..
         } = context;
 
         let slot = index.map(|index| *self.slot(index));
         let slot = slot.as_ref();
 
         let outcome = match quota {
-            Quota::SlidingWindow(quota) => return quota.evaluate(slot, fingerprint, cost, now),
-            Quota::TokenBucket(quota) => return quota.evaluate(slot, fingerprint, cost, now),
-            Quota::LeakyBucket(quota) => return quota.evaluate(slot, fingerprint, cost, now),
-            Quota::FixedWindow(quota) => return quota.evaluate(slot, fingerprint, cost, now),
+            Quota::SlidingWindow(quota) => return quota.evaluate_demand(slot, context),
+            Quota::TokenBucket(quota) => return quota.evaluate_demand(slot, context),
+            Quota::LeakyBucket(quota) => return quota.evaluate_demand(slot, context),
+            Quota::FixedWindow(quota) => return quota.evaluate_demand(slot, context),
             Quota::SlidingLog(quota) => match self.side_state(slot) {
                 Some(SideState::Log(log)) => quota.evaluate(log, cost, now),
                 _ => quota.evaluate(&mut HitLog::default(), cost, now),
@@ -284,6 +285,58 @@ impl CounterShard {
             Quota::Concurrency(_) => return,
         };
         self.set(index, refunded);
+    }
+
+    /// Returns units that a reservation has charged in this window to the counter at `index`.
+    pub(super) fn give_back(
+        &mut self,
+        index: usize,
+        units: u64,
+        charged_in: Micros,
+        context: &DemandContext<'_>,
+    ) {
+        let (slot, now) = (*self.slot(index), context.now);
+        let returned = match context.quota {
+            Quota::FixedWindow(quota) => quota.give_back_slot(&slot, units, charged_in, now),
+            Quota::SlidingWindow(quota) => quota.give_back_slot(&slot, units, charged_in, now),
+            Quota::TokenBucket(quota) => quota.give_back_slot(&slot, units, charged_in, now),
+            Quota::LeakyBucket(quota) => quota.give_back_slot(&slot, units, charged_in, now),
+            Quota::SlidingLog(quota) => {
+                self.update_side(index, context, |state| {
+                    if let SideState::Log(log) = state {
+                        quota.prune(log, now);
+                        log.give_back(units, charged_in);
+                    }
+                });
+                return;
+            }
+            Quota::Concurrency(_) => return,
+        };
+        self.set(index, returned);
+    }
+
+    /// The window to which the counter at `index` was just charged, for
+    /// [`give_back`](Self::give_back).
+    pub(super) fn charged_in(&mut self, index: usize, context: &DemandContext<'_>) -> Micros {
+        let (slot, now) = (*self.slot(index), context.now);
+        match context.quota {
+            Quota::FixedWindow(quota) => quota.charged_in_slot(&slot, now),
+            Quota::SlidingWindow(quota) => quota.charged_in_slot(&slot, now),
+            Quota::TokenBucket(_) | Quota::LeakyBucket(_) | Quota::Concurrency(_) => Micros::ZERO,
+            Quota::SlidingLog(_) => match self.side_state(Some(&slot)) {
+                Some(SideState::Log(log)) => log.newest(),
+                _ => Micros::ZERO,
+            },
+        }
+    }
+
+    /// The units of the permits of the counter at `index`.
+    pub(super) fn units_in_flight(&mut self, index: usize) -> u64 {
+        let slot = *self.slot(index);
+        match self.side_state(Some(&slot)) {
+            Some(SideState::Permits(permits)) => permits.sum(),
+            _ => 0,
+        }
     }
 
     /// Releases or renews a permit of the counter at `index`. Returns false when the permit has
@@ -379,7 +432,9 @@ impl CounterShard {
                 let timeout = quota.permit_timeout;
                 permits.insert(PermitEntry::new(permit_id, cost, timeout, now));
             }
-            (SideState::Log(log), _) => log.push(cost, now),
+            (SideState::Log(log), _) => {
+                log.charge(cost, quota.limit(), context.limit.debt_max(), now);
+            }
             _ => {}
         })
     }

@@ -49,6 +49,8 @@ pub(super) enum Kind {
     Bucket,
     /// A log or permits: the index in the shard's side table, and usage.
     Side,
+    /// A bucket that was charged more than it holds; its words are those of a bucket.
+    IndebtedBucket,
 }
 
 /// A counter, packed into half a cache line:
@@ -164,6 +166,7 @@ impl Slot {
             2 => Kind::Sliding,
             3 => Kind::Bucket,
             4 => Kind::Side,
+            5 => Kind::IndebtedBucket,
             _ => Kind::Vacant,
         }
     }
@@ -202,7 +205,7 @@ impl Slot {
             Kind::Vacant => return QuotaUsage(0),
             Kind::Side => return QuotaUsage(u32::try_from(self.second()).unwrap_or(u32::MAX)),
             Kind::Fixed => (self.first(), self.second()),
-            Kind::Bucket => (self.until().since(now).get(), self.second()),
+            Kind::Bucket | Kind::IndebtedBucket => (self.until().since(now).get(), self.second()),
             Kind::Sliding => (self.meta >> KIND_BITS & USAGE_MAX, USAGE_MAX),
         };
         QuotaUsage::from_ratio(used, limit)

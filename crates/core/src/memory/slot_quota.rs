@@ -1,11 +1,13 @@
 //! The quotas whose state fits into a slot: how they read it, spend from it and refund to it.
 
+use super::context::DemandContext;
 use super::slot::{Kind, QuotaUsage, Slot};
 use crate::algorithm::{
     BucketState, FixedStateAlgorithm, FixedWindow, Gcra, LeakyBucket, LeakyMode, Outcome,
     SlidingCounts, SlidingWindow, TokenBucket, WindowCount,
 };
 use crate::key::Fingerprint;
+use crate::store::Intent;
 use crate::time::Micros;
 
 /// What a demand would do to a counter.
@@ -55,6 +57,40 @@ pub(super) trait SlotQuota: FixedStateAlgorithm {
             must_store: is_converted || Self::moment(&next) < Self::moment(&state),
             next: self.write(fingerprint, next),
         }
+    }
+
+    /// Evaluates a demand without changing the slot. If it is only counted, the next slot is the one
+    /// after the charge, whether it fits or not.
+    fn evaluate_demand(&self, slot: Option<&Slot>, context: &DemandContext<'_>) -> Evaluation {
+        let &DemandContext {
+            fingerprint,
+            cost,
+            now,
+            ..
+        } = context;
+
+        let evaluation = self.evaluate(slot, fingerprint, cost, now);
+        if context.intent != Intent::Count || evaluation.outcome.verdict.is_allowed() {
+            return evaluation;
+        }
+        let state = slot.map_or_else(Self::State::default, |slot| self.read(slot, now).0);
+        let charged = self.charge(state, cost, context.limit.debt_max(), now);
+        Evaluation {
+            next: self.write(fingerprint, charged),
+            ..evaluation
+        }
+    }
+
+    /// The slot without `units` that a reservation has charged in this window.
+    fn give_back_slot(&self, slot: &Slot, units: u64, charged_in: Micros, now: Micros) -> Slot {
+        let (state, _) = self.read(slot, now);
+        let returned = self.give_back(state, units, charged_in, now);
+        self.write(slot.fingerprint(), returned)
+    }
+
+    /// The window to which the slot was just charged.
+    fn charged_in_slot(&self, slot: &Slot, now: Micros) -> Micros {
+        Self::charged_in(self.read(slot, now).0)
     }
 
     /// The slot with `cost` units refunded.
@@ -197,6 +233,7 @@ pub(super) fn read_bucket(gcra: &Gcra, slot: &Slot, now: Micros) -> (BucketState
     let stored = BucketState {
         at: slot.until(),
         part: slot.first(),
+        is_in_debt: matches!(slot.kind(), Kind::IndebtedBucket),
     };
     let span = Micros::new(slot.second());
     let converted = if span == gcra.span {
@@ -218,5 +255,10 @@ const fn bucket_numbers(gcra: &Gcra) -> [u64; 3] {
 #[inline(always)]
 pub(super) const fn bucket_slot(gcra: &Gcra, fingerprint: Fingerprint, state: BucketState) -> Slot {
     let span = gcra.span.get();
-    Slot::new(fingerprint, state.part, span, Kind::Bucket, state.at)
+    let kind = if state.is_in_debt {
+        Kind::IndebtedBucket
+    } else {
+        Kind::Bucket
+    };
+    Slot::new(fingerprint, state.part, span, kind, state.at)
 }

@@ -23,10 +23,11 @@ impl Counters {
         clock: impl Fn() -> Micros,
         map: impl Copy + FnOnce(Outcome) -> T,
     ) -> T {
+        self.release_expired(demand, fingerprint, intent.is_reserve(), &clock);
         let now = clock();
         self.sweep_if_due(now);
 
-        let context = self.context(demand, fingerprint, permit_id, now);
+        let context = self.context(demand, fingerprint, intent, permit_id, now);
         let locked = &self.shards[self.shard_index(fingerprint)];
         if intent == Intent::Spend
             && let Some(result) = locked.hot_key.try_spend(&context, map)
@@ -85,6 +86,6 @@ impl Counters {
             ..*context
         };
         let evaluation = self.evaluate(shard, index, context);
-        self.finish(shard, &evaluation, context, intent == Intent::Spend)
+        self.finish(shard, &evaluation, context, intent.is_conditional())
     }
 }

@@ -14,7 +14,7 @@ use crate::clock::ClockSource;
 use crate::demand::Demand;
 use crate::key::Key;
 use crate::name::LimitName;
-use crate::store::{Intent, Source, SpendReply, Store, StoreFuture};
+use crate::store::{Intent, Settlement, SettlementKind, Source, SpendReply, Store, StoreFuture};
 use crate::time::Micros;
 
 /// The memory store. See the [module](super) for how it works and
@@ -130,6 +130,14 @@ impl MemoryStore {
         counters.spend_one(demand, fingerprint, intent, permit_id, || clock.now(), map)
     }
 
+    /// Takes back what these demands of a reservation have charged, as if it had never been made.
+    pub(crate) fn cancel(&self, demands: &[Demand<'_>], reservation: PermitId) {
+        let now = self.now();
+        for demand in demands {
+            self.counters().cancel(demand, reservation, now);
+        }
+    }
+
     /// [`Store::release`] without the future.
     pub(crate) fn release_permit(&self, demand: &Demand<'_>, permit_id: PermitId) -> bool {
         let (change, now) = (PermitChange::Release, self.now());
@@ -192,6 +200,17 @@ impl Store for MemoryStore {
     fn refund<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()> {
         self.counters().refund(demands, self.now());
         StoreFuture::ready(Ok(()))
+    }
+
+    fn settle<'a>(
+        &'a self,
+        settlements: &[Settlement<'_>],
+        reservation: PermitId,
+    ) -> StoreFuture<'a, Vec<SettlementKind>> {
+        let (counters, now) = (self.counters(), self.now());
+        let settled = settlements.iter();
+        let kinds = settled.map(|settlement| counters.settle(settlement, reservation, now));
+        StoreFuture::ready(Ok(kinds.collect()))
     }
 
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {

@@ -306,11 +306,7 @@ fn releasing_or_renewing_a_permit_changes_no_counter_of_another_algorithm() {
 fn a_bucket_with_debt_owes_at_most_what_it_holds() {
     let (store, clock) = store(100);
     let rule = bucket(100);
-    let demand = |key: &str, cost| {
-        let mut demand = DemandBuf::new(&rule, key, cost).unwrap();
-        demand.quota = Some(rule.quota().with_debt());
-        demand
-    };
+    let demand = |key: &str, cost| DemandBuf::new(&rule, key, cost).unwrap();
     let retry_after = |key: &str| {
         let reply = store.spend_all(&[demand(key, 1).as_demand()], Intent::Peek, PermitId::NONE);
         match reply.outcomes()[0].0.verdict {

@@ -11,7 +11,7 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | implement a store | [`Store`], [`Intent`], [`SpendReply`], [`StoreFuture`], [`DEMANDS_MAX`] |
+//! | implement a store | [`Store`], [`Intent`], [`SpendReply`], [`Settlement`], [`StoreFuture`], [`DEMANDS_MAX`] |
 //! | spend a request in several backends, all or nothing | [`PartList`], with a [`Part`] for each |
 //! | compute outcomes from the state in a remote store | [`remote`] |
 //! | decide from units that were leased in advance | [`lease`] |
@@ -43,13 +43,68 @@ use crate::time::Micros;
 /// so that no request meets too many of them.
 pub const DEMANDS_MAX: usize = 1_024;
 
-/// Whether an allowed request is charged.
+/// How long it is remembered that a reservation was settled, so that settling it again changes
+/// nothing.
+pub const SETTLED_FOR: Micros = Micros::from_secs(600);
+
+/// What a request does besides asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Intent {
     /// Charge the request if it is allowed.
     Spend,
     /// Charge nothing; only report what would happen.
     Peek,
+    /// Charge every demand, whether it fits or not. The outcome of a demand that does not fit is a
+    /// denial, with the retry time after the charge.
+    Count,
+    /// Like [`Spend`](Self::Spend), and remember for `ttl` what was charged, to
+    /// [settle](Store::settle) it later. The permit id is the id of the reservation.
+    Reserve {
+        /// How long the reservation is open.
+        ttl: Micros,
+    },
+}
+
+impl Intent {
+    /// True when a request that is allowed is charged.
+    #[inline]
+    pub const fn is_charge(self) -> bool {
+        !matches!(self, Self::Peek)
+    }
+
+    /// True when what a request charges is remembered, to be settled.
+    #[inline]
+    pub const fn is_reserve(self) -> bool {
+        matches!(self, Self::Reserve { .. })
+    }
+
+    /// True when a request is charged only if it is allowed.
+    #[inline]
+    pub const fn is_conditional(self) -> bool {
+        matches!(self, Self::Spend | Self::Reserve { .. })
+    }
+}
+
+/// What one demand of a reservation has really cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Settlement<'a> {
+    /// The demand as it was reserved.
+    pub demand: Demand<'a>,
+    /// The actual cost in units.
+    pub actual: u64,
+}
+
+/// How a demand of a reservation was settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SettlementKind {
+    /// The reservation was open: the difference to the actual cost was charged or returned.
+    Reserved,
+    /// The reservation is unknown or has expired: the actual cost was charged.
+    Unreserved,
+    /// The reservation has been settled before: nothing was changed.
+    Repeated,
 }
 
 /// The store's reply to a request: one outcome per demand, in the order of the request.
@@ -91,12 +146,16 @@ impl SpendReply {
         &mut self.outcomes
     }
 
-    /// The demands that were charged, if the request was a spend and is allowed: those with a cost,
-    /// except on shadow limits that would have denied them.
-    pub fn charged<'d>(&self, demands: &[Demand<'d>]) -> Vec<Demand<'d>> {
+    /// The demands that were charged, if the request was allowed or only counted: those with a
+    /// cost, except on shadow limits that would have denied them.
+    pub fn charged<'d>(&self, demands: &[Demand<'d>], intent: Intent) -> Vec<Demand<'d>> {
+        let is_charged = |demand: &Demand<'_>, outcome: &Outcome| {
+            let fits = outcome.verdict.is_allowed() || intent == Intent::Count;
+            demand.cost > 0 && fits && intent.is_charge()
+        };
         let pairs = demands.iter().zip(&self.outcomes);
         pairs
-            .filter(|(demand, (outcome, _))| demand.cost > 0 && outcome.verdict.is_allowed())
+            .filter(|(demand, (outcome, _))| is_charged(demand, outcome))
             .map(|(demand, _)| *demand)
             .collect()
     }
@@ -162,7 +221,17 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// [`release`](Self::release).
     fn refund<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()>;
 
-    /// Clears a counter: its budget is full again.
+    /// Applies the actual cost of demands that were [reserved](Intent::Reserve): always all of it,
+    /// so a counter may go into debt. Demands on concurrency limits release their permits. Each
+    /// demand is settled by itself, at most once within [`SETTLED_FOR`], so that a call that failed
+    /// can be repeated. The reply has a kind for each settlement, in order.
+    fn settle<'a>(
+        &'a self,
+        settlements: &[Settlement<'_>],
+        reservation: PermitId,
+    ) -> StoreFuture<'a, Vec<SettlementKind>>;
+
+    /// Clears a counter: its budget is full again, and its reservations are forgotten.
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()>;
 
     /// Releases a permit; false if it has already ended. Takes effect even if the future is

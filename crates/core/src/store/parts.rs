@@ -33,6 +33,7 @@ pub trait Part: Send {
         &mut self,
         demands: &[Demand<'_>],
         reply: &SpendReply,
+        intent: Intent,
         permit_id: PermitId,
     ) -> SpendReply;
 }
@@ -51,7 +52,8 @@ struct PartState<P> {
     /// The demands, each with its index in the request.
     demands: SmallVec<[(usize, DemandBuf); 4]>,
     reply: Option<SpendReply>,
-    is_charged: bool,
+    /// How the part was charged, until the whole request is decided.
+    charged: Option<Intent>,
 }
 
 impl<P: Part> PartList<P> {
@@ -77,7 +79,7 @@ impl<P: Part> PartList<P> {
                 .map(|(index, demand)| (index, demand.to_buf()))
                 .collect(),
             reply: None,
-            is_charged: false,
+            charged: None,
         });
     }
 
@@ -94,17 +96,22 @@ impl<P: Part> PartList<P> {
         let mut is_allowed = true;
 
         for state in &mut self.parts {
-            let intent = if is_allowed { intent } else { Intent::Peek };
+            let intent = if is_allowed || intent == Intent::Count {
+                intent
+            } else {
+                Intent::Peek
+            };
             let demands: SmallVec<[Demand<'_>; 4]> = borrow(&state.demands).collect();
             let reply = state.part.spend(&demands, intent, permit_id).await?;
 
             let is_denied = reply.is_denied(&demands);
-            state.is_charged = intent == Intent::Spend && !is_denied;
+            let is_charged = intent.is_charge() && (!is_denied || intent == Intent::Count);
+            state.charged = is_charged.then_some(intent);
             state.reply = Some(reply);
             is_allowed &= !is_denied;
         }
 
-        if is_allowed {
+        if is_allowed || intent == Intent::Count {
             self.commit();
         } else {
             self.undo();
@@ -114,16 +121,18 @@ impl<P: Part> PartList<P> {
 
     fn commit(&mut self) {
         for state in &mut self.parts {
-            state.is_charged = false;
+            state.charged = None;
         }
     }
 
     fn undo(&mut self) {
-        for state in self.parts.iter_mut().filter(|state| state.is_charged) {
-            state.is_charged = false;
+        for state in &mut self.parts {
+            let Some(intent) = state.charged.take() else {
+                continue;
+            };
             let demands: SmallVec<[Demand<'_>; 4]> = borrow(&state.demands).collect();
             if let Some(reply) = &mut state.reply {
-                *reply = state.part.undo(&demands, reply, self.permit_id);
+                *reply = state.part.undo(&demands, reply, intent, self.permit_id);
             }
         }
     }

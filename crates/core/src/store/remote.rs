@@ -5,6 +5,6 @@
 //! as in the memory store. So both stores give the same outcomes, and the scripts stay small.
 
 pub use crate::algorithm::remote::{
-    BucketState, CounterState, DrainTime, EntryTotals, LendingNumbers, ScriptNumbers,
-    SlidingCounts, WindowCount,
+    BucketState, CounterAmount, CounterState, DrainTime, EntryTotals, LendingNumbers,
+    ScriptNumbers, SlidingCounts, WindowCount,
 };

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use tollgate::store::{Intent, SpendReply, StoreFuture};
+use tollgate::store::{Intent, Settlement, SettlementKind, SpendReply, StoreFuture};
 use tollgate::{
     Demand, Key, ManualClock, MemoryStore, Outcome, PermitId, Source, Store, StoreError,
 };
@@ -159,6 +159,14 @@ impl Store for FaultyStore {
     fn refund<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()> {
         self.returns.fetch_add(1, Relaxed);
         self.reply(|| self.memory.refund(demands))
+    }
+
+    fn settle<'a>(
+        &'a self,
+        settlements: &[Settlement<'_>],
+        reservation: PermitId,
+    ) -> StoreFuture<'a, Vec<SettlementKind>> {
+        self.reply(|| self.memory.settle(settlements, reservation))
     }
 
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {

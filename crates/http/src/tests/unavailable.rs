@@ -2,7 +2,7 @@
 //! policy.
 
 use http::StatusCode;
-use tollgate::store::{Intent, SpendReply, StoreFuture};
+use tollgate::store::{Intent, Settlement, SettlementKind, SpendReply, StoreFuture};
 use tollgate::{Demand, FailurePolicy, Key, PermitId, Store, StoreError};
 
 use super::bodies::one_line;
@@ -28,6 +28,14 @@ impl Store for UnavailableStore {
     }
 
     fn refund<'a>(&'a self, _: &[Demand<'_>]) -> StoreFuture<'a, ()> {
+        StoreFuture::ready(Err(StoreError::Timeout))
+    }
+
+    fn settle<'a>(
+        &'a self,
+        _: &[Settlement<'_>],
+        _: PermitId,
+    ) -> StoreFuture<'a, Vec<SettlementKind>> {
         StoreFuture::ready(Err(StoreError::Timeout))
     }
 

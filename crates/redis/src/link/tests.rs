@@ -104,6 +104,7 @@ fn connect(state: &Arc<LinkState>, delays: Vec<Duration>) -> ConnectionLoop {
 fn submit(state: &LinkState, slot: u16, deadline: CallDeadline) -> oneshot::Receiver<CallResult> {
     let call = StoreCall {
         operation: Operation::Spend,
+        demands: 1,
         keys: [slot.to_string().into_bytes()].into_iter().collect(),
         arguments: Vec::new(),
         slot,

@@ -1,24 +1,31 @@
 -- Decides a batch of store calls, one after the other. The same time applies to all of them.
 --
--- KEYS:  the counters of all demands of all calls, in order.
+-- KEYS:  for each call the counters of its demands, in order; then for each demand that has one
+--        the hash of its reservations, and in a settlement the key that remembers it.
 -- ARGV:  ARGV[1] begins with a byte that is 1 if a key may occur more than once in KEYS, else 0.
 --        After it is one byte for each call: the index of its arguments, where 1 means ARGV[2].
 --        Calls about the same limit usually share their arguments. The other elements of ARGV are
 --        the arguments of calls:
---          operation   1 spend, 2 peek, 3 refund, 4 release, 5 renew, 6 lease call, 7 reset
+--          operation   1 spend, 2 peek, 3 refund, 4 release, 5 renew, 6 lease call, 7 reset,
+--                      8 count (charge whether it fits or not), 9 reserve (spend, and remember it),
+--                      10 settle
 --          count       number of demands (2 bytes)
+--          of a reservation or settlement, how long it is remembered (a double, microseconds) and
+--          the id of the reservation (16 bytes)
 --          and for each demand
 --            algorithm   1 bucket, 2 fixed window, 3 sliding window, 4 sliding log, 5 concurrency
---            shadow      1 if the demand never denies, else 0
---            numbers     see "Numbers" in the file of the algorithm
+--            flags       the sum of 1 if the demand never denies, 2 if its reservations are needed,
+--                        4 if what they have charged is returned when they expire
+--            numbers     see "Numbers" in the file of the algorithm, and in reservations.lua
 --        each of which is a byte unless noted, except for the numbers, which are doubles. A lease call has one
---        demand, and after it the numbers of the lease (see lease.lua). A reset has one key, and
---        nothing after its count.
+--        demand, and after it the numbers of the lease (see lease.lua). A reset has one counter
+--        and its hash, and nothing after its count. A settlement has one demand.
 -- Reply: one string: the time, and for each call
---          status      1 allowed or done, 0 denied or not found, 2 error
+--          status      1 allowed or done, 0 denied or not found, 2 error, 3 settled before
 --          for an error, its length (2 bytes) and its text; the call has changed nothing
---          for each demand of a spend, peek or lease call three numbers: the state of the counter
---          before the charge (see "Reply" in the file of the algorithm)
+--          for each demand of a spend, peek, count, reservation or lease call three numbers: the
+--          state of the counter before the charge (see "Reply" in the file of the algorithm). If
+--          a demand is only counted and does not fit, the state after the charge.
 --          for a lease call four more numbers (see lease.lua)
 --
 -- The script creates no functions for common calls, and only tables that all calls share: creating
@@ -41,7 +48,11 @@ local GENERATION_MAX = 2 * 16000000 + LEASE_MARGIN
 local TURN_MAX = 5000000
 -- Integers up to this number are exact.
 local EXACT = 9007199254740992
-local SPEND, REFUND, RENEW, LEASE_CALL, RESET = 1, 3, 5, 6, 7
+-- A bucket owes at most what it works off in this time (100 years).
+local RECOVERY_MAX = 100 * 366 * 86400 * 1000000
+local SPEND, REFUND, RENEW, LEASE_CALL, RESET, COUNT, RESERVE, SETTLE = 1, 3, 5, 6, 7, 8, 9, 10
+-- What is known of a reservation that is to be settled; these are also the statuses of the reply.
+local UNKNOWN, OPEN, REPEATED = 0, 1, 3
 local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
 local NOT_A_COUNTER = 'ERR the key does not hold a counter'
 
@@ -51,7 +62,7 @@ local call, pack, read, byte, ceil = redis.pcall, struct.pack, struct.unpack, st
 local sub, rep, floor = string.sub, string.rep, math.floor
 local UNUSED = pack('<ddd', 0, 0, 0)
 -- Functions and modules that are created when they are needed.
-local scaled, next_month, run, write, expire_at, log, permits
+local scaled, next_month, run, write, expire_at, log, permits, reservations
 -- The first error of the current call.
 local failed
 local reply, replies = { pack('<d', now) }, 1
@@ -62,6 +73,11 @@ local values, postponed
 -- The arguments of the current call, and what they contain; the numbers are those of the last
 -- demand.
 local arguments, operation, count, first_demand, is_spend, is_refund, is_lease_call, kind, shadow
+local is_count, has_states, has_hash, is_released, ttl, id
+-- What reservations.lua has read and found out about the demand, and the last of the call's keys
+-- that it has used.
+local has_extras, most, most_part, reserved, more, more_part, given, has_reservations, known
+local extra_keys
 -- If the call has several demands: the numbers of each.
 local numbers
 -- What phase 1 found out about each of several demands: the value that it charges (or false), and
@@ -76,12 +92,18 @@ if byte(order) == 1 then
   values, postponed = {}, {}
 end
 for index = 2, #order do
-  local has_new_arguments = ARGV[1 + byte(order, index)] ~= arguments
+  local has_new_arguments = has_extras or ARGV[1 + byte(order, index)] ~= arguments
   if has_new_arguments then
     arguments = ARGV[1 + byte(order, index)]
     operation, count, first_demand = read('<BH', arguments)
-    is_lease_call = operation == LEASE_CALL
-    is_spend, is_refund = is_lease_call or operation == SPEND, operation == REFUND
+    is_lease_call, is_refund = operation == LEASE_CALL, operation == REFUND
+    is_count = operation == COUNT or operation == SETTLE
+    is_spend = is_lease_call or operation == SPEND or operation >= COUNT
+    has_states = operation < REFUND or operation == COUNT or operation == RESERVE
+    if operation > COUNT then
+      ttl, id, first_demand = read('<dc16', arguments, first_demand)
+    end
+    has_extras = is_count
     if count > 1 then
       numbers, charged, charged_until = {}, {}, {}
     end
@@ -93,10 +115,12 @@ for index = 2, #order do
   -- Several demands are first all examined (phase 1) and then charged (phase 2). A single demand is
   -- examined and charged in phase 2. What phase 1 has found out is remembered, unless a counter is a
   -- log or has permits, or must be corrected; then all demands are examined again.
-  local first_phase, is_remembered = count > 1 and 1 or 2, count > 1
+  local first_phase, is_remembered = count > 1 and 1 or 2, count > 1 and operation ~= RESERVE
+  extra_keys = key_offset + count
   if operation == RESET then
     local key = KEYS[key_offset + 1]
-    local deleted = call('DEL', key)
+    extra_keys = extra_keys + 1
+    local deleted = call('DEL', key, KEYS[extra_keys])
     failed, first_phase = type(deleted) == 'table' and deleted.err, 3
     if values and not failed then
       values[key], postponed[key] = nil, nil
@@ -105,22 +129,26 @@ for index = 2, #order do
   for phase = first_phase, 2 do
     if phase == 2 and is_remembered then break end
     local at = first_demand
+    extra_keys = key_offset + count
     replies = status
     for i = 1, count do
       local key = KEYS[key_offset + i]
       local is_new = has_new_arguments or count > 1
       if is_new then
         kind, shadow = byte(arguments, at, at + 1)
+        has_hash, is_released, shadow = shadow % 4 > 1, shadow > 3, shadow % 2
+        has_extras = has_extras or has_hash
         at = at + 2
       end
 
       -- fits, has_cost: whether the demand fits, and whether it costs anything.
       -- s1, s2, s3, s_until: the state of the counter now, and when it becomes meaningless.
-      -- n1, n2, n_until: the same for the new state if the demand is charged; s3 stays.
+      -- n1, n2, n3, n_until: the same for the new state if the demand is charged. s3 stays if
+      -- there is no n3.
       -- is_corrected: the state must be written even if nothing is charged, because the clock was
       -- set back or the quota has changed.
       -- unchanged: the stored bytes of s1, s2, s3. Nil if they must be packed again.
-      local fits, has_cost, n1, n2, s_until, n_until, is_corrected, unchanged
+      local fits, has_cost, n1, n2, n3, s_until, n_until, is_corrected, unchanged
       local s1, s2, s3 = 0, 0, 0
       -- The leases of a counter (see lease.lua). Nil unless it has been leased.
       local has_leases, out, slice, callers, callers_before, turn, lease_period, lease_per
@@ -172,10 +200,14 @@ for index = 2, #order do
         is_allowed = is_allowed and (fits or shadow == 1)
         local is_charged = (is_refund and exists)
           or (is_spend and is_allowed and fits and (has_cost or (units or 0) > 0))
+          or (is_count and has_cost)
+        if operation == SETTLE and not given and not is_charged then
+          is_corrected = false
+        end
         local is_written = not failed and (is_charged or is_corrected)
         if is_written then
           if is_charged then
-            s_until, value = n_until, pack('<ddd', n1, n2, s3)
+            s_until, value = n_until, pack('<ddd', n1, n2, n3 or s3)
           else
             value = pack('<ddd', s1, s2, s3)
           end
@@ -193,6 +225,16 @@ for index = 2, #order do
           is_remembered = is_remembered and not is_corrected
         elseif is_written then
           -- include write.lua
+          if has_hash and is_charged and not failed then
+            if operation == RESERVE then
+              reservations.add(kind == FIXED and n2 or kind == SLIDING and s3 or 0, n_until)
+            elseif has_reservations and operation ~= SETTLE then
+              reservations.keep(s_until)
+            end
+          end
+        end
+        if is_count and has_cost and not fits then
+          s1, s2, s3, unchanged = n1, n2, n3 or s3, nil
         end
       else
         local counter
@@ -205,15 +247,30 @@ for index = 2, #order do
           counter = permits
         end
         at = is_new and at or first_demand + 2
+        local numbers_end = at + (kind == LOG and 24 or 40)
+        if has_extras then
+          -- include reservations.lua
+          numbers_end = reservations.prepare(numbers_end, false, true)
+        end
 
         -- Called with pcall, because a key that another program has written must not fail the whole
         -- batch.
         local is_valid, result = true, nil
-        if operation < REFUND then
+        if has_states then
           is_valid, fits, has_cost, s1, s2, s3 = pcall(counter.examine, key, arguments, at)
           is_allowed = is_valid and is_allowed and (fits or shadow == 1)
-          if phase == 2 and not failed and is_spend and is_allowed and fits and has_cost then
-            is_valid, result = pcall(counter.charge, key)
+          local is_charged = is_spend and has_cost and (is_count or (is_allowed and fits))
+          if phase == 2 and not failed and is_charged then
+            local charged_at, counted_until
+            is_valid, charged_at, counted_until = pcall(counter.charge, key)
+            if is_valid and not fits then
+              is_valid, fits, has_cost, s1, s2, s3 = pcall(counter.examine, key, arguments, at)
+            end
+            if is_valid and has_hash and operation == RESERVE then
+              reservations.add(charged_at, counted_until)
+            elseif is_valid and has_reservations then
+              reservations.keep(counted_until)
+            end
           end
         elseif phase == 1 then
           -- Finds errors before anything is written. Permits are not changed by a refund.
@@ -228,15 +285,15 @@ for index = 2, #order do
         if not is_valid then
           failed = failed or NOT_A_COUNTER
         end
-        at = at + (kind == LOG and 24 or 40)
+        at = numbers_end
       end
 
-      if operation < REFUND then
+      if has_states then
         replies = replies + 1
-        reply[replies] = unchanged or pack('<ddd', s1, s2, s3)
+        reply[replies] = unchanged or pack('<ddd', s1, s2, s3 < 0 and -s3 or s3)
       elseif is_lease_call then
         replies = replies + 1
-        reply[replies] = (unchanged or pack('<ddd', s1, s2, s3))
+        reply[replies] = (unchanged or pack('<ddd', s1, s2, s3 < 0 and -s3 or s3))
           .. pack(
             '<dddd',
             units,
@@ -248,7 +305,7 @@ for index = 2, #order do
     end
   end
 
-  if is_remembered and (is_allowed or is_refund) then
+  if is_remembered and (is_allowed or is_refund or is_count) then
     for i = 1, count do
       local key, value, s_until = KEYS[key_offset + i], charged[i], charged_until[i]
       if value and not failed then
@@ -260,9 +317,9 @@ for index = 2, #order do
   if failed then
     replies, reply[status] = status, pack('<BH', 2, #failed) .. failed
   else
-    reply[status] = is_allowed and '\1' or '\0'
+    reply[status] = operation == SETTLE and string.char(known) or is_allowed and '\1' or '\0'
   end
-  key_offset = key_offset + count
+  key_offset = extra_keys
 end
 
 if postponed then

@@ -4,36 +4,50 @@
 --
 -- Numbers: time to work off a full backlog (microseconds and parts), the same for the cost, parts
 --          per microsecond, span (the rounded time for a full backlog).
--- Counter: microseconds, parts, the span with which they were written.
+-- Counter: microseconds, parts, the span with which they were written; negative if the bucket was
+--          in debt then.
 -- Reply:   the counter.
 if count > 1 then
   numbers[i] = numbers[i] or { read('<dddddd', arguments, at) }
   whole, whole_part, cost, cost_part, per, span, at = unpack(numbers[i])
 elseif is_new then
   whole, whole_part, cost, cost_part, per, span, at = read('<dddddd', arguments, at)
-  if is_lease_call then
-    -- include lease.lua
+end
+if has_extras then
+  -- include reservations.lua
+  at = reservations.prepare(at, true, phase == 2)
+  if operation == SETTLE then
+    cost, cost_part = known == OPEN and more or cost, known == OPEN and more_part or cost_part
+    cost, cost_part = known == REPEATED and 0 or cost, known == REPEATED and 0 or cost_part
   end
+end
+if is_lease_call and is_new then
+  -- include lease.lua
 end
 
 -- The backlog: the time from now until the bucket is at rest.
 local ahead, part = 0, 0
+local is_in_debt = s3 < 0
+s3 = is_in_debt and -s3 or s3
 
 if s1 >= now then
   if s3 ~= span and (s1 > now or s2 > 0) then
     -- The quota has changed. The backlog is scaled: a bucket that was half empty stays half empty.
     -- include scaled.lua
-    s1, s2, is_corrected = now + scaled(s1 - now + (s2 > 0 and 1 or 0), span, s3), 0, true
+    local backlog = scaled(s1 - now + (s2 > 0 and 1 or 0), span, s3)
+    backlog = is_in_debt and backlog > RECOVERY_MAX and RECOVERY_MAX or backlog
+    s1, s2, is_corrected = now + backlog, 0, true
+    is_in_debt = is_in_debt and backlog > whole
   end
-  if s1 - now > span + SLACK then
+  if s1 - now > (is_in_debt and RECOVERY_MAX or span) + SLACK then
     -- The clock was set back: the bucket counts as used up. That frees no units, and denies
-    -- requests for no longer than the bucket takes to recover.
-    s1, s2, is_corrected = now + whole, whole_part, true
+    -- requests for no longer than the bucket takes to recover. A bucket in debt keeps its moment.
+    s1, s2, is_corrected, is_in_debt = now + whole, whole_part, true, false
   end
   ahead, part = s1 - now, s2 < per and s2 or per - 1
 end
 
-unchanged = not is_corrected and unchanged or nil
+unchanged = not is_corrected and not is_in_debt and unchanged or nil
 
 if generations then
   unchanged = nil
@@ -83,6 +97,22 @@ if is_lease_call then
   lease_period, lease_per = period, per
 end
 
+if given and exists then
+  -- include scaled.lua
+  for j = 1, #given do
+    local _, micros, parts = scaled(given[j][1], period, per)
+    ahead, part = ahead - micros, part - parts
+    if part < 0 then
+      ahead, part = ahead - 1, part + per
+    end
+    if ahead < 0 then
+      ahead, part = 0, 0
+    end
+  end
+  s1, s2, is_corrected, unchanged = now + ahead, part, true, nil
+  is_in_debt = ahead > whole or (ahead == whole and part > whole_part)
+end
+
 if is_refund or is_kept then
   ahead, part = ahead - (is_kept and back or cost), part - (is_kept and back_part or cost_part)
   if part < 0 then
@@ -95,17 +125,27 @@ end
 
 if is_kept then
   s1, s2, is_corrected, unchanged = now + ahead, part, true, nil
+  is_in_debt = ahead > whole or (ahead == whole and part > whole_part)
 end
 
-s3, s_until = span, s1
+s3, s_until = is_in_debt and -span or span, s1
 
 if not is_refund then
+  local before, before_part = ahead, part
   has_cost = cost > 0 or cost_part > 0
   ahead, part = ahead + cost, part + cost_part
   if part >= per then
     ahead, part = ahead + 1, part - per
   end
   fits = not has_cost or ahead < whole or (ahead == whole and part <= whole_part)
+
+  if is_count and (ahead > most or (ahead == most and part > most_part)) then
+    -- What the bucket would owe beyond its debt is not charged.
+    ahead, part = most, most_part
+    if before > ahead or (before == ahead and before_part > part) then
+      ahead, part = before, before_part
+    end
+  end
 end
 
 if is_lease_call then
@@ -152,3 +192,4 @@ if generations then
 end
 
 n1, n2, n_until = now + ahead, part, now + ahead
+n3 = (ahead > whole or (ahead == whole and part > whole_part)) and -span or span

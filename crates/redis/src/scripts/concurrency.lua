@@ -98,10 +98,10 @@ if not permits then
   end
 
   -- The demand examined last.
-  local cost, length, sum, latest, permit_id
+  local limit, cost, length, sum, latest, permit_id
 
   function permits.examine(key, arguments, at)
-    local limit, last_expiry
+    local last_expiry
     limit, cost, length, permit_id = read('<dddc16', arguments, at)
     sum, latest, last_expiry = settle(key)
 
@@ -112,8 +112,9 @@ if not permits then
     return fits, cost > 0, sum, last_expiry, frees
   end
 
-  -- Adds a permit with the cost of the demand examined last.
+  -- Adds a permit with the cost of the demand examined last, unless it is more than may be owed.
   function permits.charge(key)
+    if is_count and cost > limit - sum and sum + cost > most then return end
     write('ZADD', key, now + length, permit_id .. pack('<dd', cost, length))
     write_totals(key, sum + cost, math.max(now, latest))
     if failed and sum == 0 then
@@ -138,7 +139,6 @@ if not permits then
   -- Releases or renews a permit. Returns false if it has expired. A refund changes nothing: permits
   -- are released by their id, not by their cost.
   function permits.change(key, arguments, at, operation)
-    local limit
     limit, cost, length, permit_id = read('<dddc16', arguments, at)
     if operation == REFUND then
       return true

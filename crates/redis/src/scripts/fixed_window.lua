@@ -11,9 +11,16 @@ if count > 1 then
   limit, cost, unit, length, at = unpack(numbers[i])
 elseif is_new then
   limit, cost, unit, length, at = read('<dddd', arguments, at)
-  if is_lease_call then
-    -- include lease.lua
+end
+if has_extras then
+  -- include reservations.lua
+  at = reservations.prepare(at, false, phase == 2)
+  if operation == SETTLE then
+    cost = known == OPEN and more or known == UNKNOWN and cost or 0
   end
+end
+if is_lease_call and is_new then
+  -- include lease.lua
 end
 
 n1, n2 = s1, s2
@@ -35,6 +42,15 @@ if s2 <= now or s2 - now > length + SLACK then
   end
 end
 
+if given and exists then
+  for j = 1, #given do
+    if given[j][2] == n2 then
+      n1 = n1 > given[j][1] and n1 - given[j][1] or 0
+    end
+  end
+  s1, is_corrected, unchanged = n1, true, nil
+end
+
 if is_lease_call then
   lease_generation, is_kept = n2, generation > 0 and generation == n2
   if is_kept and back > 0 then
@@ -50,7 +66,11 @@ if is_refund then
 else
   has_cost = cost > 0
   fits = not has_cost or cost <= limit - n1
-  n1 = n1 + cost
+  if is_count and cost > most - n1 then
+    n1 = most > n1 and most or n1
+  else
+    n1 = n1 + cost
+  end
   if is_lease_call then
     local left = n1 < limit and limit - n1 or 0
     -- include grant.lua

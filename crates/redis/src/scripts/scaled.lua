@@ -1,8 +1,10 @@
--- Computes a * b / c, rounded up, for integers up to 2^53 and a result below 2^53.
+-- Computes a * b / c, rounded up, for integers up to 2^53 and a result below 2^53. Also returns it
+-- rounded down, and the remainder.
 scaled = scaled or function(a, b, c)
   local product = a * b
   if product < EXACT then
-    return ceil(product / c)
+    local remainder = product % c
+    return ceil(product / c), (product - remainder) / c, remainder
   end
 
   -- Multiply by doubling and adding. The remainder stays below c, so no number exceeds 2^53.
@@ -30,5 +32,5 @@ scaled = scaled or function(a, b, c)
     end
     bit = bit / 2
   end
-  return remainder > 0 and quotient + 1 or quotient
+  return remainder > 0 and quotient + 1 or quotient, quotient, remainder
 end

@@ -20,16 +20,8 @@ if not log then
     return read('<dd', element)
   end
 
-  -- The clock was set back: rewrites the list so that no hit is later than now plus the slack.
-  -- Returns the time of the newest hit.
-  local function restamp(key, sum)
-    local elements, hits = run('LRANGE', key, 1, -1), {}
-    for j = 1, #elements do
-      local time, cost = read_hit(elements[j])
-      hits[j] = { time - now > SLACK and now or time, cost }
-    end
-    table.sort(hits, function(a, b) return a[1] < b[1] end)
-
+  -- Replaces all hits. Returns the time of the newest.
+  local function rewrite(key, sum, hits)
     -- The new list is appended to the old one, which is then cut off.
     write('RPUSH', key, pack('<d', sum))
     for from = 1, #hits, CHUNK do
@@ -41,6 +33,18 @@ if not log then
     end
     write('LTRIM', key, -1 - #hits, -1)
     return hits[#hits][1]
+  end
+
+  -- The clock was set back: rewrites the list so that no hit is later than now plus the slack.
+  -- Returns the time of the newest hit.
+  local function restamp(key, sum)
+    local elements, hits = run('LRANGE', key, 1, -1), {}
+    for j = 1, #elements do
+      local time, cost = read_hit(elements[j])
+      hits[j] = { time - now > SLACK and now or time, cost }
+    end
+    table.sort(hits, function(a, b) return a[1] < b[1] end)
+    return rewrite(key, sum, hits)
   end
 
   -- Removes the hits that have left the window. Returns the sum of the others.
@@ -116,13 +120,51 @@ if not log then
     end
   end
 
-  -- The demand examined last.
-  local cost, length, sum, newest
+  -- Returns units that reservations have charged: from their own hits, or if hits have been merged
+  -- from earlier ones. Returns the sum of the others and the time of the newest.
+  local function give_back(key, sum, newest)
+    local elements, hits = run('LRANGE', key, 1, -1), {}
+    for j = 1, #elements do
+      local time, cost = read_hit(elements[j])
+      hits[j] = { time, cost }
+    end
+    for j = 1, #given do
+      local units = given[j][1]
+      for k = #hits, 1, -1 do
+        if hits[k][1] <= given[j][2] and units > 0 then
+          local returned = math.min(units, hits[k][2])
+          hits[k][2], units, sum = hits[k][2] - returned, units - returned, sum - returned
+        end
+      end
+    end
 
-  function log.examine(key, arguments, at)
-    local limit
+    local left = {}
+    for j = 1, #hits do
+      if hits[j][2] > 0 then left[#left + 1] = hits[j] end
+    end
+    if #left == 0 then
+      empty(key)
+      return 0
+    end
+    return sum, rewrite(key, sum, left)
+  end
+
+  -- The demand examined last.
+  local limit, cost, length, sum, newest
+
+  -- Removes old hits, and what reservations return.
+  local function update(key, arguments, at)
     limit, cost, length = read('<ddd', arguments, at)
     sum, newest = settle(key, length)
+    if given and newest then
+      sum, newest = give_back(key, sum, newest)
+      if newest then expire_at(key, newest + length) end
+    end
+    given = nil
+  end
+
+  function log.examine(key, arguments, at)
+    update(key, arguments, at)
 
     local fits, frees = cost == 0 or cost <= limit - sum, 0
     if not fits and cost <= limit then
@@ -131,8 +173,13 @@ if not log then
     return fits, cost > 0, sum, newest and newest + length or 0, frees
   end
 
-  -- Adds a hit with the cost of the demand examined last.
+  -- Adds a hit with the cost of the demand examined last, or with as much of it as the log may owe.
+  -- Returns the time of the hit, and when it leaves the window.
   function log.charge(key)
+    if is_count and cost > limit - sum and cost > most - sum then
+      cost = most - sum
+      if cost <= 0 then return newest, newest + length end
+    end
     if not newest then
       local count = write('RPUSH', key, pack('<dd', now, cost))
       if count == 1 then
@@ -163,13 +210,22 @@ if not log then
       -- The list was created by this call: nothing of it may remain.
       call('DEL', key)
     end
+    return newest, newest + length
   end
 
-  -- Refunds the cost, beginning with the newest hit.
+  -- Refunds the cost, beginning with the newest hit, or settles a reservation.
   function log.change(key, arguments, at)
-    local _
-    _, cost, length = read('<ddd', arguments, at)
-    sum, newest = settle(key, length)
+    if operation == SETTLE then
+      local _, actual = read('<dd', arguments, at)
+      local charged = known == OPEN and more or known == UNKNOWN and actual or 0
+      if charged > 0 or given then
+        update(key, arguments, at)
+        cost = charged
+        if cost > 0 then log.charge(key) end
+      end
+      return true
+    end
+    update(key, arguments, at)
 
     while newest and cost > 0 do
       local time, last = read_hit(run('LINDEX', key, -1))

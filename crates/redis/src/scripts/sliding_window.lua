@@ -9,9 +9,16 @@ if count > 1 then
   limit, cost, length, at = unpack(numbers[i])
 elseif is_new then
   limit, cost, length, at = read('<ddd', arguments, at)
-  if is_lease_call then
-    -- include lease.lua
+end
+if has_extras then
+  -- include reservations.lua
+  at = reservations.prepare(at, false, phase == 2)
+  if operation == SETTLE then
+    cost = known == OPEN and more or known == UNKNOWN and cost or 0
   end
+end
+if is_lease_call and is_new then
+  -- include lease.lua
 end
 
 local start = now - now % length
@@ -22,6 +29,18 @@ elseif start < s3 and s3 - now > SLACK then
   -- The clock was set back: all units count as used now, so that setting it back never frees any.
   local both = s1 + s2
   s1, s2, s3, is_corrected, unchanged = both < EXACT and both or EXACT, 0, start, true, nil
+end
+
+if given and exists then
+  for j = 1, #given do
+    local units, window = given[j][1], given[j][2]
+    if window == s3 then
+      s1 = s1 > units and s1 - units or 0
+    elseif window == s3 - length then
+      s2 = s2 > units and s2 - units or 0
+    end
+  end
+  is_corrected, unchanged = true, nil
 end
 
 if is_lease_call then
@@ -55,7 +74,11 @@ else
   end
 
   has_cost = cost > 0
-  n1 = s1 + cost
+  if is_count and cost > most - s1 then
+    n1 = most > s1 and most or s1
+  else
+    n1 = s1 + cost
+  end
   -- In this order, because the sum of the units used and the cost may not be exact.
   local left = limit - s1 - cost - previous
   fits = not has_cost or left >= 0

@@ -250,7 +250,13 @@ impl Part for JointPart {
         Ok(reply)
     }
 
-    fn undo(&mut self, demands: &[Demand<'_>], reply: &SpendReply, _: PermitId) -> SpendReply {
+    fn undo(
+        &mut self,
+        demands: &[Demand<'_>],
+        reply: &SpendReply,
+        _: Intent,
+        _: PermitId,
+    ) -> SpendReply {
         let decided = self.by_leases.iter().flatten();
         let outcomes = demands
             .iter()

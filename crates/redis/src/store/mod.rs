@@ -15,7 +15,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tokio::time::{sleep, timeout};
 use tollgate::store::lease::LeaseTable;
-use tollgate::store::{DEMANDS_MAX, Intent, SpendReply, StoreFuture};
+use tollgate::store::{DEMANDS_MAX, Intent, Settlement, SettlementKind, SpendReply, StoreFuture};
 use tollgate::{Demand, Key, Outcome, PermitId, Source, Store};
 
 use self::lease_calls::LeaseCaller;
@@ -153,11 +153,14 @@ impl Store for RedisStore {
 
         let caller = &self.caller;
         match demands {
-            _ if !demands.iter().any(is_leased) => {
+            _ if intent == Intent::Peek && demands.iter().any(is_leased) => {
+                caller.peek(demands, permit_id)
+            }
+            // What is counted or reserved is not taken from leases: it must be corrected there later.
+            _ if intent != Intent::Spend || !demands.iter().any(is_leased) => {
                 let router = self.router();
                 router.spend(demands, intent, permit_id, router.deadline())
             }
-            _ if intent == Intent::Peek => caller.peek(demands, permit_id),
             [demand] if demand.cost == 0 => caller.peek(demands, permit_id),
             [demand] => caller.spend(demand),
             _ => caller.spend_several(demands, permit_id),
@@ -171,7 +174,7 @@ impl Store for RedisStore {
         intent: Intent,
         _: PermitId,
     ) -> Option<(Outcome, Source)> {
-        if !is_leased(demand) || intent == Intent::Peek || demand.cost == 0 {
+        if !is_leased(demand) || intent != Intent::Spend || demand.cost == 0 {
             return None;
         }
 
@@ -194,6 +197,14 @@ impl Store for RedisStore {
         } else {
             self.router().refund(&at_store)
         }
+    }
+
+    fn settle<'a>(
+        &'a self,
+        settlements: &[Settlement<'_>],
+        reservation: PermitId,
+    ) -> StoreFuture<'a, Vec<SettlementKind>> {
+        self.router().settle(settlements, reservation)
     }
 
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tokio::time::Instant;
-use tollgate::store::{Intent, Part, PartList, SpendReply, StoreFuture};
+use tollgate::store::{
+    Intent, Part, PartList, Settlement, SettlementKind, SpendReply, StoreFuture,
+};
 use tollgate::{Demand, PermitId, Quota, StoreError};
 
 use super::router::CallRouter;
@@ -20,10 +22,11 @@ impl CallRouter {
         permit_id: PermitId,
         deadline: Instant,
     ) -> StoreFuture<'static, SpendReply> {
-        let call = self.encoder.call(intent.into(), demands, permit_id);
+        let call = self.encoder.request(intent, demands, permit_id);
 
         if self.connector.is_cluster && demands.len() > 1 {
-            let slots: SmallVec<[u16; 4]> = call.keys.iter().map(|key| hash_slot(key)).collect();
+            let counters = call.keys.iter().take(demands.len());
+            let slots: SmallVec<[u16; 4]> = counters.map(|key| hash_slot(key)).collect();
             if slots.iter().any(|slot| *slot != call.slot) {
                 return spend_in_slots(self, demands, &slots, intent, permit_id, deadline);
             }
@@ -58,6 +61,41 @@ impl CallRouter {
                 refund.await?;
             }
             Ok(())
+        })
+    }
+
+    /// Settles the demands of a reservation, each by itself. Takes effect even if the future is
+    /// dropped.
+    pub(super) fn settle(
+        self: &Arc<Self>,
+        settlements: &[Settlement<'_>],
+        reservation: PermitId,
+    ) -> StoreFuture<'static, Vec<SettlementKind>> {
+        let encode = |settlement: &Settlement<'_>| {
+            let demand = &settlement.demand;
+            if matches!(demand.quota(), Quota::Concurrency(_)) {
+                let demands = slice::from_ref(demand);
+                self.encoder.call(Operation::Release, demands, reservation)
+            } else {
+                self.encoder.settle(settlement, reservation)
+            }
+        };
+        let calls: Vec<_> = settlements
+            .iter()
+            .map(|settlement| self.spawn(encode(settlement)))
+            .collect();
+
+        pending(async move {
+            let mut kinds = Vec::with_capacity(calls.len());
+            for call in calls {
+                let reply = call.await?;
+                kinds.push(match reply.succeeded {
+                    true => SettlementKind::Reserved,
+                    false if reply.is_repeated => SettlementKind::Repeated,
+                    false => SettlementKind::Unreserved,
+                });
+            }
+            Ok(kinds)
         })
     }
 
@@ -130,7 +168,7 @@ impl Part for SlotPart {
         intent: Intent,
         permit_id: PermitId,
     ) -> Result<SpendReply, StoreError> {
-        let call = self.router.encoder.call(intent.into(), demands, permit_id);
+        let call = self.router.encoder.request(intent, demands, permit_id);
         let reply = self.router.submit(call, self.deadline)?.run().await?;
 
         let terms: Vec<DemandTerms> = demands.iter().map(DemandTerms::new).collect();
@@ -142,15 +180,20 @@ impl Part for SlotPart {
         &mut self,
         demands: &[Demand<'_>],
         reply: &SpendReply,
+        intent: Intent,
         permit_id: PermitId,
     ) -> SpendReply {
-        for demand in reply.charged(demands) {
-            let operation = if demand.needs_permit() {
-                Operation::Release
-            } else {
-                Operation::Refund
+        for demand in reply.charged(demands, intent) {
+            let encoder = &self.router.encoder;
+            let call = match intent {
+                _ if demand.needs_permit() => {
+                    encoder.call(Operation::Release, &[demand], permit_id)
+                }
+                Intent::Reserve { .. } => {
+                    encoder.settle(&Settlement { demand, actual: 0 }, permit_id)
+                }
+                _ => encoder.call(Operation::Refund, &[demand], permit_id),
             };
-            let call = self.router.encoder.call(operation, &[demand], permit_id);
             drop(self.router.spawn(call));
         }
         self.uncharged.take().unwrap_or_else(|| reply.clone())

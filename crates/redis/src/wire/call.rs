@@ -2,10 +2,10 @@
 
 use smallvec::SmallVec;
 use tollgate::algorithm::{AMOUNT_MAX, WindowStart};
-use tollgate::store::Intent;
 use tollgate::store::lease::{LeaseRequest, LeaseTerms};
-use tollgate::store::remote::{LendingNumbers, ScriptNumbers};
-use tollgate::{Calendar, Demand, Key, Micros, PermitId, Quota};
+use tollgate::store::remote::{CounterAmount, DrainTime, LendingNumbers, ScriptNumbers};
+use tollgate::store::{Intent, SETTLED_FOR, Settlement};
+use tollgate::{Calendar, Demand, Key, Micros, PermitId, Quota, ReservationExpiry};
 
 use super::hash_slot::hash_slot;
 
@@ -22,13 +22,21 @@ pub(crate) enum Operation {
     Lease = 6,
     /// Deletes the counter.
     Reset = 7,
+    /// Charges the demands, whether they fit or not.
+    Count = 8,
+    /// Spends, and remembers what was charged.
+    Reserve = 9,
+    /// Applies the actual cost of a demand that was reserved.
+    Settle = 10,
 }
 
 impl From<Intent> for Operation {
     fn from(intent: Intent) -> Self {
         match intent {
-            Intent::Spend => Self::Spend,
             Intent::Peek => Self::Peek,
+            Intent::Count => Self::Count,
+            Intent::Reserve { .. } => Self::Reserve,
+            _ => Self::Spend,
         }
     }
 }
@@ -36,8 +44,11 @@ impl From<Intent> for Operation {
 /// A call to the store, encoded and ready to be sent.
 pub(crate) struct StoreCall {
     pub(crate) operation: Operation,
-    /// The names of the counters, one for each demand.
+    /// The names of the counters, one for each demand; then those of their reservations, if they
+    /// are needed.
     pub(crate) keys: SmallVec<[Vec<u8>; 1]>,
+    /// The number of demands.
+    pub(crate) demands: usize,
     /// The operation and the numbers of each demand. Calls about different keys of a limit often
     /// have the same arguments.
     pub(crate) arguments: Vec<u8>,
@@ -50,7 +61,7 @@ impl StoreCall {
     pub(crate) fn frees_units(&self) -> bool {
         matches!(
             self.operation,
-            Operation::Refund | Operation::Release | Operation::Reset
+            Operation::Refund | Operation::Release | Operation::Reset | Operation::Settle
         )
     }
 }
@@ -91,6 +102,7 @@ impl CallEncoder {
     fn encode(
         &self,
         operation: Operation,
+        demands: usize,
         keys: SmallVec<[Vec<u8>; 1]>,
         arguments: Vec<u8>,
     ) -> StoreCall {
@@ -99,8 +111,24 @@ impl CallEncoder {
             operation,
             slot: first.map_or(0, |name| hash_slot(name)),
             keys,
+            demands,
             arguments,
         }
+    }
+
+    /// Encodes a request.
+    pub(crate) fn request(
+        &self,
+        intent: Intent,
+        demands: &[Demand<'_>],
+        permit_id: PermitId,
+    ) -> StoreCall {
+        let mut head = Vec::with_capacity(27 + 64 * demands.len());
+        write_head(&mut head, intent.into(), demands.len());
+        if let Intent::Reserve { ttl } = intent {
+            write_reservation(&mut head, ttl, permit_id);
+        }
+        self.call_with_head(head, intent.into(), demands, permit_id)
     }
 
     /// Encodes a call about these demands. The permit is used by concurrency limits only.
@@ -110,20 +138,85 @@ impl CallEncoder {
         demands: &[Demand<'_>],
         permit_id: PermitId,
     ) -> StoreCall {
-        let keys = demands.iter().map(|demand| self.counter_name(&demand.key));
-        let mut arguments = Vec::with_capacity(3 + 64 * demands.len());
-        // A request has at most `DEMANDS_MAX` demands, which fits into two bytes.
-        let count = u16::try_from(demands.len()).unwrap_or_default();
-        write_head(&mut arguments, operation, count);
-        for demand in demands {
-            let numbers = match operation {
-                Operation::Refund => demand.quota().refund_numbers(demand.cost),
-                _ => demand.quota().numbers(demand.cost),
-            };
-            write_demand(&mut arguments, demand.limit.is_shadow(), numbers, permit_id);
-        }
+        let mut head = Vec::with_capacity(3 + 64 * demands.len());
+        write_head(&mut head, operation, demands.len());
+        self.call_with_head(head, operation, demands, permit_id)
+    }
 
-        self.encode(operation, keys.collect(), arguments)
+    fn call_with_head(
+        &self,
+        mut arguments: Vec<u8>,
+        operation: Operation,
+        demands: &[Demand<'_>],
+        permit_id: PermitId,
+    ) -> StoreCall {
+        let mut keys: SmallVec<[Vec<u8>; 1]> = SmallVec::with_capacity(demands.len());
+        keys.extend(demands.iter().map(|demand| self.counter_name(&demand.key)));
+
+        for demand in demands {
+            let (quota, cost) = (demand.quota(), demand.cost);
+            let numbers = match operation {
+                Operation::Refund => quota.refund_numbers(cost),
+                Operation::Count | Operation::Release | Operation::Renew => {
+                    quota.count_numbers(cost)
+                }
+                _ => quota.numbers(cost),
+            };
+            let flags = DemandFlags::new(operation, demand);
+            write_demand(&mut arguments, flags, numbers, permit_id);
+
+            if operation == Operation::Count {
+                write_amount(&mut arguments, quota.amount_max(demand.limit.debt_max()));
+            }
+            if flags.needs_reservations {
+                if operation == Operation::Reserve {
+                    write_numbers(&mut arguments, &[cost]);
+                }
+                write_period(&mut arguments, quota);
+                keys.push(self.reservations_name(&demand.key));
+            }
+        }
+        self.encode(operation, demands.len(), keys, arguments)
+    }
+
+    /// Encodes the settlement of a demand that is not on a concurrency limit.
+    pub(crate) fn settle(
+        &self,
+        Settlement { demand, actual }: &Settlement<'_>,
+        reservation: PermitId,
+    ) -> StoreCall {
+        let (quota, operation) = (demand.quota(), Operation::Settle);
+        let mut arguments = Vec::with_capacity(160);
+        write_head(&mut arguments, operation, 1);
+        write_reservation(&mut arguments, SETTLED_FOR, reservation);
+        let flags = DemandFlags::new(operation, demand);
+        write_demand(
+            &mut arguments,
+            flags,
+            quota.count_numbers(*actual),
+            reservation,
+        );
+
+        write_amount(&mut arguments, quota.amount_max(demand.limit.debt_max()));
+        let more = actual.saturating_sub(demand.cost);
+        write_amount(&mut arguments, quota.amount(more));
+        let returned = demand.cost.saturating_sub(*actual);
+        write_numbers(&mut arguments, &[returned.min(AMOUNT_MAX)]);
+        write_period(&mut arguments, quota);
+
+        let counter = self.counter_name(&demand.key);
+        let mut settled = counter.clone();
+        settled.extend_from_slice(b"|s");
+        settled.extend_from_slice(&reservation.get().to_le_bytes());
+        let keys = SmallVec::from_vec(vec![counter, self.reservations_name(&demand.key), settled]);
+        self.encode(operation, 1, keys, arguments)
+    }
+
+    /// The name of the hash that has the reservations of a counter.
+    fn reservations_name(&self, key: &Key<'_>) -> Vec<u8> {
+        let mut name = self.counter_name(key);
+        name.extend_from_slice(b"|r");
+        name
     }
 
     /// Encodes a call that spends a demand, settles the lease and asks for more units.
@@ -158,23 +251,77 @@ impl CallEncoder {
 
     /// Encodes a call that deletes a counter.
     pub(crate) fn reset(&self, key: &Key<'_>) -> StoreCall {
-        let keys = SmallVec::from_buf([self.counter_name(key)]);
+        let names = vec![self.counter_name(key), self.reservations_name(key)];
         let mut arguments = Vec::new();
         write_head(&mut arguments, Operation::Reset, 1);
-        self.encode(Operation::Reset, keys, arguments)
+        self.encode(Operation::Reset, 1, SmallVec::from_vec(names), arguments)
+    }
+}
+
+/// What the script must know of a demand besides its numbers.
+#[derive(Clone, Copy)]
+struct DemandFlags {
+    is_shadow: bool,
+    /// The reservations of the counter are read.
+    needs_reservations: bool,
+    /// What expired reservations have charged is returned.
+    is_released: bool,
+}
+
+impl DemandFlags {
+    fn new(operation: Operation, demand: &Demand<'_>) -> Self {
+        let is_released = demand.limit.on_reservation_expiry() == ReservationExpiry::Release;
+        let is_reservation = matches!(operation, Operation::Reserve | Operation::Settle);
+        let is_permit = matches!(demand.quota(), Quota::Concurrency(_));
+        Self {
+            is_shadow: demand.limit.is_shadow(),
+            needs_reservations: !is_permit && (is_reservation || is_released),
+            is_released: !is_permit && is_released,
+        }
+    }
+
+    fn to_byte(self) -> u8 {
+        let [one, two, four] = [self.is_shadow, self.needs_reservations, self.is_released];
+        u8::from(one) + 2 * u8::from(two) + 4 * u8::from(four)
     }
 }
 
 /// Appends the operation and the number of demands.
-fn write_head(out: &mut Vec<u8>, operation: Operation, count: u16) {
+fn write_head(out: &mut Vec<u8>, operation: Operation, count: usize) {
     out.push(operation as u8);
-    out.extend(count.to_le_bytes());
+    // A request has at most `DEMANDS_MAX` demands, which fits into two bytes.
+    out.extend(u16::try_from(count).unwrap_or_default().to_le_bytes());
 }
 
-/// Appends a demand: the number of its algorithm, whether it is a shadow, and its numbers.
-fn write_demand(out: &mut Vec<u8>, shadow: bool, numbers: ScriptNumbers, permit_id: PermitId) {
+/// Appends how long a reservation, or its settlement, is remembered, and its id.
+fn write_reservation(out: &mut Vec<u8>, ttl: Micros, id: PermitId) {
+    write_numbers(out, &[ttl.get()]);
+    out.extend(id.get().to_le_bytes());
+}
+
+fn write_amount(out: &mut Vec<u8>, amount: CounterAmount) {
+    match amount {
+        CounterAmount::Time(DrainTime { micros, part }) => write_numbers(out, &[micros, part]),
+        CounterAmount::Units(units) => write_numbers(out, &[units]),
+    }
+}
+
+/// Appends how long a bucket takes to refill its rate's `per` units.
+fn write_period(out: &mut Vec<u8>, quota: &Quota) {
+    if matches!(quota, Quota::TokenBucket(_) | Quota::LeakyBucket(_)) {
+        write_numbers(out, &[quota.lending(0).period]);
+    }
+}
+
+/// Appends a demand: the number of its algorithm, its flags, and its numbers.
+fn write_demand(
+    out: &mut Vec<u8>,
+    flags: DemandFlags,
+    numbers: ScriptNumbers,
+    permit_id: PermitId,
+) {
     let mut write = |algorithm: u8, numbers: &[u64]| {
-        out.extend([algorithm, u8::from(shadow)]);
+        out.extend([algorithm, flags.to_byte()]);
         write_numbers(out, numbers);
     };
 

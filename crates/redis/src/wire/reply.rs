@@ -14,6 +14,8 @@ use crate::error::CallError;
 const STATUS_ERROR: u8 = 2;
 /// The status byte of a call that was allowed or done.
 const STATUS_SUCCESS: u8 = 1;
+/// The status byte of a settlement that changed nothing, because the reservation was settled before.
+const STATUS_REPEATED: u8 = 3;
 
 /// The reply to one call.
 pub(crate) struct ScriptReply {
@@ -21,6 +23,8 @@ pub(crate) struct ScriptReply {
     pub(crate) at: Micros,
     /// True when a spend or peek was allowed, or a permit was released or renewed.
     pub(crate) succeeded: bool,
+    /// True when a settlement changed nothing, because the reservation was settled before.
+    pub(crate) is_repeated: bool,
     /// For each demand of a spend, peek or lease call, the state of its counter before the charge:
     /// three numbers whose meaning depends on the algorithm.
     counters: SmallVec<[[u64; 3]; 1]>,
@@ -78,9 +82,13 @@ fn read_call_reply<'r>(
 
     let has_counters = matches!(
         call.operation,
-        Operation::Spend | Operation::Peek | Operation::Lease
+        Operation::Spend
+            | Operation::Peek
+            | Operation::Lease
+            | Operation::Count
+            | Operation::Reserve
     );
-    let count = if has_counters { call.keys.len() } else { 0 };
+    let count = if has_counters { call.demands } else { 0 };
     let mut counters: SmallVec<[[u64; 3]; 1]> = SmallVec::new();
     let mut is_valid = true;
     for _ in 0..count {
@@ -105,6 +113,7 @@ fn read_call_reply<'r>(
     Some(Ok(ScriptReply {
         at,
         succeeded: status == STATUS_SUCCESS,
+        is_repeated: status == STATUS_REPEATED,
         counters,
         grant,
     }))
@@ -156,11 +165,14 @@ impl DemandTerms {
     }
 
     /// The counter's state from the three numbers in the reply.
-    fn counter_state(&self, [first, second, third]: [u64; 3]) -> CounterState {
+    fn counter_state(&self, [first, second, third]: [u64; 3], now: Micros) -> CounterState {
         match self.quota {
+            // The script has corrected the state if the clock was set back, so a bucket that takes
+            // longer than its span is in debt.
             Quota::TokenBucket(_) | Quota::LeakyBucket(_) => CounterState::Bucket(BucketState {
                 at: Micros::new(first),
                 part: second,
+                is_in_debt: Some(Micros::new(first).since(now)) > self.quota.window(),
             }),
 
             Quota::FixedWindow(_) => CounterState::Fixed(WindowCount {
@@ -184,7 +196,8 @@ impl DemandTerms {
 
     /// The outcome of spending `cost` when the counter's state is as in the reply.
     fn outcome(&self, counter: [u64; 3], cost: u64, at: Micros) -> Option<Outcome> {
-        self.quota.outcome(self.counter_state(counter), cost, at)
+        let state = self.counter_state(counter, at);
+        self.quota.outcome(state, cost, at)
     }
 }
 
@@ -196,7 +209,7 @@ impl ScriptReply {
 
         let counter = self.counters.first().copied().unwrap_or_default();
         Ok(LeaseGrant {
-            state: terms.counter_state(counter),
+            state: terms.counter_state(counter, self.at),
             at: self.at,
             units: self.grant.units,
             generation: self.grant.generation,
@@ -231,7 +244,8 @@ impl ScriptReply {
         }
 
         // Nothing was charged: the outcomes of demands that would pass must not show a charge.
-        if !self.succeeded || intent == Intent::Peek {
+        let is_charged = self.succeeded && intent.is_charge() || intent == Intent::Count;
+        if !is_charged {
             for ((terms, counter), outcome) in demands().zip(&mut outcomes) {
                 if outcome.verdict.is_allowed() {
                     *outcome = Outcome {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tollgate::store::{Intent, SpendReply, StoreFuture};
+use tollgate::store::{Intent, Settlement, SettlementKind, SpendReply, StoreFuture};
 use tollgate::{
     Clock, Demand, DemandBuf, Limit, ManualClock, Micros, Outcome, PermitId, Rule, Source, Store,
     Verdict,
@@ -14,6 +14,8 @@ use crate::model::ModelStore;
 /// No trace goes beyond this time, 2100-01-01: a century later is still within the range of every
 /// store.
 const LATEST: Micros = Micros::from_secs(4_102_444_800);
+/// The longest time that a reservation is open in a trace.
+const TTL_MAX: Micros = Micros::from_secs(3_600);
 /// No trace goes back before this time, a second after the epoch.
 const EARLIEST: Micros = Micros::from_secs(1);
 
@@ -48,6 +50,8 @@ struct Replay<'a> {
     reset_after: Micros,
     /// Permits that were requested, each with its demand.
     permits: Vec<(DemandBuf, PermitId)>,
+    /// Reservations that were requested, each with its demands.
+    reservations: Vec<(Vec<DemandBuf>, PermitId)>,
     entries: Vec<TraceEntry>,
 }
 
@@ -70,6 +74,7 @@ impl<'a> Replay<'a> {
             retry_after: Micros::ZERO,
             reset_after: Micros::ZERO,
             permits: Vec::new(),
+            reservations: Vec::new(),
             entries: Vec::new(),
         }
     }
@@ -109,6 +114,15 @@ impl<'a> Replay<'a> {
             Act::Peek(asks) => self.spend("peek", self.demands(asks), Intent::Peek),
             Act::SpendOne(ask) => self.try_spend("spend one", self.demand(*ask), Intent::Spend),
             Act::PeekOne(ask) => self.try_spend("peek one", self.demand(*ask), Intent::Peek),
+            Act::Count(asks) => self.spend("count", self.demands(asks), Intent::Count),
+            Act::Reserve(asks, ttl) => {
+                let ttl = self.length(*ttl).clamp(Micros::new(1), TTL_MAX);
+                let demands = self.demands(asks);
+                self.reservations
+                    .push((demands.clone(), self.new_permit_id()));
+                self.spend("reserve", demands, Intent::Reserve { ttl })
+            }
+            Act::Settle(ago, cost) => self.settle(*ago, *cost),
             Act::Refund(asks) => {
                 let demands = self.demands(asks);
                 answer(self.store.refund(&borrowed(&demands)))?;
@@ -191,6 +205,35 @@ impl<'a> Replay<'a> {
         compared
     }
 
+    fn settle(&mut self, ago: usize, cost: Cost) -> Result<(), String> {
+        let mut reservations = self.reservations.iter().rev().cycle();
+        let Some((demands, id)) = reservations.nth(ago).cloned() else {
+            return Ok(());
+        };
+        let now = self.clock.now();
+        let settlement = |demand| Settlement {
+            demand,
+            actual: self.cost(cost, demand.quota().limit(), 0),
+        };
+        let settlements: Vec<Settlement<'_>> = demands
+            .iter()
+            .map(DemandBuf::as_demand)
+            .map(settlement)
+            .collect();
+        let got = answer(self.store.settle(&settlements, id))?;
+        let settled = settlements.iter();
+        let expected: Vec<SettlementKind> = settled
+            .map(|settlement| self.model.settle_reservation(settlement, id, now))
+            .collect();
+
+        self.record("settle", demands, Vec::new());
+        if got == expected {
+            Ok(())
+        } else {
+            Err(format!("settlement: expected {expected:?}, got {got:?}"))
+        }
+    }
+
     fn new_permit_id(&self) -> PermitId {
         PermitId::new(self.entries.len() as u128 + 1)
     }
@@ -266,15 +309,19 @@ impl<'a> Replay<'a> {
         let rule = &self.rules[counter][ask.quota % self.rules[counter].len()];
         let limit = rule.quota().limit();
 
-        let cost = match ask.cost {
-            Cost::Units(units) => units,
-            Cost::OfLimit(thousandths) => limit.saturating_mul(thousandths) / 1_000,
-            Cost::LimitAnd(more) => limit + more,
-            Cost::LeftAnd(more) => self.left[counter] + more,
-        };
+        let cost = self.cost(ask.cost, limit, self.left[counter]);
 
         let rule = rule.with_shadow(ask.shadow);
         DemandBuf::new(&rule, "someone", cost).expect("the key is valid")
+    }
+
+    fn cost(&self, cost: Cost, limit: u64, left: u64) -> u64 {
+        match cost {
+            Cost::Units(units) => units,
+            Cost::OfLimit(thousandths) => limit.saturating_mul(thousandths) / 1_000,
+            Cost::LimitAnd(more) => limit + more,
+            Cost::LeftAnd(more) => left + more,
+        }
     }
 
     fn record(&mut self, what: &'static str, demands: Vec<DemandBuf>, outcomes: Vec<Outcome>) {
@@ -293,7 +340,9 @@ fn rules_of(trace: &Trace) -> Vec<Vec<Rule>> {
         let limits = counter
             .quotas
             .iter()
-            .map(|quota| Limit::new(format!("counter-{index}"), *quota));
+            .map(|quota| Limit::new(format!("counter-{index}"), *quota))
+            .map(|limit| limit.debt_max(counter.debt_max))
+            .map(|limit| limit.on_reservation_expiry(counter.on_reservation_expiry));
         limits
             .map(|limit| limit.validate().expect("the name and the quota are valid"))
             .collect()

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tollgate::{Micros, Quota};
+use tollgate::{Micros, Quota, ReservationExpiry};
 
 use super::quotas::{Kind, changed_quota_strategy, quota_strategy};
 use super::trace::{Act, Ask, Cost, Counter, Length, Move, Step, Trace};
@@ -37,9 +37,18 @@ fn traces(
     steps_back: StepsBack,
 ) -> impl Strategy<Value = Trace> {
     let counter = quotas.prop_flat_map(|quota| {
-        vec(changed_quota_strategy(quota), 0..=2).prop_map(move |mut quotas| {
+        let changed = vec(changed_quota_strategy(quota), 0..=2);
+        (changed, debts(), any::<bool>()).prop_map(move |(mut quotas, debt_max, is_released)| {
             quotas.insert(0, quota);
-            Counter { quotas }
+            Counter {
+                quotas,
+                debt_max,
+                on_reservation_expiry: if is_released {
+                    ReservationExpiry::Release
+                } else {
+                    ReservationExpiry::Keep
+                },
+            }
         })
     });
 
@@ -53,6 +62,14 @@ fn traces(
             counters,
             steps,
         })
+}
+
+fn debts() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        3 => Just(u64::MAX),
+        1 => 0..200u64,
+        1 => select(vec![0, 1, 1 << 53, (1 << 53) + 1]),
+    ]
 }
 
 /// The present, a leap day, the last second of a year, and shortly after the epoch.
@@ -96,6 +113,13 @@ fn lengths() -> impl Strategy<Value = Length> {
     ]
 }
 
+fn ttls() -> impl Strategy<Value = Length> {
+    prop_oneof![
+        select(vec![1_000, 1_000_000, 60_000_000, 3_600_000_000]).prop_map(Length::Micros),
+        of_window(),
+    ]
+}
+
 fn of_window() -> impl Strategy<Value = Length> {
     let thousandths = prop_oneof![
         0..=1_000u64,
@@ -135,6 +159,9 @@ fn acts() -> impl Strategy<Value = Act> {
         1 => one_ask().prop_map(Act::PeekOne),
         6 => asks(COUNTERS_MAX).prop_map(Act::Spend),
         2 => asks(COUNTERS_MAX).prop_map(Act::Peek),
+        2 => asks(COUNTERS_MAX).prop_map(Act::Count),
+        2 => (asks(COUNTERS_MAX), ttls()).prop_map(|(asks, ttl)| Act::Reserve(asks, ttl)),
+        2 => (0..4usize, costs()).prop_map(|(ago, cost)| Act::Settle(ago, cost)),
         2 => asks(COUNTERS_MAX).prop_map(Act::Refund),
         1 => (0..COUNTERS_MAX).prop_map(Act::Reset),
         1 => (0..4usize).prop_map(Act::Release),

@@ -1,7 +1,7 @@
 //! A trace: counters, and operations on them in order. It is plain data whose debug output can be
 //! copied into a regression test.
 
-use tollgate::{Micros, Quota};
+use tollgate::{Micros, Quota, ReservationExpiry};
 
 /// A trace of up to a few dozen operations on a few counters.
 #[derive(Clone, Debug)]
@@ -20,6 +20,10 @@ pub struct Trace {
 pub struct Counter {
     /// The quotas.
     pub quotas: Vec<Quota>,
+    /// The most units that it may owe.
+    pub debt_max: u64,
+    /// What happens to reservations that expire.
+    pub on_reservation_expiry: ReservationExpiry,
 }
 
 /// A movement of the clock, followed by an operation.
@@ -79,6 +83,13 @@ pub enum Act {
     SpendOne(Ask),
     /// A peek with one demand, by the store's short path if it has one.
     PeekOne(Ask),
+    /// A request that is charged whether it fits or not.
+    Count(Vec<Ask>),
+    /// A request that reserves what it spends, for a time.
+    Reserve(Vec<Ask>, Length),
+    /// A settlement of the reservation made this many reservations ago, modulo their number, with
+    /// this cost in each of its counters.
+    Settle(usize, Cost),
     /// A refund of these demands.
     Refund(Vec<Ask>),
     /// A reset of a counter.

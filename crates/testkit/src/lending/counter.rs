@@ -362,6 +362,7 @@ impl Lender {
                 CounterState::Bucket(BucketState {
                     at: micros(at),
                     part: to_u64(part),
+                    is_in_debt: false,
                 })
             }
             State::Fixed(fixed) => {

@@ -29,7 +29,12 @@ struct BucketLevel {
     tokens: Fraction,
     at: i128,
     numbers: BucketNumbers,
+    /// Whether the bucket owed tokens at that time. Then a clock that is set back changes nothing.
+    is_in_debt: bool,
 }
+
+/// A bucket owes at most what it refills in this time: 100 years.
+const RECOVERY_MAX: i128 = 100 * 366 * 86_400 * 1_000_000;
 
 impl BucketNumbers {
     /// How long it takes to refill this many tokens.
@@ -62,7 +67,12 @@ impl BucketLevel {
     fn by(numbers: BucketNumbers, time_to_full: &Fraction, at: i128) -> Self {
         let missing = time_to_full.times(numbers.per, numbers.period);
         let tokens = Fraction::whole(numbers.capacity).minus(&missing).reduced();
+        Self::new(tokens, at, numbers)
+    }
+
+    fn new(tokens: Fraction, at: i128, numbers: BucketNumbers) -> Self {
         Self {
+            is_in_debt: tokens < Fraction::whole(0),
             tokens,
             at,
             numbers,
@@ -106,30 +116,38 @@ impl BucketCounter {
 
         let (was, is) = (level.numbers.span(), self.numbers.span());
         let time_to_full = level.time_to_full(now);
+        let was_in_debt = level.is_in_debt;
 
-        if was == is {
-            self.level = Some(BucketLevel::by(
-                self.numbers,
-                &level.time_to_full(level.at),
-                level.at,
-            ));
+        let mut converted = if was == is {
+            BucketLevel::by(self.numbers, &level.time_to_full(level.at), level.at)
         } else if time_to_full.ceil() > 0 {
             let scaled = Fraction::new(time_to_full.ceil() * is, was).ceil();
-            self.level = Some(BucketLevel::by(self.numbers, &Fraction::whole(scaled), now));
-        }
+            let scaled = if was_in_debt {
+                scaled.min(RECOVERY_MAX)
+            } else {
+                scaled
+            };
+            BucketLevel::by(self.numbers, &Fraction::whole(scaled), now)
+        } else {
+            return;
+        };
+        converted.is_in_debt = was_in_debt && (was == is || converted.is_in_debt);
+        self.level = Some(converted);
     }
 }
 
 impl CounterModel for BucketCounter {
     fn update(&mut self, now: i128) {
         self.convert(now);
+        let is_in_debt = self.level.as_ref().is_some_and(|level| level.is_in_debt);
+        let longest = if is_in_debt {
+            RECOVERY_MAX
+        } else {
+            self.numbers.span()
+        };
         // Times are compared in whole microseconds.
-        if self.time_to_full(now).floor() > self.numbers.span() + SLACK {
-            self.level = Some(BucketLevel {
-                tokens: Fraction::whole(0),
-                at: now,
-                numbers: self.numbers,
-            });
+        if self.time_to_full(now).floor() > longest + SLACK {
+            self.level = Some(BucketLevel::new(Fraction::whole(0), now, self.numbers));
         }
     }
 
@@ -155,22 +173,39 @@ impl CounterModel for BucketCounter {
 
     fn add(&mut self, cost: i128, now: i128, _: PermitId) {
         let tokens = self.tokens(now).minus(&Fraction::whole(cost));
-        self.level = Some(BucketLevel {
-            tokens,
-            at: now,
-            numbers: self.numbers,
-        });
+        self.level = Some(BucketLevel::new(tokens, now, self.numbers));
     }
 
     fn refund(&mut self, cost: i128, now: i128) {
         if self.level.is_some() {
             let full = Fraction::whole(self.numbers.capacity);
             let tokens = self.tokens(now).plus(&Fraction::whole(cost)).min(full);
-            self.level = Some(BucketLevel {
-                tokens,
-                at: now,
-                numbers: self.numbers,
-            });
+            self.level = Some(BucketLevel::new(tokens, now, self.numbers));
         }
+    }
+
+    fn count(&mut self, cost: i128, debt_max: i128, now: i128, _: PermitId) {
+        let BucketNumbers {
+            capacity,
+            per,
+            period,
+            ..
+        } = self.numbers;
+        let recovered = Fraction::new(RECOVERY_MAX * per, period);
+        let least = Fraction::whole(capacity)
+            .minus(&recovered)
+            .max(Fraction::whole(-debt_max));
+
+        let before = self.tokens(now);
+        let tokens = before.minus(&Fraction::whole(cost)).max(least.min(before));
+        self.level = Some(BucketLevel::new(tokens, now, self.numbers));
+    }
+
+    fn charged_in(&self) -> i128 {
+        0
+    }
+
+    fn give_back(&mut self, units: i128, _: i128, now: i128) {
+        self.refund(units, now);
     }
 }

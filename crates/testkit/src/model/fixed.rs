@@ -3,7 +3,7 @@
 use tollgate::PermitId;
 use tollgate::algorithm::WindowStart;
 
-use super::{CounterModel, SLACK, calendar, micros};
+use super::{COUNT_MAX, CounterModel, SLACK, calendar, micros};
 
 #[derive(Clone, Debug)]
 pub(crate) struct FixedCounter {
@@ -67,7 +67,7 @@ impl FixedCounter {
         }
     }
 
-    fn count(&self, at: i128) -> i128 {
+    fn units(&self, at: i128) -> i128 {
         self.seen(at).0
     }
 }
@@ -81,15 +81,15 @@ impl CounterModel for FixedCounter {
     }
 
     fn fits(&self, cost: i128, at: i128) -> bool {
-        self.count(at) + cost <= self.limit
+        self.units(at) + cost <= self.limit
     }
 
     fn remaining(&self, at: i128) -> i128 {
-        self.limit - self.count(at)
+        self.limit - self.units(at)
     }
 
     fn is_fresh(&self, at: i128) -> bool {
-        self.count(at) == 0
+        self.units(at) == 0
     }
 
     fn add(&mut self, cost: i128, now: i128, _: PermitId) {
@@ -103,6 +103,23 @@ impl CounterModel for FixedCounter {
     fn refund(&mut self, cost: i128, now: i128) {
         if let Some(window) = self.window.as_mut().filter(|window| now < window.end) {
             window.count = (window.count - cost).max(0);
+        }
+    }
+
+    fn count(&mut self, cost: i128, debt_max: i128, now: i128, id: PermitId) {
+        let room = (self.limit + debt_max).min(COUNT_MAX) - self.units(now);
+        if room.min(cost) > 0 {
+            self.add(room.min(cost), now, id);
+        }
+    }
+
+    fn charged_in(&self) -> i128 {
+        self.window.as_ref().map_or(0, |window| window.end)
+    }
+
+    fn give_back(&mut self, units: i128, charged_in: i128, now: i128) {
+        if self.charged_in() == charged_in {
+            self.refund(units, now);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use tollgate::PermitId;
 
-use super::{CounterModel, SLACK};
+use super::{COUNT_MAX, CounterModel, SLACK};
 
 #[derive(Clone, Debug)]
 pub(super) struct HitLogCounter {
@@ -60,6 +60,32 @@ impl CounterModel for HitLogCounter {
     fn add(&mut self, cost: i128, now: i128, _: PermitId) {
         let at = self.hits.last().map_or(now, |last| last.at.max(now));
         self.hits.push(Hit { at, cost });
+    }
+
+    fn count(&mut self, cost: i128, debt_max: i128, now: i128, id: PermitId) {
+        let room = (self.limit + debt_max).min(COUNT_MAX) - self.sum(now);
+        if room.min(cost) > 0 {
+            self.add(room.min(cost), now, id);
+        }
+    }
+
+    fn charged_in(&self) -> i128 {
+        self.hits.last().map_or(0, |hit| hit.at)
+    }
+
+    fn give_back(&mut self, units: i128, charged_in: i128, _: i128) {
+        let mut rest = units;
+        let earlier = self
+            .hits
+            .iter_mut()
+            .rev()
+            .filter(|hit| hit.at <= charged_in);
+        for hit in earlier {
+            let back = rest.min(hit.cost);
+            hit.cost -= back;
+            rest -= back;
+        }
+        self.hits.retain(|hit| hit.cost > 0);
     }
 
     fn refund(&mut self, cost: i128, _: i128) {

@@ -19,8 +19,8 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-use tollgate::algorithm::CLOCK_SLACK;
-use tollgate::store::Intent;
+use tollgate::algorithm::{AMOUNT_MAX, CLOCK_SLACK};
+use tollgate::store::{Intent, SETTLED_FOR, SettlementKind};
 use tollgate::{LeakyMode, Micros, Outcome, PermitId, Quota, Verdict};
 
 pub use store::ModelStore;
@@ -33,6 +33,9 @@ pub(crate) use sliding::SlidingCounter;
 
 /// How far the clock may go back before it counts as set back.
 const SLACK: i128 = CLOCK_SLACK.get() as i128;
+
+/// No count exceeds the largest possible limit.
+const COUNT_MAX: i128 = AMOUNT_MAX as i128;
 
 /// The operations that define an algorithm. Times and costs are integers wide enough for every sum.
 pub(crate) trait CounterModel {
@@ -49,17 +52,37 @@ pub(crate) trait CounterModel {
     fn wait(&self, _at: i128) -> i128 {
         0
     }
-    /// Spends a cost that fits.
+    /// Adds a cost, which fits unless it is only counted.
     fn add(&mut self, cost: i128, now: i128, permit_id: PermitId);
     /// Refunds at most what was spent.
     fn refund(&mut self, cost: i128, now: i128);
+    /// Adds a cost whether it fits or not, but no more than `debt_max` beyond the limit.
+    fn count(&mut self, cost: i128, debt_max: i128, now: i128, permit_id: PermitId);
+    /// The window, or the time, of the cost that was added last.
+    fn charged_in(&self) -> i128;
+    /// Returns units that were added in this window, unless they are no longer in the counter.
+    fn give_back(&mut self, units: i128, charged_in: i128, now: i128);
+}
+
+/// An open reservation.
+#[derive(Clone, Copy, Debug)]
+struct OpenReservation {
+    id: PermitId,
+    units: i128,
+    charged_in: i128,
+    expires: i128,
 }
 
 /// The model of one counter.
 #[derive(Clone, Debug)]
 pub struct Model {
     quota: Quota,
+    /// The most units that the counter may owe.
+    pub debt_max: u64,
     state: State,
+    reservations: Vec<OpenReservation>,
+    /// Reservations that were settled, and until when that is known.
+    settled: Vec<(PermitId, i128)>,
 }
 
 #[derive(Clone, Debug)]
@@ -93,7 +116,13 @@ impl Model {
             Quota::LeakyBucket(quota) => bucket(quota.leak(), quota.mode()),
         };
 
-        Self { quota, state }
+        Self {
+            quota,
+            debt_max: AMOUNT_MAX,
+            state,
+            reservations: Vec::new(),
+            settled: Vec::new(),
+        }
     }
 
     /// Changes the quota of the counter: used units stay used. A quota with another shape creates a
@@ -132,6 +161,10 @@ impl Model {
     pub fn ask(&self, cost: u64, now: Micros, intent: Intent) -> Outcome {
         let mut current = self.clone();
         current.update(now);
+        if intent == Intent::Count && !current.passes(cost, now) {
+            current = current.after(cost, now, intent, PermitId::NONE);
+            return current.ask(cost, now, Intent::Peek);
+        }
         let (units, at) = (i128::from(cost), micros(now));
 
         let verdict = if current.is_never(cost) {
@@ -163,11 +196,15 @@ impl Model {
         now: Micros,
         intent: Intent,
     ) -> Result<(), String> {
-        let mut current = self.clone();
+        let (mut current, mut effective) = (self.clone(), intent);
         current.update(now);
+        if intent == Intent::Count && !current.passes(cost, now) {
+            current = current.after(cost, now, intent, PermitId::NONE);
+            effective = Intent::Peek;
+        }
 
         current
-            .compare(outcome, cost, now, intent)
+            .compare(outcome, cost, now, effective)
             .map_err(|difference| {
                 format!(
                     "{difference}\n  expected {:?}\n  got      {outcome:?}",
@@ -194,9 +231,77 @@ impl Model {
         self.counter_mut().refund(i128::from(cost), micros(now));
     }
 
-    /// Resets the counter.
+    /// Forgets expired reservations, and gives back what they have charged if `is_released`.
+    pub fn end_expired(&mut self, is_released: bool, now: Micros) {
+        let at = micros(now);
+        let (expired, open): (Vec<_>, Vec<_>) = self
+            .reservations
+            .iter()
+            .partition(|reservation| reservation.expires <= at);
+        self.reservations = open;
+        for reservation in expired.into_iter().filter(|_| is_released) {
+            self.give_back(reservation.units, reservation.charged_in, now);
+        }
+    }
+
+    /// Settles a reservation, at most once.
+    pub fn settle(&mut self, actual: u64, id: PermitId, now: Micros) -> SettlementKind {
+        if matches!(self.state, State::Permits(_)) {
+            return if self.release(id, now) {
+                SettlementKind::Reserved
+            } else {
+                SettlementKind::Unreserved
+            };
+        }
+
+        let (actual, at) = (i128::from(actual), micros(now));
+        if self
+            .settled
+            .iter()
+            .any(|(other, until)| *other == id && *until > at)
+        {
+            return SettlementKind::Repeated;
+        }
+        self.settled.push((id, at + micros(SETTLED_FOR)));
+
+        let found = self.reservations.iter().position(|open| open.id == id);
+        let found = found.map(|index| self.reservations.remove(index));
+        match found.filter(|reservation| reservation.expires > at) {
+            Some(open) if open.units >= actual => {
+                self.give_back(open.units - actual, open.charged_in, now);
+                SettlementKind::Reserved
+            }
+            Some(open) => {
+                self.count(actual - open.units, now, id);
+                SettlementKind::Reserved
+            }
+            None => {
+                self.count(actual, now, id);
+                SettlementKind::Unreserved
+            }
+        }
+    }
+
+    /// Adds a cost whether it fits or not.
+    fn count(&mut self, cost: i128, now: Micros, id: PermitId) {
+        let debt_max = i128::from(self.debt_max);
+        if cost > 0 {
+            self.update(now);
+            self.counter_mut().count(cost, debt_max, micros(now), id);
+        }
+    }
+
+    fn give_back(&mut self, units: i128, charged_in: i128, now: Micros) {
+        if units > 0 {
+            self.update(now);
+            self.counter_mut().give_back(units, charged_in, micros(now));
+        }
+    }
+
+    /// Resets the counter. Reservations that were settled stay so.
     pub fn reset(&mut self) {
-        *self = Self::new(self.quota);
+        self.state = Self::new(self.quota).state;
+        self.reservations.clear();
     }
 
     /// Releases a permit; false if it has already ended.
@@ -283,11 +388,22 @@ impl Model {
 
     /// The counter after a check.
     fn after(&self, cost: u64, now: Micros, intent: Intent, permit_id: PermitId) -> Self {
+        let (units, at) = (i128::from(cost), micros(now));
         let mut after = self.clone();
-        if intent == Intent::Spend && cost > 0 && self.passes(cost, now) {
-            after
-                .counter_mut()
-                .add(i128::from(cost), micros(now), permit_id);
+        if intent == Intent::Count {
+            after.count(units, now, permit_id);
+        } else if intent.is_charge() && cost > 0 && self.passes(cost, now) {
+            after.counter_mut().add(units, at, permit_id);
+            if let (Intent::Reserve { ttl }, false) =
+                (intent, matches!(after.state, State::Permits(_)))
+            {
+                after.reservations.push(OpenReservation {
+                    id: permit_id,
+                    units,
+                    charged_in: after.counter().charged_in(),
+                    expires: at + micros(ttl),
+                });
+            }
         }
         after
     }

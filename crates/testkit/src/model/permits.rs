@@ -1,6 +1,7 @@
 //! Concurrency: the permits that are held, and when they time out.
 
 use tollgate::PermitId;
+use tollgate::algorithm::IN_FLIGHT_MAX;
 
 use super::{CounterModel, SLACK};
 
@@ -89,4 +90,18 @@ impl CounterModel for PermitCounter {
     }
 
     fn refund(&mut self, _: i128, _: i128) {}
+
+    /// A permit cannot be taken in part.
+    fn count(&mut self, cost: i128, debt_max: i128, now: i128, id: PermitId) {
+        let most = (self.limit + debt_max).min(i128::from(IN_FLIGHT_MAX));
+        if cost > 0 && self.sum(now) + cost <= most {
+            self.add(cost, now, id);
+        }
+    }
+
+    fn charged_in(&self) -> i128 {
+        0
+    }
+
+    fn give_back(&mut self, _: i128, _: i128, _: i128) {}
 }

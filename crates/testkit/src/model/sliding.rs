@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tollgate::PermitId;
 
 use super::fraction::Fraction;
-use super::{CounterModel, SLACK};
+use super::{COUNT_MAX, CounterModel, SLACK};
 
 #[derive(Clone, Debug)]
 pub(crate) struct SlidingCounter {
@@ -95,6 +95,28 @@ impl CounterModel for SlidingCounter {
     fn add(&mut self, cost: i128, now: i128, _: PermitId) {
         self.counted = self.at_least_counted(now) / self.length;
         *self.spent.entry(self.counted).or_default() += cost;
+    }
+
+    fn count(&mut self, cost: i128, debt_max: i128, now: i128, id: PermitId) {
+        let room = (self.limit + debt_max).min(COUNT_MAX) - self.counts(now).0;
+        if room.min(cost) > 0 {
+            self.add(room.min(cost), now, id);
+        }
+    }
+
+    fn charged_in(&self) -> i128 {
+        self.counted
+    }
+
+    fn give_back(&mut self, units: i128, charged_in: i128, now: i128) {
+        if self.spent.is_empty() {
+            return;
+        }
+        self.counted = self.at_least_counted(now) / self.length;
+        if [self.counted, self.counted - 1].contains(&charged_in) {
+            let spent = self.spent.entry(charged_in);
+            spent.and_modify(|spent| *spent = (*spent - units).max(0));
+        }
     }
 
     fn refund(&mut self, cost: i128, now: i128) {

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use tollgate::store::{Intent, SpendReply};
-use tollgate::{Demand, Key, Micros, Outcome, PermitId};
+use tollgate::store::{Intent, Settlement, SettlementKind, SpendReply};
+use tollgate::{Demand, Key, Micros, Outcome, PermitId, ReservationExpiry};
 
 use super::Model;
 
@@ -70,14 +70,40 @@ impl ModelStore {
         for demand in demands {
             if let Some(model) = self.counters.get_mut(&demand.key.to_bytes()) {
                 model.set_quota(*demand.quota());
+                release_expired(model, demand, false, now);
                 model.refund(demand.cost, now);
             }
         }
     }
 
+    /// Settles a reservation.
+    pub fn settle_reservation(
+        &mut self,
+        settlement: &Settlement<'_>,
+        reservation: PermitId,
+        now: Micros,
+    ) -> SettlementKind {
+        let Settlement { demand, actual } = settlement;
+        let model = self.model(demand);
+        release_expired(model, demand, true, now);
+        model.settle(*actual, reservation, now)
+    }
+
+    /// The counter of a demand, with its quota.
+    fn model(&mut self, demand: &Demand<'_>) -> &mut Model {
+        let quota = *demand.quota();
+        let counter = self.counters.entry(demand.key.to_bytes());
+        let model = counter.or_insert_with(|| Model::new(quota));
+        model.set_quota(quota);
+        model.debt_max = demand.limit.debt_max();
+        model
+    }
+
     /// Resets a counter.
     pub fn reset(&mut self, key: &Key<'_>) {
-        self.counters.remove(&key.to_bytes());
+        if let Some(model) = self.counters.get_mut(&key.to_bytes()) {
+            model.reset();
+        }
     }
 
     /// Releases a permit; false if it has already ended.
@@ -104,12 +130,12 @@ impl ModelStore {
     /// denied only peeks.
     fn update(&mut self, demands: &[Demand<'_>], intent: Intent, now: Micros) -> Intent {
         for demand in demands {
-            let model = self
-                .counters
-                .entry(demand.key.to_bytes())
-                .or_insert_with(|| Model::new(*demand.quota()));
-            model.set_quota(*demand.quota());
+            let model = self.model(demand);
             model.update(now);
+            release_expired(model, demand, intent.is_reserve(), now);
+        }
+        if intent == Intent::Count {
+            return intent;
         }
 
         let passes = self
@@ -137,5 +163,14 @@ impl ModelStore {
                 .expect("the counter of every demand was updated");
             *model = model.after(demand.cost, now, intent, permit_id);
         }
+    }
+}
+
+/// Gives back what expired reservations have charged, if the limit says so. `is_final` forgets them
+/// in any case.
+fn release_expired(model: &mut Model, demand: &Demand<'_>, is_final: bool, now: Micros) {
+    let is_released = demand.limit.on_reservation_expiry() == ReservationExpiry::Release;
+    if is_released || is_final {
+        model.end_expired(is_released, now);
     }
 }

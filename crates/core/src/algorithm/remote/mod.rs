@@ -7,5 +7,5 @@ pub use super::entries::EntryTotals;
 pub use super::fixed_window::WindowCount;
 pub use super::gcra::BucketState;
 pub use super::sliding_window::SlidingCounts;
-pub use numbers::{DrainTime, LendingNumbers, ScriptNumbers};
+pub use numbers::{CounterAmount, DrainTime, LendingNumbers, ScriptNumbers};
 pub use state::CounterState;

@@ -5,7 +5,7 @@ use crate::algorithm::gcra::Gcra;
 use crate::algorithm::leaky_bucket::LeakyBucket;
 use crate::algorithm::quota::Quota;
 use crate::algorithm::token_bucket::TokenBucket;
-use crate::limit_error::AMOUNT_MAX;
+use crate::limit_error::{AMOUNT_MAX, IN_FLIGHT_MAX};
 use crate::time::Micros;
 
 /// The time that a bucket takes to work off some units, to a fraction of a microsecond.
@@ -70,6 +70,15 @@ pub enum ScriptNumbers {
     },
 }
 
+/// An amount in the measure of a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterAmount {
+    /// For a bucket, the time that it takes to work off the units.
+    Time(DrainTime),
+    /// For all others, the units.
+    Units(u64),
+}
+
 /// The numbers with which a script lends units and takes them back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LendingNumbers {
@@ -83,6 +92,16 @@ pub struct LendingNumbers {
 /// A cost above every limit that a double represents exactly.
 const COST_ABOVE_LIMITS: u64 = (1 << 53) + 2;
 
+/// A number of units that a double represents exactly: one above every limit if it is larger than
+/// that.
+const fn exact(units: u64) -> u64 {
+    if units > AMOUNT_MAX {
+        COST_ABOVE_LIMITS
+    } else {
+        units
+    }
+}
+
 impl Quota {
     /// The numbers with which a script decides whether `cost` fits.
     pub fn numbers(&self, cost: u64) -> ScriptNumbers {
@@ -90,6 +109,36 @@ impl Quota {
             COST_ABOVE_LIMITS
         } else {
             cost
+        })
+    }
+
+    /// The numbers with which a script counts `cost`, whether it fits or not.
+    pub fn count_numbers(&self, cost: u64) -> ScriptNumbers {
+        self.numbers_for(match self.bucket() {
+            Some(_) => cost,
+            None => exact(cost),
+        })
+    }
+
+    /// `units` in the measure of the counter.
+    pub fn amount(&self, units: u64) -> CounterAmount {
+        match self.bucket() {
+            Some(gcra) => CounterAmount::Time(DrainTime::new(gcra, units)),
+            None => CounterAmount::Units(exact(units)),
+        }
+    }
+
+    /// The most that a counter which may owe `debt_max` units can hold.
+    pub fn amount_max(&self, debt_max: u64) -> CounterAmount {
+        if let Some(gcra) = self.bucket() {
+            let (micros, part) = gcra.recovery_time(debt_max);
+            return CounterAmount::Time(DrainTime { micros, part });
+        }
+
+        let most = self.limit().saturating_add(debt_max);
+        CounterAmount::Units(match self {
+            Self::Concurrency(_) => most.min(IN_FLIGHT_MAX),
+            _ => most.min(AMOUNT_MAX),
         })
     }
 

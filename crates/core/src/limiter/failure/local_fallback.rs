@@ -47,18 +47,13 @@ impl LocalFallback {
         demand.with_quota(Some(share))
     }
 
-    /// A demand on a share, as its counter takes it: the counter may owe units.
-    pub(super) fn on_counter<'d>(share: &Demand<'d>) -> Demand<'d> {
-        share.with_quota(Some(share.quota().with_debt()))
-    }
-
     pub(in crate::limiter) const fn store(&self) -> &MemoryStore {
         &self.store
     }
 
     /// Charges a demand that the store has admitted.
     pub(in crate::limiter) fn charge(&self, demand: &Demand<'_>) {
-        self.store.charge(&Self::on_counter(&Self::share(demand)));
+        self.store.charge(&Self::share(demand));
     }
 
     /// Drains the counters of the limits by which the store denied a request: at most this
@@ -71,18 +66,14 @@ impl LocalFallback {
         for (demand, (outcome, _)) in demands.iter().zip(outcomes) {
             if is_denial(outcome) && Self::decides(demand) {
                 let remaining = outcome.remaining / u64::from(demand.limit.replicas().get());
-                let counter = Self::on_counter(&Self::share(demand));
-                self.store.drain(&counter, remaining);
+                self.store.drain(&Self::share(demand), remaining);
             }
         }
     }
 
     /// Returns the units that demands have spent.
     pub(in crate::limiter) fn refund(&self, demands: &[Demand<'_>]) {
-        let counters: Vec<Demand<'_>> = demands
-            .iter()
-            .map(|demand| Self::on_counter(&Self::share(demand)))
-            .collect();
+        let counters: Vec<Demand<'_>> = demands.iter().map(Self::share).collect();
         // The memory store has done the refund when the call returns.
         drop(self.store.refund(&counters));
     }

@@ -72,10 +72,12 @@ impl FallbackStores<'_> {
                 matches!(fallback, DemandFallback::Fixed(fixed) if !fixed.verdict.is_allowed());
             is_denial && !demand.limit.is_shadow()
         });
-        let intent = if is_denied_by_policy {
-            Intent::Peek
-        } else {
-            intent
+        let is_reserved = intent.is_reserve();
+        let intent = match intent {
+            _ if is_denied_by_policy => Intent::Peek,
+            // What is reserved here could not be settled: it is settled with the store.
+            Intent::Reserve { .. } => Intent::Spend,
+            intent => intent,
         };
 
         let mut counted = self.count(&fallbacks, intent, permit_id.unwrap_or(PermitId::NONE));
@@ -87,7 +89,8 @@ impl FallbackStores<'_> {
         // A limit whose policy is `Allow` grants no permit.
         let mut pairs = demands.iter().zip(&limits);
         let takes_permit = pairs.any(|(demand, limit)| demand.needs_permit() && limit.is_charged());
-        Decision::new(limits, Source::Fallback, permit_id.filter(|_| takes_permit))
+        let permit_id = permit_id.filter(|_| takes_permit || is_reserved);
+        Decision::new(limits, Source::Fallback, permit_id)
     }
 
     /// The outcomes of the demands that are counted in this process, in order.
@@ -104,7 +107,7 @@ impl FallbackStores<'_> {
         });
         let shares: SmallVec<[(usize, Demand<'_>); 4]> = indexed()
             .filter_map(|(index, fallback)| match fallback {
-                DemandFallback::Share(share) => Some((index, LocalFallback::on_counter(share))),
+                DemandFallback::Share(share) => Some((index, *share)),
                 _ => None,
             })
             .collect();

@@ -44,7 +44,13 @@ fn is_spent_without_lock(store: &MemoryStore, rule: &Rule) -> Option<bool> {
     let demand = DemandBuf::new(rule, "ann", 1).unwrap();
     let (demand, counters) = (demand.as_demand(), store.counters());
     let fingerprint = counters.fingerprinter.fingerprint(&demand.key);
-    let context = counters.context(&demand, fingerprint, PermitId::NONE, store.now());
+    let context = counters.context(
+        &demand,
+        fingerprint,
+        Intent::Spend,
+        PermitId::NONE,
+        store.now(),
+    );
     let shard = &counters.shards[counters.shard_index(fingerprint)];
 
     let (guard, _) = shard.lock_hot();

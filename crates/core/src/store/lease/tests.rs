@@ -69,7 +69,7 @@ impl Scene {
         let backlog = Micros::new((1_000 - left) * 1_000);
         let seen = CounterState::Bucket(BucketState {
             at: at.after(backlog),
-            part: 0,
+            ..BucketState::default()
         });
 
         let units = left

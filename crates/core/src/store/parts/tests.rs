@@ -82,8 +82,14 @@ impl Part for TestPart {
         Ok(self.reply(demands, is_charged))
     }
 
-    fn undo(&mut self, demands: &[Demand<'_>], reply: &SpendReply, _: PermitId) -> SpendReply {
-        let charged = reply.charged(demands).len();
+    fn undo(
+        &mut self,
+        demands: &[Demand<'_>],
+        reply: &SpendReply,
+        intent: Intent,
+        _: PermitId,
+    ) -> SpendReply {
+        let charged = reply.charged(demands, intent).len();
         self.journal
             .lock()
             .push(format!("undo {charged} of {}", self.name));

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use tollgate::store::{Intent, SpendReply, StoreFuture};
+use tollgate::store::{Intent, Settlement, SettlementKind, SpendReply, StoreFuture};
 use tollgate::{Demand, Key, Micros, PermitId, Store, StoreError};
 use tollgate_redis::RedisStore;
 
@@ -66,6 +66,14 @@ impl Store for RecordingStore {
 
     fn refund<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()> {
         self.0.refund(demands)
+    }
+
+    fn settle<'a>(
+        &'a self,
+        settlements: &[Settlement<'_>],
+        reservation: PermitId,
+    ) -> StoreFuture<'a, Vec<SettlementKind>> {
+        self.0.settle(settlements, reservation)
     }
 
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {

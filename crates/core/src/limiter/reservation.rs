@@ -1,0 +1,181 @@
+//! Reservations: an estimate is charged now, the actual cost when it is known.
+
+use std::future::IntoFuture;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::check::Check;
+use super::engine::Engine;
+use super::error::Error;
+use super::request::{DemandList, Demands as _, ExtendDemands as _, OneDemand};
+use crate::algorithm::{PermitId, Quota};
+use crate::decision::Decision;
+use crate::demand::DemandBuf;
+use crate::key::ToKey;
+use crate::store::{Intent, Settlement, SettlementKind};
+use crate::time::Micros;
+
+/// How long a reservation is open by default.
+pub const RESERVATION_TTL_DEFAULT: Duration = Duration::from_secs(60);
+/// The longest time that a reservation may be open.
+pub const RESERVATION_TTL_MAX: Duration = Duration::from_secs(3_600);
+
+/// A request that charges an estimate, created by [`Limiter::reserve`](crate::Limiter::reserve).
+/// Await it for the [`Reservation`].
+#[derive(Debug)]
+#[must_use = "a reservation is not made until it is awaited"]
+pub struct Reserve<'a> {
+    engine: &'a Arc<Engine>,
+    demands: DemandList<'a>,
+    /// How many demands there are.
+    count: usize,
+    /// How many of them, from the first on, were given an estimate; `None` if none was.
+    estimated: Option<usize>,
+    ttl: Duration,
+}
+
+impl<'a> Reserve<'a> {
+    pub(super) fn new<K: ToKey>(engine: &'a Arc<Engine>, demand: OneDemand<'a, K>) -> Self {
+        Self {
+            engine,
+            demands: demand.into_list(),
+            count: 1,
+            estimated: None,
+            ttl: RESERVATION_TTL_DEFAULT,
+        }
+    }
+
+    /// Adds another limit that the request must pass. All limits pass, or none is charged.
+    pub fn and(mut self, limit: &'a str, key: impl ToKey) -> Self {
+        let demand = OneDemand::new(self.engine.lookup(limit), key);
+        self.demands.add(demand);
+        self.count += 1;
+        self
+    }
+
+    /// Sets the estimated cost in every limit added so far. These limits are settled with the
+    /// actual cost; limits that are added later cost 1, and stay at it. An estimate above
+    /// [`Limit::reservation_max`](crate::Limit::reservation_max) is reduced to it.
+    pub fn cost(mut self, estimate: u64) -> Self {
+        self.demands.set_cost(estimate);
+        self.estimated = Some(self.count);
+        self
+    }
+
+    /// Sets another quota for the limit added last, see [`Check::quota`].
+    pub fn quota(mut self, quota: impl Into<Quota>) -> Self {
+        self.demands.set_last(None, Some(quota.into()));
+        self
+    }
+
+    /// Sets how long the reservation is open, up to [`RESERVATION_TTL_MAX`]. Defaults to a minute.
+    /// After that, the limit's
+    /// [`on_reservation_expiry`](crate::Limit::on_reservation_expiry) decides what happens to the
+    /// units.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    async fn run(self) -> Result<Reservation, Error> {
+        let ttl = Micros::from_duration(self.ttl).filter(|ttl| {
+            *ttl >= Micros::from_millis(1) && Duration::from(*ttl) <= RESERVATION_TTL_MAX
+        });
+        let ttl = ttl.ok_or(Error::ReservationTtl { found: self.ttl })?;
+
+        let demands: Vec<DemandBuf> = self.demands.with(&self.engine.rules, |demands| {
+            Ok(demands
+                .iter()
+                .map(|demand| demand.reserved().to_buf())
+                .collect())
+        })?;
+        let check = Check::new(self.engine, &*demands, Intent::Reserve { ttl });
+        let decision = check.await?;
+
+        let id = decision.permit_id().unwrap_or(PermitId::NONE);
+        Ok(Reservation {
+            engine: self.engine.clone(),
+            estimated: self.estimated.unwrap_or(demands.len()),
+            demands,
+            id,
+            decision,
+        })
+    }
+}
+
+impl<'a> IntoFuture for Reserve<'a> {
+    type Output = Result<Reservation, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+/// Units that were charged for work whose cost is not known yet. Created by
+/// [`Limiter::reserve`](crate::Limiter::reserve).
+///
+/// A reservation that is dropped stays open until it expires: [`cancel`](Self::cancel) it if the
+/// work was not done.
+#[derive(Debug)]
+#[must_use = "a denied reservation limits nothing if it is not read"]
+pub struct Reservation {
+    engine: Arc<Engine>,
+    /// The demands as they were charged.
+    demands: Vec<DemandBuf>,
+    /// How many of them, from the first on, are settled with the actual cost.
+    estimated: usize,
+    id: PermitId,
+    decision: Decision,
+}
+
+impl Reservation {
+    /// The decision by which the reservation was made or denied.
+    pub const fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// True when the units were charged and the work may begin.
+    pub fn is_allowed(&self) -> bool {
+        self.decision.is_allowed()
+    }
+
+    /// Charges the actual cost: always all of it. What was reserved too much is returned; what was
+    /// reserved too little makes the counter owe units. Permits of concurrency limits are released.
+    ///
+    /// If the reservation has expired, the actual cost is charged as it is. If it was settled
+    /// before, nothing changes, so a call that failed can be repeated. Does nothing if the
+    /// reservation was denied.
+    pub async fn settle(&self, actual: u64) -> Result<SettlementKind, Error> {
+        let estimated = |(index, demand): (usize, &DemandBuf)| {
+            if index < self.estimated {
+                actual
+            } else {
+                demand.cost
+            }
+        };
+        let costs: Vec<u64> = self.demands.iter().enumerate().map(estimated).collect();
+        self.settle_with(&costs).await
+    }
+
+    /// Returns everything, because the work was not done: permits, and the units of all limits.
+    pub async fn cancel(&self) -> Result<SettlementKind, Error> {
+        self.settle_with(&vec![0; self.demands.len()]).await
+    }
+
+    async fn settle_with(&self, costs: &[u64]) -> Result<SettlementKind, Error> {
+        if !self.is_allowed() {
+            return Ok(SettlementKind::Unreserved);
+        }
+
+        let pairs = self.demands.iter().zip(costs);
+        let settlements: Vec<Settlement<'_>> = pairs
+            .map(|(demand, actual)| Settlement {
+                demand: demand.as_demand(),
+                actual: *actual,
+            })
+            .collect();
+        self.engine.settle(&settlements, self.id).await
+    }
+}

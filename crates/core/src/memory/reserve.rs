@@ -1,0 +1,232 @@
+//! Counts, reserves and settles: charges that need not fit, and those that are corrected later.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::context::DemandContext;
+use super::counters::{Counters, RETRY_WITHOUT_ROOM};
+use super::reservations::{KnownReservation, Reservation, Reservations};
+use super::shard::{CounterShard, PermitChange};
+use super::slot_quota::Evaluation;
+use crate::algorithm::{IN_FLIGHT_MAX, Outcome, PermitId, Quota, Verdict};
+use crate::demand::Demand;
+use crate::key::Fingerprint;
+use crate::limit::ReservationExpiry;
+use crate::store::{Intent, Settlement, SettlementKind};
+use crate::time::Micros;
+
+/// Reservations may use this part of the cap on keys, but at least the number that follows.
+const CAP_SHARE: usize = 4;
+const RESERVATIONS_MIN: usize = 4_096;
+
+impl Counters {
+    /// Charges a demand that is only counted. If it does not fit, its retry time is the one after
+    /// the charge.
+    #[cold]
+    pub(super) fn finish_count(
+        &self,
+        shard: &mut CounterShard,
+        evaluation: &Evaluation,
+        context: &DemandContext<'_>,
+    ) -> Outcome {
+        let outcome = evaluation.outcome;
+        if !self.can_count(shard, &outcome, context) {
+            let retry_after = RETRY_WITHOUT_ROOM;
+            let denied = Verdict::Deny { retry_after };
+            let verdict = if outcome.verdict.is_allowed() {
+                denied
+            } else {
+                outcome.verdict
+            };
+            return Outcome { verdict, ..outcome };
+        }
+
+        self.commit(shard, evaluation, context);
+        if outcome.verdict.is_allowed() {
+            return outcome;
+        }
+        let index = shard.find(context.fingerprint);
+        shard
+            .evaluate(index, &context.with_intent(Intent::Peek))
+            .outcome
+    }
+
+    /// False for a permit beyond what a concurrency limit may owe, or for which there is no room.
+    fn can_count(
+        &self,
+        shard: &mut CounterShard,
+        outcome: &Outcome,
+        context: &DemandContext<'_>,
+    ) -> bool {
+        let Quota::Concurrency(quota) = context.quota else {
+            return true;
+        };
+        let index = shard.find(context.fingerprint);
+        let held = index.map_or(0, |index| shard.units_in_flight(index));
+        let most = quota.limit().saturating_add(context.limit.debt_max());
+        let fits = outcome.verdict.is_allowed()
+            || held.saturating_add(context.cost) <= most.min(IN_FLIGHT_MAX);
+        fits && self.has_room_for_permit(index, context)
+    }
+
+    /// Remembers what was just charged.
+    pub(super) fn reserve(
+        &self,
+        shard: &mut CounterShard,
+        context: &DemandContext<'_>,
+        ttl: Micros,
+    ) {
+        let counter = context.fingerprint;
+        if let (Some(index), false) = (
+            shard.find(counter),
+            matches!(context.quota, Quota::Concurrency(_)),
+        ) {
+            let reservation = Reservation {
+                units: context.cost,
+                charged_in: shard.charged_in(index, context),
+                expires: context.now.after(ttl),
+                on_expiry: context.limit.on_reservation_expiry(),
+            };
+            self.update_reservations(shard, |reservations| {
+                reservations.insert(counter, context.permit_id, reservation);
+            });
+        }
+    }
+
+    /// Gives back what expired reservations have charged, if the limit says so. `is_final` forgets
+    /// them in any case.
+    #[inline]
+    pub(super) fn release_expired(
+        &self,
+        demand: &Demand<'_>,
+        counter: Fingerprint,
+        is_final: bool,
+        clock: impl Fn() -> Micros,
+    ) {
+        let is_released = demand.limit.on_reservation_expiry() == ReservationExpiry::Release;
+        if (is_released || is_final) && self.settings.reservations.load(Relaxed) > 0 {
+            self.release_expired_at(demand, counter, clock());
+        }
+    }
+
+    #[cold]
+    fn release_expired_at(&self, demand: &Demand<'_>, counter: Fingerprint, now: Micros) {
+        let mut shard = self.lock(counter);
+        let expired = self.update_reservations(&mut shard, |reservations| {
+            reservations.take_expired(counter, now)
+        });
+        let (intent, permit_id) = (Intent::Spend, PermitId::NONE);
+        let context = self.context(demand, counter, intent, permit_id, now);
+        let is_released = |expired: &Reservation| expired.on_expiry == ReservationExpiry::Release;
+        for reservation in expired.into_iter().filter(is_released) {
+            self.give_back(&mut shard, &reservation, reservation.units, &context);
+        }
+    }
+
+    fn give_back(
+        &self,
+        shard: &mut CounterShard,
+        reservation: &Reservation,
+        units: u64,
+        context: &DemandContext<'_>,
+    ) {
+        if let Some(index) = shard.find(context.fingerprint)
+            && units > 0
+        {
+            shard.give_back(index, units, reservation.charged_in, context);
+        }
+    }
+
+    /// Applies the actual cost of a demand that was reserved.
+    pub(super) fn settle(
+        &self,
+        settlement: &Settlement<'_>,
+        id: PermitId,
+        now: Micros,
+    ) -> SettlementKind {
+        let Settlement { demand, actual } = settlement;
+        if matches!(demand.quota(), Quota::Concurrency(_)) {
+            return match self.change_permit(demand, id, PermitChange::Release, now) {
+                true => SettlementKind::Reserved,
+                false => SettlementKind::Unreserved,
+            };
+        }
+
+        let counter = self.fingerprinter.fingerprint(&demand.key);
+        self.release_expired(demand, counter, true, || now);
+        let mut shard = self.lock(counter);
+        let known = self.update_reservations(&mut shard, |reservations| {
+            reservations.settle(counter, id, now)
+        });
+
+        let context = self.context(demand, counter, Intent::Count, id, now);
+        let (charged, kind) = match known {
+            KnownReservation::Settled => return SettlementKind::Repeated,
+            KnownReservation::Unknown => (*actual, SettlementKind::Unreserved),
+            KnownReservation::Open(reservation) => {
+                let returned = reservation.units.saturating_sub(*actual);
+                self.give_back(&mut shard, &reservation, returned, &context);
+                let charged = actual.saturating_sub(reservation.units);
+                (charged, SettlementKind::Reserved)
+            }
+        };
+        if charged > 0 {
+            let context = context.with_cost(charged);
+            let index = shard.find(counter);
+            let evaluation = self.evaluate(&mut shard, index, &context);
+            self.commit(&mut shard, &evaluation, &context);
+        }
+        kind
+    }
+
+    /// Takes back what a reservation has charged to a counter, as if it had never been made.
+    pub(super) fn cancel(&self, demand: &Demand<'_>, id: PermitId, now: Micros) {
+        let counter = self.fingerprinter.fingerprint(&demand.key);
+        let mut shard = self.lock(counter);
+        let removed =
+            self.update_reservations(&mut shard, |reservations| reservations.remove(counter, id));
+        if let Some(reservation) = removed {
+            let context = self.context(demand, counter, Intent::Spend, id, now);
+            self.give_back(&mut shard, &reservation, reservation.units, &context);
+        }
+    }
+
+    pub(super) fn has_room_for_reservation(&self) -> bool {
+        let most = (self.key_cap().max() / CAP_SHARE).max(RESERVATIONS_MIN);
+        self.settings.reservations.load(Relaxed) < most
+    }
+
+    /// Changes the reservations of a shard, and counts them.
+    pub(super) fn update_reservations<T>(
+        &self,
+        shard: &mut CounterShard,
+        update: impl FnOnce(&mut Reservations) -> T,
+    ) -> T {
+        let reservations = shard.reservations.get_or_insert_default();
+        let before = reservations.len();
+        let result = update(reservations);
+        let after = reservations.len();
+
+        let total = &self.settings.reservations;
+        if after >= before {
+            total.fetch_add(after - before, Relaxed);
+        } else {
+            total.fetch_sub(before - after, Relaxed);
+        }
+        if after == 0 {
+            shard.reservations = None;
+        }
+        result
+    }
+
+    pub(super) fn sweep_reservations(&self, shard: &mut CounterShard, now: Micros) {
+        if let Some(mut reservations) = shard.reservations.take() {
+            let before = reservations.len();
+            reservations.sweep(now, |counter| shard.find(counter).is_some());
+            let after = reservations.len();
+            self.settings
+                .reservations
+                .fetch_sub(before - after, Relaxed);
+            shard.reservations = Some(reservations).filter(|_| after > 0);
+        }
+    }
+}
