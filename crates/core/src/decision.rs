@@ -295,6 +295,20 @@ impl LimitOutcome {
         self.outcome.reset_after.into()
     }
 
+    /// How long until more units are available: more than [`remaining`](Self::remaining), or if
+    /// the limit denies the request, as many as it costs. `None` when that is unknown, when the
+    /// budget is full, and when the request can never pass. A concurrency limit knows it only for a
+    /// denial, and then at the latest: permits end when they are released.
+    pub fn more_after(&self) -> Option<Duration> {
+        match self.outcome.verdict {
+            Verdict::Allow { .. } => Some(self.outcome.more_after),
+            Verdict::Deny { retry_after } => Some(retry_after),
+            Verdict::Never => None,
+        }
+        .filter(|length| *length > Micros::ZERO)
+        .map(Into::into)
+    }
+
     /// When the request would pass this limit; `None` when the limit allows it.
     pub fn retry(&self) -> Option<Retry> {
         match self.outcome.verdict {

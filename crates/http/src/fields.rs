@@ -14,16 +14,19 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{Entry, HeaderName, HeaderValue, RETRY_AFTER};
 use smallvec::SmallVec;
-use tollgate::{Decision, LimitOutcome, Micros, Retry};
+use tollgate::{Decision, LimitOutcome, Micros};
 
 use crate::time::{retry_secs, secs_ceil};
 
 /// `RateLimit-Policy`: for every enforced limit its name, its size (`q`) and its window in seconds
-/// (`w`, absent for a concurrency limit).
+/// (`w`). A concurrency limit has no window, and the unit (`qu`) `concurrent-requests`.
 pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-/// `RateLimit`: for every enforced limit its name, the units left (`r`) and the seconds until its
-/// budget is full again (`t`). Where the limit denies the request, `t` is when the request would
-/// pass, and absent if it can never pass.
+/// `RateLimit`: for every enforced limit its name, the units left (`r`) and the seconds until more
+/// are available (`t`). Where the limit denies the request, `t` is when the request would pass.
+///
+/// `t` is absent when there is no such moment, because the budget is full or the request can never
+/// pass, or when it is unknown, as for the permits of a concurrency limit. `Retry-After` must not be
+/// earlier than any `t`, so that of a limit which does not deny the request is absent if it is later.
 pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 /// `X-RateLimit-Limit`: the size of the [tightest](Decision::tightest) limit.
 pub const X_RATE_LIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -39,6 +42,8 @@ pub const X_RATE_LIMIT_FALLBACK: HeaderName = HeaderName::from_static("x-ratelim
 /// The most limits that `RateLimit-Policy` and `RateLimit` list, so that a proxy never finds the
 /// head of a response too long.
 const LISTED_MAX: usize = 32;
+/// The quota unit of a concurrency limit. The draft's default is `requests`.
+const CONCURRENT_REQUESTS: &[u8] = b";qu=\"concurrent-requests\"";
 /// The number of fields of an allowed request.
 const FIELDS_USUAL: usize = 5;
 /// A capacity that is enough for the values of a request over two limits.
@@ -252,6 +257,9 @@ fn write_policies(text: &mut Vec<u8>, decision: &Decision) -> Range<usize> {
             written.push(policy);
             write_separator(text, start);
             write_member(text, name, [(";q=", Some(size)), (";w=", window_secs)]);
+            if window_secs.is_none() {
+                text.extend_from_slice(CONCURRENT_REQUESTS);
+            }
         }
     }
     start..text.len()
@@ -260,12 +268,10 @@ fn write_policies(text: &mut Vec<u8>, decision: &Decision) -> Range<usize> {
 /// Appends the value of `RateLimit`, and returns where it is.
 fn write_states(text: &mut Vec<u8>, decision: &Decision) -> Range<usize> {
     let start = text.len();
+    let latest = decision.retry_after().unwrap_or(Duration::MAX);
     for limit in enforced(decision).take(LISTED_MAX) {
-        let time_secs = match limit.retry() {
-            None => Some(secs_ceil(limit.reset_after())),
-            Some(Retry::After(length)) => Some(retry_secs(length)),
-            Some(Retry::Never) => None,
-        };
+        let more_after = limit.more_after().filter(|length| *length <= latest);
+        let time_secs = more_after.map(secs_ceil);
         write_separator(text, start);
         let remaining = (";r=", Some(limit.remaining()));
         write_member(text, limit.name_bytes(), [remaining, (";t=", time_secs)]);

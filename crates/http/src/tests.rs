@@ -94,10 +94,15 @@ fn parsed(value: &str) -> Vec<(String, Vec<(String, i64)>)> {
                 value.as_integer().map(i64::from).unwrap(),
             )
         };
-        (
-            name.as_str().to_owned(),
-            item.params.iter().map(integer).collect(),
-        )
+        let numbers = item.params.iter().filter(|(key, value)| {
+            assert_eq!(
+                key.as_str() == "qu",
+                value.as_string().is_some(),
+                "{value:?}"
+            );
+            key.as_str() != "qu"
+        });
+        (name.as_str().to_owned(), numbers.map(integer).collect())
     };
 
     list.iter().map(member).collect()
@@ -148,6 +153,71 @@ X-RateLimit-Reset: 1798761609
 Retry-After: 2
 "#;
     assert_eq!(sent(&decision), expected);
+}
+
+#[test]
+fn t_is_when_more_is_available_not_when_everything_is() {
+    let ten_a_minute = Rate::per_minute(10);
+    let (limiter, clock) = limiter([
+        Limit::token_bucket("bucket", 10, ten_a_minute),
+        Limit::queue("queue", 10, ten_a_minute),
+        Limit::sliding_window("window", 10, MINUTE),
+        Limit::sliding_log("log", 10, MINUTE),
+        Limit::fixed_window("fixed", 10, MINUTE),
+        Limit::concurrency("in-flight", 10, MINUTE),
+        Limit::fixed_window("unused", 10, MINUTE),
+    ]);
+    let check = |cost| {
+        limiter
+            .check("bucket", "ann")
+            .and("queue", "ann")
+            .and("window", "ann")
+            .and("log", "ann")
+            .and("fixed", "ann")
+            .and("in-flight", "ann")
+            .cost(cost)
+            .and("unused", "ann")
+            .limit_cost(0)
+            .try_now()
+            .unwrap()
+    };
+
+    let state = field(&check(2), &RATE_LIMIT);
+    let expected = r#""bucket";r=8;t=6, "queue";r=8;t=6, "window";r=8;t=90, "log";r=8;t=60, "fixed";r=8;t=60, "in-flight";r=8, "unused";r=10"#;
+    assert_eq!(state, expected);
+
+    clock.advance(Duration::from_secs(10));
+    let state = field(&check(1), &RATE_LIMIT);
+    let expected = r#""bucket";r=8;t=2, "queue";r=8;t=2, "window";r=7;t=70, "log";r=7;t=50, "fixed";r=7;t=50, "in-flight";r=7, "unused";r=10"#;
+    assert_eq!(state, expected);
+}
+
+#[test]
+fn retry_after_is_never_earlier_than_t() {
+    let (limiter, _) = limiter([
+        Limit::fixed_window("burst", 1, MINUTE),
+        Limit::fixed_window("daily", 9, DAY),
+        Limit::token_bucket("bucket", 9, Rate::per_minute(9)),
+    ]);
+    let check = || {
+        limiter
+            .check("burst", "ann")
+            .and("daily", "ann")
+            .and("bucket", "ann")
+            .try_now()
+            .unwrap()
+    };
+    assert!(check().is_allowed());
+
+    // More of the day's units would be available only long after the request passes.
+    let expected = r#"RateLimit-Policy: "burst";q=1;w=60, "daily";q=9;w=86400, "bucket";q=9;w=60
+RateLimit: "burst";r=0;t=60, "daily";r=8, "bucket";r=8;t=7
+X-RateLimit-Limit: 1
+X-RateLimit-Remaining: 0
+X-RateLimit-Reset: 1798761660
+Retry-After: 60
+"#;
+    assert_eq!(sent(&check()), expected);
 }
 
 #[test]
@@ -204,7 +274,7 @@ fn a_concurrency_limit_has_no_window() {
     assert!(is_allowed(limiter.check("in-flight", "ann")));
     let decision = limiter.check("in-flight", "ann").try_now().unwrap();
 
-    let expected = r#"RateLimit-Policy: "in-flight";q=1
+    let expected = r#"RateLimit-Policy: "in-flight";q=1;qu="concurrent-requests"
 RateLimit: "in-flight";r=0;t=30
 X-RateLimit-Limit: 1
 X-RateLimit-Remaining: 0
@@ -304,7 +374,7 @@ fn a_limit_with_two_keys_is_one_policy_unless_the_quotas_differ() {
     assert_eq!(field(&decision, &RATE_LIMIT_POLICY), r#""plan";q=10;w=10"#);
     assert_eq!(
         field(&decision, &RATE_LIMIT),
-        r#""plan";r=9;t=1, "plan";r=6;t=4"#
+        r#""plan";r=9;t=1, "plan";r=6;t=1"#
     );
 
     let large = TokenBucket::new(100, Rate::per_second(1)).unwrap();

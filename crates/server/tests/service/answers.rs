@@ -165,7 +165,7 @@ fn waiting_in_a_queue() {
 content-type: application/json
 cache-control: no-store
 ratelimit-policy: "queue";q=2;w=7200
-ratelimit: "queue";r=0;t=7200
+ratelimit: "queue";r=0;t=3600
 x-ratelimit-limit: 2
 x-ratelimit-remaining: 0
 x-ratelimit-reset: <now> + 7200
@@ -188,8 +188,8 @@ fn a_permit_is_released_once() {
 200
 content-type: application/json
 cache-control: no-store
-ratelimit-policy: "work";q=1
-ratelimit: "work";r=0;t=3600
+ratelimit-policy: "work";q=1;qu="concurrent-requests"
+ratelimit: "work";r=0
 x-ratelimit-limit: 1
 x-ratelimit-remaining: 0
 x-ratelimit-reset: <now> + 3600

@@ -22,8 +22,8 @@ fn forward_auth() {
         r#"
 200
 cache-control: no-store
-ratelimit-policy: "work";q=1
-ratelimit: "work";r=0;t=3600
+ratelimit-policy: "work";q=1;qu="concurrent-requests"
+ratelimit: "work";r=0
 x-ratelimit-limit: 1
 x-ratelimit-remaining: 0
 x-ratelimit-reset: <now> + 3600
@@ -44,7 +44,7 @@ date: <now>
 content-type: application/problem+json
 x-ratelimit-status: 429
 cache-control: no-store
-ratelimit-policy: "work";q=1
+ratelimit-policy: "work";q=1;qu="concurrent-requests"
 ratelimit: "work";r=0;t=3600
 x-ratelimit-limit: 1
 x-ratelimit-remaining: 0
