@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::algorithm::{Outcome, PermitId, Verdict};
 use crate::demand::Demand;
-use crate::limit::FailurePolicy;
+use crate::limit::{FailurePolicy, QuotaUnit};
 use crate::name::LimitName;
 use crate::store::Source;
 use crate::time::Micros;
@@ -44,6 +44,7 @@ pub struct LimitOutcome {
     name: LimitName,
     outcome: Outcome,
     window: Option<Micros>,
+    unit: QuotaUnit,
     shadow: bool,
     source: Source,
     fallback: Option<FailurePolicy>,
@@ -253,6 +254,7 @@ impl LimitOutcome {
             name: *demand.limit.name(),
             outcome,
             window: demand.quota().window(),
+            unit: demand.limit.unit(),
             shadow: demand.limit.is_shadow(),
             source,
             fallback: None,
@@ -322,6 +324,11 @@ impl LimitOutcome {
     /// concurrency limit.
     pub fn window(&self) -> Option<Duration> {
         self.window.map(Into::into)
+    }
+
+    /// What the units of the limit are.
+    pub const fn unit(&self) -> QuotaUnit {
+        self.unit
     }
 
     /// True for a shadow limit, which counts and reports but never denies a request.

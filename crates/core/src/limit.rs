@@ -36,6 +36,7 @@ pub struct Limit {
     name: String,
     quota: Result<Quota, LimitError>,
     shadow: bool,
+    unit: QuotaUnit,
     on_store_failure: FailurePolicy,
     consistency: Consistency,
 }
@@ -47,8 +48,28 @@ pub struct Rule {
     quota: Quota,
     prefix: KeyPrefix,
     shadow: bool,
+    unit: QuotaUnit,
     on_store_failure: FailurePolicy,
     position: u32,
+}
+
+/// What the units of a limit are. It changes no decision: header fields tell it to clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum QuotaUnit {
+    /// Requests, or permits of a concurrency limit. The default.
+    #[default]
+    Requests,
+    /// Tokens of a language model.
+    Tokens,
+    /// Tokens that a language model reads.
+    InputTokens,
+    /// Tokens that a language model writes.
+    OutputTokens,
+    /// Bytes of the content of messages.
+    Bytes,
 }
 
 /// What a limit does while its store is unavailable. The memory store is always available.
@@ -204,6 +225,22 @@ impl Limit {
         self
     }
 
+    /// Sets what the units of the limit are. Defaults to [`QuotaUnit::Requests`].
+    ///
+    /// ```
+    /// use tollgate::{Limit, QuotaUnit, Rate};
+    ///
+    /// let tokens = Limit::token_bucket("tokens", 40_000, Rate::per_minute(40_000))
+    ///     .unit(QuotaUnit::Tokens);
+    /// assert_eq!(tokens.validate()?.unit(), QuotaUnit::Tokens);
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn unit(mut self, unit: QuotaUnit) -> Self {
+        self.unit = unit;
+        self
+    }
+
     /// Sets what the limit does while the store is unavailable. Defaults to
     /// [`FailurePolicy::Allow`].
     ///
@@ -244,6 +281,7 @@ impl Limit {
             quota,
             prefix: KeyPrefix::new(name, quota.shape()).with_consistency(consistency),
             shadow: self.shadow,
+            unit: self.unit,
             on_store_failure: self.on_store_failure,
             position: 0,
         })
@@ -254,6 +292,7 @@ impl Limit {
             name,
             quota,
             shadow: false,
+            unit: QuotaUnit::default(),
             on_store_failure: FailurePolicy::default(),
             consistency: Consistency::default(),
         }
@@ -267,6 +306,7 @@ impl From<Rule> for Limit {
             name: rule.name.to_string(),
             quota: Ok(rule.quota),
             shadow: rule.shadow,
+            unit: rule.unit,
             on_store_failure: rule.on_store_failure,
             consistency: rule.consistency(),
         }
@@ -288,6 +328,11 @@ impl Rule {
     /// True for a shadow limit, which never denies a request.
     pub const fn is_shadow(&self) -> bool {
         self.shadow
+    }
+
+    /// What the units of the limit are.
+    pub const fn unit(&self) -> QuotaUnit {
+        self.unit
     }
 
     /// What the limit does while the store is unavailable.

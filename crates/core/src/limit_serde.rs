@@ -9,11 +9,12 @@ use crate::algorithm::{
     SlidingWindow, TokenBucket, WindowStart,
 };
 use crate::consistency::Consistency;
-use crate::limit::{FailurePolicy, Limit, LimitError};
+use crate::limit::{FailurePolicy, Limit, LimitError, QuotaUnit};
 use crate::time::Micros;
 
 /// Reads a limit as in the service's configuration file; needs the feature `serde`. An invalid
-/// limit is an error. `consistency`, `on_store_failure`, `shadow`, `align` and `mode` are optional.
+/// limit is an error. `unit`, `consistency`, `on_store_failure`, `shadow`, `align` and `mode` are
+/// optional.
 ///
 /// | `algorithm` | its fields |
 /// |---|---|
@@ -39,6 +40,7 @@ impl<'de> Deserialize<'de> for Limit {
         let fields = LimitFields::deserialize(deserializer)?;
         let quota = fields.quota.to_quota().map_err(D::Error::custom)?;
         let limit = Self::new(fields.name, quota)
+            .unit(fields.unit)
             .consistency(fields.consistency)
             .on_store_failure(fields.on_store_failure);
         let limit = if fields.shadow { limit.shadow() } else { limit };
@@ -57,6 +59,7 @@ impl Serialize for Limit {
             name: rule.name().to_string(),
             quota: QuotaFields::new(rule.quota()),
             consistency: rule.consistency(),
+            unit: rule.unit(),
             on_store_failure: rule.on_store_failure(),
             shadow: rule.is_shadow(),
         };
@@ -70,6 +73,8 @@ struct LimitFields {
     name: String,
     #[serde(flatten)]
     quota: QuotaFields,
+    #[serde(default, skip_serializing_if = "is_default")]
+    unit: QuotaUnit,
     #[serde(default, skip_serializing_if = "is_default")]
     consistency: Consistency,
     #[serde(default, skip_serializing_if = "is_default")]

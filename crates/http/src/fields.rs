@@ -14,12 +14,13 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{Entry, HeaderName, HeaderValue, RETRY_AFTER};
 use smallvec::SmallVec;
-use tollgate::{Decision, LimitOutcome, Micros};
+use tollgate::{Decision, LimitOutcome, Micros, QuotaUnit};
 
+use crate::profiles::{ProfileFields, profile_fields};
 use crate::time::{retry_secs, secs_ceil};
 
-/// `RateLimit-Policy`: for every enforced limit its name, its size (`q`) and its window in seconds
-/// (`w`). A concurrency limit has no window, and the unit (`qu`) `concurrent-requests`.
+/// `RateLimit-Policy`: for every enforced limit its name, its size (`q`), its window in seconds
+/// (`w`, absent for a concurrency limit) and its unit (`qu`, absent for requests).
 pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// `RateLimit`: for every enforced limit its name, the units left (`r`) and the seconds until more
 /// are available (`t`). Where the limit denies the request, `t` is when the request would pass.
@@ -42,8 +43,6 @@ pub const X_RATE_LIMIT_FALLBACK: HeaderName = HeaderName::from_static("x-ratelim
 /// The most limits that `RateLimit-Policy` and `RateLimit` list, so that a proxy never finds the
 /// head of a response too long.
 const LISTED_MAX: usize = 32;
-/// The quota unit of a concurrency limit. The draft's default is `requests`.
-const CONCURRENT_REQUESTS: &[u8] = b";qu=\"concurrent-requests\"";
 /// The number of fields of an allowed request.
 const FIELDS_USUAL: usize = 5;
 /// A capacity that is enough for the values of a request over two limits.
@@ -51,13 +50,22 @@ const VALUES_CAPACITY: usize = 192;
 /// The largest integer of a structured field: 15 digits. Limits can be larger and are capped.
 const INTEGER_MAX: u64 = 999_999_999_999_999;
 
-/// Which fields to send. Defaults to all of them.
+/// Which fields to send. Defaults to those that are not of one vendor's API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each enables other fields")]
 pub struct EnabledFields {
     /// Send `RateLimit-Policy` and `RateLimit`.
     pub ietf: bool,
     /// Send `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
     pub legacy: bool,
+    /// Send the fields of OpenAI's API: `x-ratelimit-limit-requests`, `x-ratelimit-remaining-requests`
+    /// and `x-ratelimit-reset-requests`, such as `6m0s`, and the same for `tokens`. Each describes the
+    /// tightest limit that counts in this [unit](LimitOutcome::unit).
+    pub openai: bool,
+    /// Send the fields of Anthropic's API: `anthropic-ratelimit-requests-limit`,
+    /// `anthropic-ratelimit-requests-remaining` and `anthropic-ratelimit-requests-reset`, such as
+    /// `2027-01-01T00:06:00Z`, and the same for `tokens`, `input-tokens` and `output-tokens`.
+    pub anthropic: bool,
     /// Send `Retry-After` with denials.
     pub retry_after: bool,
 }
@@ -67,6 +75,8 @@ impl Default for EnabledFields {
         Self {
             ietf: true,
             legacy: true,
+            openai: false,
+            anthropic: false,
             retry_after: true,
         }
     }
@@ -77,6 +87,8 @@ impl EnabledFields {
     pub fn apply_to(self, decision: &Decision) -> bool {
         self.ietf
             || self.legacy
+            || self.openai
+            || self.anthropic
             || decision.is_degraded()
             || (self.retry_after && !decision.is_allowed())
     }
@@ -109,6 +121,7 @@ pub struct Fields {
     ietf: Option<[HeaderValue; 2]>,
     /// The values of `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
     legacy: Option<[HeaderValue; 3]>,
+    profiles: Vec<ProfileFields>,
     retry_after: Option<HeaderValue>,
     fallback: Option<HeaderValue>,
     /// The units left in the tightest limit.
@@ -151,6 +164,11 @@ impl Fields {
         Self {
             ietf: ietf.map(|ranges| ranges.map(value)),
             legacy: legacy.map(|ranges| ranges.map(value)),
+            profiles: if enabled.openai || enabled.anthropic {
+                profile_fields(decision, enabled, now)
+            } else {
+                Vec::new()
+            },
             retry_after: retry_after.map(value),
             fallback: decision
                 .is_degraded()
@@ -193,6 +211,9 @@ impl Fields {
             headers.insert(X_RATE_LIMIT_REMAINING, remaining);
             headers.insert(X_RATE_LIMIT_RESET, reset);
         }
+        for fields in self.profiles {
+            fields.add_to(headers);
+        }
         if let Some(retry_after) = self.retry_after {
             headers.insert(RETRY_AFTER, retry_after);
         }
@@ -218,6 +239,11 @@ impl IntoIterator for Fields {
         let fields: SmallVec<[Self::Item; 7]> = ietf
             .zip(self.ietf.into_iter().flatten())
             .chain(legacy.into_iter().zip(self.legacy.into_iter().flatten()))
+            .chain(
+                self.profiles
+                    .into_iter()
+                    .flat_map(ProfileFields::into_pairs),
+            )
             .chain(self.retry_after.map(|value| ("Retry-After", value)))
             .chain(self.fallback.map(|value| ("X-RateLimit-Fallback", value)))
             .collect();
@@ -252,17 +278,33 @@ fn write_policies(text: &mut Vec<u8>, decision: &Decision) -> Range<usize> {
 
     for limit in enforced(decision).take(LISTED_MAX) {
         let window_secs = limit.window().map(|window| secs_ceil(window).max(1));
-        let policy @ (name, size, _) = (limit.name_bytes(), limit.limit(), window_secs);
+        let policy @ (name, size, ..) =
+            (limit.name_bytes(), limit.limit(), window_secs, limit.unit());
         if !written.contains(&policy) {
             written.push(policy);
             write_separator(text, start);
             write_member(text, name, [(";q=", Some(size)), (";w=", window_secs)]);
-            if window_secs.is_none() {
-                text.extend_from_slice(CONCURRENT_REQUESTS);
+            if let Some(unit) = unit_name(limit) {
+                text.extend_from_slice(b";qu=\"");
+                text.extend_from_slice(unit);
+                text.push(b'"');
             }
         }
     }
     start..text.len()
+}
+
+/// The unit of a limit as the draft names it; `None` for its default, `requests`. The draft has no
+/// names for tokens, but other units than its own are allowed.
+fn unit_name(limit: &LimitOutcome) -> Option<&'static [u8]> {
+    match limit.unit() {
+        _ if limit.window().is_none() => Some(b"concurrent-requests"),
+        QuotaUnit::Tokens => Some(b"tokens"),
+        QuotaUnit::InputTokens => Some(b"input-tokens"),
+        QuotaUnit::OutputTokens => Some(b"output-tokens"),
+        QuotaUnit::Bytes => Some(b"content-bytes"),
+        _ => None,
+    }
 }
 
 /// Appends the value of `RateLimit`, and returns where it is.

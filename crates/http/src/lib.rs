@@ -8,7 +8,7 @@
 //!
 //! | a decision as | type |
 //! |---|---|
-//! | `RateLimit`, `X-RateLimit-*` and `Retry-After` header fields | [`Fields`], chosen by [`EnabledFields`] |
+//! | `RateLimit`, `X-RateLimit-*` and `Retry-After` header fields, and those of language model APIs | [`Fields`], chosen by [`EnabledFields`] |
 //! | the JSON body of an allowed request | [`DecisionBody`] |
 //! | the problem document of a denial (RFC 9457) | [`Problem`] |
 //!
@@ -39,6 +39,7 @@ mod body;
 mod fields;
 mod json;
 mod problem;
+mod profiles;
 #[cfg(test)]
 mod tests;
 mod time;

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::names::{
     ALERTS, ALGORITHMS, ALIGNS, CLIENT_IP, CONSISTENCIES, COST, DEFAULTS, FORWARDED_BY, HEADERS,
-    LIMIT, MODES, MONITORING, ON_STORE_FAILURE, PERMISSIONS, RENAMED, ROOT, SERVER, STORE,
-    STORE_TYPES, TIER, TIER_CHOICE, TLS, TOKEN, TRACING,
+    LIMIT, MODES, MONITORING, ON_STORE_FAILURE, PERMISSIONS, PROFILES, RENAMED, ROOT, SERVER,
+    STORE, STORE_TYPES, TIER, TIER_CHOICE, TLS, TOKEN, TRACING, UNITS,
 };
 
 fn schema() -> Value {
@@ -94,6 +94,11 @@ fn the_schema_has_the_same_choices() {
         ("/$defs/limit/properties/algorithm", choices(ALGORITHMS)),
         ("/$defs/limit/properties/align", choices(ALIGNS)),
         ("/$defs/limit/properties/mode", choices(MODES)),
+        ("/$defs/limit/properties/unit", choices(UNITS)),
+        (
+            "/$defs/headers/properties/profiles/items",
+            choices(PROFILES),
+        ),
         (
             "/$defs/limit/properties/consistency",
             choices(CONSISTENCIES),
@@ -218,6 +223,8 @@ fn the_page_documents_every_choice() {
         choices(ALGORITHMS),
         choices(ALIGNS),
         choices(MODES),
+        choices(UNITS),
+        choices(PROFILES),
         choices(PERMISSIONS),
     ];
 
