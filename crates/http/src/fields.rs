@@ -58,9 +58,10 @@ pub struct EnabledFields {
     pub ietf: bool,
     /// Send `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
     pub legacy: bool,
-    /// Send the fields of OpenAI's API: `x-ratelimit-limit-requests`, `x-ratelimit-remaining-requests`
-    /// and `x-ratelimit-reset-requests`, such as `6m0s`, and the same for `tokens`. Each describes the
-    /// tightest limit that counts in this [unit](LimitOutcome::unit).
+    /// Send the fields of the API of `OpenAI`: `x-ratelimit-limit-requests`,
+    /// `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests`, such as `6m0s`, and the
+    /// same for `tokens`. Each describes the tightest limit that counts in this
+    /// [unit](LimitOutcome::unit).
     pub openai: bool,
     /// Send the fields of Anthropic's API: `anthropic-ratelimit-requests-limit`,
     /// `anthropic-ratelimit-requests-remaining` and `anthropic-ratelimit-requests-reset`, such as

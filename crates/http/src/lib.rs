@@ -11,6 +11,7 @@
 //! | `RateLimit`, `X-RateLimit-*` and `Retry-After` header fields, and those of language model APIs | [`Fields`], chosen by [`EnabledFields`] |
 //! | the JSON body of an allowed request | [`DecisionBody`] |
 //! | the problem document of a denial (RFC 9457) | [`Problem`] |
+//! | another body of a denial | [`DenialTemplate`] |
 //!
 //! ```
 //! use std::time::Duration;
@@ -36,6 +37,7 @@
 //! ```
 
 mod body;
+mod denial;
 mod fields;
 mod json;
 mod problem;
@@ -45,6 +47,7 @@ mod tests;
 mod time;
 
 pub use body::{DecisionBody, LimitBody};
+pub use denial::{DenialTemplate, TemplateError};
 pub use fields::{
     EnabledFields, Fields, RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_FALLBACK,
     X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET,

@@ -2,6 +2,7 @@
 //! must be absent.
 
 mod bodies;
+mod denials;
 mod unavailable;
 
 use std::time::Duration;

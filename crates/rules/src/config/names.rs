@@ -18,6 +18,7 @@ pub(super) const ROOT: &[&str] = &[
     "tiers",
     "limits",
     "headers",
+    "denial",
     "monitoring",
     "server",
 ];
@@ -182,6 +183,8 @@ pub(super) const PROFILES: &[(&str, Profile)] = &[
     ("openai", Profile::OpenAi),
     ("anthropic", Profile::Anthropic),
 ];
+
+pub(super) const DENIAL: &[&str] = &["content_type", "body"];
 
 /// A value of `headers.profiles`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
