@@ -17,14 +17,14 @@ const CONTENT_TYPE_MAX: usize = 128;
 const BODY_MAX: usize = 8_192;
 
 /// The fields of a template with their names.
-const FIELDS: [(&str, Field); 7] = [
-    ("name", Field::Name),
-    ("limit", Field::Limit),
-    ("remaining", Field::Remaining),
-    ("retry_after", Field::RetryAfter),
-    ("reset_after", Field::ResetAfter),
-    ("status", Field::Status),
-    ("detail", Field::Detail),
+const FIELDS: [(&str, TemplateField); 7] = [
+    ("name", TemplateField::Name),
+    ("limit", TemplateField::Limit),
+    ("remaining", TemplateField::Remaining),
+    ("retry_after", TemplateField::RetryAfter),
+    ("reset_after", TemplateField::ResetAfter),
+    ("status", TemplateField::Status),
+    ("detail", TemplateField::Detail),
 ];
 
 /// The body of a denial, with fields in braces:
@@ -68,13 +68,13 @@ const FIELDS: [(&str, Field); 7] = [
 pub struct DenialTemplate {
     content_type: HeaderValue,
     format: Format,
-    parts: Vec<Part>,
+    parts: Vec<DenialPart>,
 }
 
 /// Why a template is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum TemplateError {
+pub enum DenialTemplateError {
     /// The media type is not of the form `type/subtype`, with parameters or not, or it is too long.
     ContentType,
     /// The template is longer than this many bytes.
@@ -94,7 +94,7 @@ pub enum TemplateError {
     },
 }
 
-impl std::fmt::Display for TemplateError {
+impl std::fmt::Display for DenialTemplateError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::ContentType => write!(
@@ -115,7 +115,7 @@ impl std::fmt::Display for TemplateError {
     }
 }
 
-impl std::error::Error for TemplateError {}
+impl std::error::Error for DenialTemplateError {}
 
 /// How values are escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,13 +127,13 @@ enum Format {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum DenialPart {
     Text(Box<str>),
-    Field(Field),
+    Field(TemplateField),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Field {
+enum TemplateField {
     Name,
     Limit,
     Remaining,
@@ -156,9 +156,9 @@ struct Values<'a> {
 
 impl DenialTemplate {
     /// Parses a template.
-    pub fn new(content_type: &str, body: &str) -> Result<Self, TemplateError> {
+    pub fn new(content_type: &str, body: &str) -> Result<Self, DenialTemplateError> {
         if body.len() > BODY_MAX {
-            return Err(TemplateError::TooLong { max: BODY_MAX });
+            return Err(DenialTemplateError::TooLong { max: BODY_MAX });
         }
 
         let template = Self {
@@ -216,15 +216,15 @@ impl DenialTemplate {
         let mut body = String::new();
         for part in &self.parts {
             match part {
-                Part::Text(text) => body.push_str(text),
-                Part::Field(field) => values.write(*field, self.format, &mut body),
+                DenialPart::Text(text) => body.push_str(text),
+                DenialPart::Field(field) => values.write(*field, self.format, &mut body),
             }
         }
         body
     }
 
     /// Tries a template for JSON with example values.
-    fn validate_json(&self) -> Result<(), TemplateError> {
+    fn validate_json(&self) -> Result<(), DenialTemplateError> {
         if self.format != Format::Json {
             return Ok(());
         }
@@ -240,7 +240,7 @@ impl DenialTemplate {
         });
         match serde_json::from_str::<IgnoredAny>(&body) {
             Ok(_) => Ok(()),
-            Err(error) => Err(TemplateError::NotJson {
+            Err(error) => Err(DenialTemplateError::NotJson {
                 reason: error.to_string(),
             }),
         }
@@ -294,26 +294,26 @@ impl Format {
 }
 
 impl Values<'_> {
-    fn write(&self, field: Field, format: Format, body: &mut String) {
+    fn write(&self, field: TemplateField, format: Format, body: &mut String) {
         let number = match field {
-            Field::Name => return body.push_str(&format.escape(self.name)),
-            Field::Detail => return body.push_str(&format.escape(self.detail)),
-            Field::RetryAfter => match (self.retry_after, format) {
+            TemplateField::Name => return body.push_str(&format.escape(self.name)),
+            TemplateField::Detail => return body.push_str(&format.escape(self.detail)),
+            TemplateField::RetryAfter => match (self.retry_after, format) {
                 (Some(secs), _) => secs,
                 (None, Format::Json) => return body.push_str("null"),
                 (None, _) => return,
             },
-            Field::Limit => self.limit,
-            Field::Remaining => self.remaining,
-            Field::ResetAfter => self.reset_after,
-            Field::Status => self.status.into(),
+            TemplateField::Limit => self.limit,
+            TemplateField::Remaining => self.remaining,
+            TemplateField::ResetAfter => self.reset_after,
+            TemplateField::Status => self.status.into(),
         };
         body.push_str(itoa::Buffer::new().format(number));
     }
 }
 
 /// A media type with its parameters, as the value of a header field.
-fn parse_content_type(text: &str) -> Result<HeaderValue, TemplateError> {
+fn parse_content_type(text: &str) -> Result<HeaderValue, DenialTemplateError> {
     let is_token = |part: &str| {
         let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte);
         !part.is_empty() && part.bytes().all(is_valid)
@@ -327,11 +327,11 @@ fn parse_content_type(text: &str) -> Result<HeaderValue, TemplateError> {
     HeaderValue::from_str(text)
         .ok()
         .filter(|value| is_valid && value.to_str().is_ok())
-        .ok_or(TemplateError::ContentType)
+        .ok_or(DenialTemplateError::ContentType)
 }
 
 /// Splits a template into text and fields.
-fn parse_body(body: &str) -> Result<Vec<Part>, TemplateError> {
+fn parse_body(body: &str) -> Result<Vec<DenialPart>, DenialTemplateError> {
     let mut parts = Vec::new();
     let (mut text, mut rest) = (String::new(), body);
 
@@ -348,10 +348,10 @@ fn parse_body(body: &str) -> Result<Vec<Part>, TemplateError> {
                 let field = FIELDS.iter().find(|(known, _)| *known == name);
                 let Some((_, field)) = field else {
                     let name = name.to_owned();
-                    return Err(TemplateError::UnknownField { name });
+                    return Err(DenialTemplateError::UnknownField { name });
                 };
-                parts.push(Part::Text(std::mem::take(&mut text).into()));
-                parts.push(Part::Field(*field));
+                parts.push(DenialPart::Text(std::mem::take(&mut text).into()));
+                parts.push(DenialPart::Field(*field));
                 rest = after_field;
             }
             _ => {
@@ -362,6 +362,6 @@ fn parse_body(body: &str) -> Result<Vec<Part>, TemplateError> {
     }
 
     text.push_str(rest);
-    parts.push(Part::Text(text.into()));
+    parts.push(DenialPart::Text(text.into()));
     Ok(parts)
 }

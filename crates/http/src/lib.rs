@@ -42,17 +42,19 @@ mod fields;
 mod json;
 mod problem;
 mod profiles;
+mod reported;
 #[cfg(test)]
 mod tests;
 mod time;
 
 pub use body::{DecisionBody, LimitBody};
-pub use denial::{DenialTemplate, TemplateError};
+pub use denial::{DenialTemplate, DenialTemplateError};
 pub use fields::{
-    EnabledFields, Fields, RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_FALLBACK,
-    X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET,
+    Fields, RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_FALLBACK, X_RATE_LIMIT_LIMIT,
+    X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET,
 };
 pub use problem::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED, TEMPORARY_REDUCED_CAPACITY};
+pub use reported::EnabledFields;
 
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../guide/headers.md")]

@@ -11,7 +11,7 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use tollgate::{Decision, LimitOutcome, Micros, QuotaUnit};
 
-use crate::fields::{EnabledFields, enforced};
+use crate::reported::{EnabledFields, enforced};
 use crate::time::{millis_ceil, secs_ceil};
 
 /// The three fields of one unit.

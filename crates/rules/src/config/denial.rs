@@ -1,6 +1,6 @@
 //! `denial`: the body of a denial.
 
-use tollgate_http::{DenialTemplate, TemplateError};
+use tollgate_http::{DenialTemplate, DenialTemplateError};
 
 use super::field::{ConfigField, list_or, nearest, unknown};
 use super::field_map::FieldMap;
@@ -20,15 +20,15 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<DenialTemplate> {
     let text = body.string("template", BODY);
     DenialTemplate::new(media_type?, text?)
         .map_err(|error| match error {
-            TemplateError::ContentType => content_type.invalid("media type", error),
-            TemplateError::UnknownField { name } if !body.is_private() => {
+            DenialTemplateError::ContentType => content_type.invalid("media type", error),
+            DenialTemplateError::UnknownField { name } if !body.is_private() => {
                 let names = DenialTemplate::field_names();
                 let found = format!("{{{name}}}");
                 let suggestion = nearest(&name, &names);
                 body.error(unknown("field", &found, suggestion, &list_or(&names)));
             }
             // The parser's words can repeat a part of the value.
-            TemplateError::UnknownField { .. } | TemplateError::NotJson { .. }
+            DenialTemplateError::UnknownField { .. } | DenialTemplateError::NotJson { .. }
                 if body.is_private() =>
             {
                 body.invalid("template", BODY);
