@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::algorithm::{Outcome, PermitId, Verdict};
 use crate::demand::Demand;
-use crate::limit::FailurePolicy;
+use crate::limit::{FailurePolicy, QuotaUnit};
 use crate::name::LimitName;
 use crate::store::Source;
 use crate::time::Micros;
@@ -44,6 +44,7 @@ pub struct LimitOutcome {
     name: LimitName,
     outcome: Outcome,
     window: Option<Micros>,
+    unit: QuotaUnit,
     shadow: bool,
     source: Source,
     fallback: Option<FailurePolicy>,
@@ -253,6 +254,7 @@ impl LimitOutcome {
             name: *demand.limit.name(),
             outcome,
             window: demand.quota().window(),
+            unit: demand.limit.unit(),
             shadow: demand.limit.is_shadow(),
             source,
             fallback: None,
@@ -295,6 +297,20 @@ impl LimitOutcome {
         self.outcome.reset_after.into()
     }
 
+    /// How long until more units are available: more than [`remaining`](Self::remaining), or if
+    /// the limit denies the request, as many as it costs. `None` when that is unknown, when the
+    /// budget is full, and when the request can never pass. A concurrency limit knows it only for a
+    /// denial, and then at the latest: permits end when they are released.
+    pub fn more_after(&self) -> Option<Duration> {
+        match self.outcome.verdict {
+            Verdict::Allow { .. } => Some(self.outcome.more_after),
+            Verdict::Deny { retry_after } => Some(retry_after),
+            Verdict::Never => None,
+        }
+        .filter(|length| *length > Micros::ZERO)
+        .map(Into::into)
+    }
+
     /// When the request would pass this limit; `None` when the limit allows it.
     pub fn retry(&self) -> Option<Retry> {
         match self.outcome.verdict {
@@ -308,6 +324,11 @@ impl LimitOutcome {
     /// concurrency limit.
     pub fn window(&self) -> Option<Duration> {
         self.window.map(Into::into)
+    }
+
+    /// What the units of the limit are.
+    pub const fn unit(&self) -> QuotaUnit {
+        self.unit
     }
 
     /// True for a shadow limit, which counts and reports but never denies a request.

@@ -126,7 +126,7 @@ pub use key::{
 };
 #[cfg(feature = "hashing")]
 pub use key::{KeyHasher, SecretError};
-pub use limit::{FailurePolicy, Limit, LimitError, ReservationExpiry, Rule};
+pub use limit::{FailurePolicy, Limit, LimitError, QuotaUnit, ReservationExpiry, Rule};
 pub use limiter::{Acquisition, Error, Health, Limiter, Permit, Reservation};
 pub use memory::MemoryStore;
 pub use name::{LimitName, NAME_MAX};

@@ -40,6 +40,7 @@ pub struct Limit {
     name: String,
     quota: Result<Quota, LimitError>,
     shadow: bool,
+    unit: QuotaUnit,
     on_store_failure: FailurePolicy,
     consistency: Consistency,
     debt_max: u64,
@@ -54,6 +55,7 @@ pub struct Rule {
     quota: Quota,
     prefix: KeyPrefix,
     shadow: bool,
+    unit: QuotaUnit,
     on_store_failure: FailurePolicy,
     on_reservation_expiry: ReservationExpiry,
     position: u32,
@@ -82,6 +84,25 @@ impl ReservationExpiry {
             Self::Release => "release",
         }
     }
+}
+
+/// What the units of a limit are. It changes no decision: header fields tell it to clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum QuotaUnit {
+    /// Requests, or permits of a concurrency limit. The default.
+    #[default]
+    Requests,
+    /// Tokens of a language model.
+    Tokens,
+    /// Tokens that a language model reads.
+    InputTokens,
+    /// Tokens that a language model writes.
+    OutputTokens,
+    /// Bytes of the content of messages.
+    Bytes,
 }
 
 /// What a limit does while its store is unavailable. The memory store is always available.
@@ -244,6 +265,22 @@ impl Limit {
         self
     }
 
+    /// Sets what the units of the limit are. Defaults to [`QuotaUnit::Requests`].
+    ///
+    /// ```
+    /// use tollgate::{Limit, QuotaUnit, Rate};
+    ///
+    /// let tokens = Limit::token_bucket("tokens", 40_000, Rate::per_minute(40_000))
+    ///     .unit(QuotaUnit::Tokens);
+    /// assert_eq!(tokens.validate()?.unit(), QuotaUnit::Tokens);
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn unit(mut self, unit: QuotaUnit) -> Self {
+        self.unit = unit;
+        self
+    }
+
     /// Sets what the limit does while the store is unavailable. Defaults to
     /// [`FailurePolicy::Allow`].
     ///
@@ -325,6 +362,7 @@ impl Limit {
             quota,
             prefix: KeyPrefix::new(name, quota.shape()).with_consistency(consistency),
             shadow: self.shadow,
+            unit: self.unit,
             on_store_failure: self.on_store_failure,
             on_reservation_expiry: self.on_reservation_expiry,
             position: 0,
@@ -338,6 +376,7 @@ impl Limit {
             name,
             quota,
             shadow: false,
+            unit: QuotaUnit::default(),
             on_store_failure: FailurePolicy::default(),
             consistency: Consistency::default(),
             debt_max: AMOUNT_MAX,
@@ -369,6 +408,7 @@ impl From<Rule> for Limit {
             name: rule.name.to_string(),
             quota: Ok(rule.quota),
             shadow: rule.shadow,
+            unit: rule.unit,
             on_store_failure: rule.on_store_failure,
             consistency: rule.consistency(),
             debt_max: rule.debt_max,
@@ -393,6 +433,11 @@ impl Rule {
     /// True for a shadow limit, which never denies a request.
     pub const fn is_shadow(&self) -> bool {
         self.shadow
+    }
+
+    /// What the units of the limit are.
+    pub const fn unit(&self) -> QuotaUnit {
+        self.unit
     }
 
     /// What the limit does while the store is unavailable.

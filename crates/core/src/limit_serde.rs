@@ -9,12 +9,14 @@ use crate::algorithm::{
     SlidingLog, SlidingWindow, TokenBucket, WindowStart,
 };
 use crate::consistency::Consistency;
-use crate::limit::{FailurePolicy, Limit, LimitError, RESERVATION_MAX_DEFAULT, ReservationExpiry};
+use crate::limit::{
+    FailurePolicy, Limit, LimitError, QuotaUnit, RESERVATION_MAX_DEFAULT, ReservationExpiry,
+};
 use crate::time::Micros;
 
 /// Reads a limit as in the service's configuration file; needs the feature `serde`. An invalid
-/// limit is an error. `consistency`, `on_store_failure`, `shadow`, `align`, `mode`, `debt_max`,
-/// `reservation_max` and `on_reservation_expiry` are optional.
+/// limit is an error. `unit`, `consistency`, `on_store_failure`, `shadow`, `align`, `mode`,
+/// `debt_max`, `reservation_max` and `on_reservation_expiry` are optional.
 ///
 /// | `algorithm` | its fields |
 /// |---|---|
@@ -40,6 +42,7 @@ impl<'de> Deserialize<'de> for Limit {
         let fields = LimitFields::deserialize(deserializer)?;
         let quota = fields.quota.to_quota().map_err(D::Error::custom)?;
         let limit = Self::new(fields.name, quota)
+            .unit(fields.unit)
             .consistency(fields.consistency)
             .on_store_failure(fields.on_store_failure)
             .debt_max(fields.debt_max)
@@ -61,6 +64,7 @@ impl Serialize for Limit {
             name: rule.name().to_string(),
             quota: QuotaFields::new(rule.quota()),
             consistency: rule.consistency(),
+            unit: rule.unit(),
             on_store_failure: rule.on_store_failure(),
             shadow: rule.is_shadow(),
             debt_max: rule.debt_max(),
@@ -77,6 +81,8 @@ struct LimitFields {
     name: String,
     #[serde(flatten)]
     quota: QuotaFields,
+    #[serde(default, skip_serializing_if = "is_default")]
+    unit: QuotaUnit,
     #[serde(default, skip_serializing_if = "is_default")]
     consistency: Consistency,
     #[serde(default, skip_serializing_if = "is_default")]

@@ -14,16 +14,21 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{Entry, HeaderName, HeaderValue, RETRY_AFTER};
 use smallvec::SmallVec;
-use tollgate::{Decision, LimitOutcome, Micros, Retry};
+use tollgate::{Decision, LimitOutcome, Micros, QuotaUnit};
 
+use crate::profiles::{ProfileFields, profile_fields};
+use crate::reported::{EnabledFields, enforced};
 use crate::time::{retry_secs, secs_ceil};
 
-/// `RateLimit-Policy`: for every enforced limit its name, its size (`q`) and its window in seconds
-/// (`w`, absent for a concurrency limit).
+/// `RateLimit-Policy`: for every enforced limit its name, its size (`q`), its window in seconds
+/// (`w`, absent for a concurrency limit) and its unit (`qu`, absent for requests).
 pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-/// `RateLimit`: for every enforced limit its name, the units left (`r`) and the seconds until its
-/// budget is full again (`t`). Where the limit denies the request, `t` is when the request would
-/// pass, and absent if it can never pass.
+/// `RateLimit`: for every enforced limit its name, the units left (`r`) and the seconds until more
+/// are available (`t`). Where the limit denies the request, `t` is when the request would pass.
+///
+/// `t` is absent when there is no such moment, because the budget is full or the request can never
+/// pass, or when it is unknown, as for the permits of a concurrency limit. `Retry-After` must not be
+/// earlier than any `t`, so that of a limit which does not deny the request is absent if it is later.
 pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 /// `X-RateLimit-Limit`: the size of the [tightest](Decision::tightest) limit.
 pub const X_RATE_LIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -45,37 +50,6 @@ const FIELDS_USUAL: usize = 5;
 const VALUES_CAPACITY: usize = 192;
 /// The largest integer of a structured field: 15 digits. Limits can be larger and are capped.
 const INTEGER_MAX: u64 = 999_999_999_999_999;
-
-/// Which fields to send. Defaults to all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EnabledFields {
-    /// Send `RateLimit-Policy` and `RateLimit`.
-    pub ietf: bool,
-    /// Send `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
-    pub legacy: bool,
-    /// Send `Retry-After` with denials.
-    pub retry_after: bool,
-}
-
-impl Default for EnabledFields {
-    fn default() -> Self {
-        Self {
-            ietf: true,
-            legacy: true,
-            retry_after: true,
-        }
-    }
-}
-
-impl EnabledFields {
-    /// Whether a decision can have any of these fields.
-    pub fn apply_to(self, decision: &Decision) -> bool {
-        self.ietf
-            || self.legacy
-            || decision.is_degraded()
-            || (self.retry_after && !decision.is_allowed())
-    }
-}
 
 /// The header fields of a decision. Iterating over it yields names and values, always in the same
 /// order.
@@ -104,6 +78,7 @@ pub struct Fields {
     ietf: Option<[HeaderValue; 2]>,
     /// The values of `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
     legacy: Option<[HeaderValue; 3]>,
+    profiles: Vec<ProfileFields>,
     retry_after: Option<HeaderValue>,
     fallback: Option<HeaderValue>,
     /// The units left in the tightest limit.
@@ -146,6 +121,11 @@ impl Fields {
         Self {
             ietf: ietf.map(|ranges| ranges.map(value)),
             legacy: legacy.map(|ranges| ranges.map(value)),
+            profiles: if enabled.openai || enabled.anthropic {
+                profile_fields(decision, enabled, now)
+            } else {
+                Vec::new()
+            },
             retry_after: retry_after.map(value),
             fallback: decision
                 .is_degraded()
@@ -188,6 +168,9 @@ impl Fields {
             headers.insert(X_RATE_LIMIT_REMAINING, remaining);
             headers.insert(X_RATE_LIMIT_RESET, reset);
         }
+        for fields in self.profiles {
+            fields.add_to(headers);
+        }
         if let Some(retry_after) = self.retry_after {
             headers.insert(RETRY_AFTER, retry_after);
         }
@@ -213,6 +196,11 @@ impl IntoIterator for Fields {
         let fields: SmallVec<[Self::Item; 7]> = ietf
             .zip(self.ietf.into_iter().flatten())
             .chain(legacy.into_iter().zip(self.legacy.into_iter().flatten()))
+            .chain(
+                self.profiles
+                    .into_iter()
+                    .flat_map(ProfileFields::into_pairs),
+            )
             .chain(self.retry_after.map(|value| ("Retry-After", value)))
             .chain(self.fallback.map(|value| ("X-RateLimit-Fallback", value)))
             .collect();
@@ -247,25 +235,42 @@ fn write_policies(text: &mut Vec<u8>, decision: &Decision) -> Range<usize> {
 
     for limit in enforced(decision).take(LISTED_MAX) {
         let window_secs = limit.window().map(|window| secs_ceil(window).max(1));
-        let policy @ (name, size, _) = (limit.name_bytes(), limit.limit(), window_secs);
+        let policy @ (name, size, ..) =
+            (limit.name_bytes(), limit.limit(), window_secs, limit.unit());
         if !written.contains(&policy) {
             written.push(policy);
             write_separator(text, start);
             write_member(text, name, [(";q=", Some(size)), (";w=", window_secs)]);
+            if let Some(unit) = unit_name(limit) {
+                text.extend_from_slice(b";qu=\"");
+                text.extend_from_slice(unit);
+                text.push(b'"');
+            }
         }
     }
     start..text.len()
 }
 
+/// The unit of a limit as the draft names it; `None` for its default, `requests`. The draft has no
+/// names for tokens, but other units than its own are allowed.
+fn unit_name(limit: &LimitOutcome) -> Option<&'static [u8]> {
+    match limit.unit() {
+        _ if limit.window().is_none() => Some(b"concurrent-requests"),
+        QuotaUnit::Tokens => Some(b"tokens"),
+        QuotaUnit::InputTokens => Some(b"input-tokens"),
+        QuotaUnit::OutputTokens => Some(b"output-tokens"),
+        QuotaUnit::Bytes => Some(b"content-bytes"),
+        _ => None,
+    }
+}
+
 /// Appends the value of `RateLimit`, and returns where it is.
 fn write_states(text: &mut Vec<u8>, decision: &Decision) -> Range<usize> {
     let start = text.len();
+    let latest = decision.retry_after().unwrap_or(Duration::MAX);
     for limit in enforced(decision).take(LISTED_MAX) {
-        let time_secs = match limit.retry() {
-            None => Some(secs_ceil(limit.reset_after())),
-            Some(Retry::After(length)) => Some(retry_secs(length)),
-            Some(Retry::Never) => None,
-        };
+        let more_after = limit.more_after().filter(|length| *length <= latest);
+        let time_secs = more_after.map(secs_ceil);
         write_separator(text, start);
         let remaining = (";r=", Some(limit.remaining()));
         write_member(text, limit.name_bytes(), [remaining, (";t=", time_secs)]);
@@ -300,9 +305,4 @@ fn write_number(text: &mut Vec<u8>, number: u64) -> Range<usize> {
     let start = text.len();
     text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     start..text.len()
-}
-
-/// The limits that are not shadow limits: only they can deny a request.
-pub(crate) fn enforced(decision: &Decision) -> impl Iterator<Item = &LimitOutcome> {
-    decision.limits().iter().filter(|limit| !limit.is_shadow())
 }

@@ -8,9 +8,10 @@
 //!
 //! | a decision as | type |
 //! |---|---|
-//! | `RateLimit`, `X-RateLimit-*` and `Retry-After` header fields | [`Fields`], chosen by [`EnabledFields`] |
+//! | `RateLimit`, `X-RateLimit-*` and `Retry-After` header fields, and those of language model APIs | [`Fields`], chosen by [`EnabledFields`] |
 //! | the JSON body of an allowed request | [`DecisionBody`] |
 //! | the problem document of a denial (RFC 9457) | [`Problem`] |
+//! | another body of a denial | [`DenialTemplate`] |
 //!
 //! ```
 //! use std::time::Duration;
@@ -36,19 +37,24 @@
 //! ```
 
 mod body;
+mod denial;
 mod fields;
 mod json;
 mod problem;
+mod profiles;
+mod reported;
 #[cfg(test)]
 mod tests;
 mod time;
 
 pub use body::{DecisionBody, LimitBody};
+pub use denial::{DenialTemplate, DenialTemplateError};
 pub use fields::{
-    EnabledFields, Fields, RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_FALLBACK,
-    X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET,
+    Fields, RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_FALLBACK, X_RATE_LIMIT_LIMIT,
+    X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET,
 };
 pub use problem::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED, TEMPORARY_REDUCED_CAPACITY};
+pub use reported::EnabledFields;
 
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../guide/headers.md")]

@@ -11,8 +11,8 @@ use serde::Serialize;
 use tollgate::{Decision, LimitOutcome, Retry};
 
 use crate::body::DecisionBody;
-use crate::fields::enforced;
 use crate::json::ObjectWriter;
+use crate::reported::enforced;
 use crate::time::retry_secs;
 
 /// The media type of a [`Problem`].

@@ -2,6 +2,7 @@
 //! must be absent.
 
 mod bodies;
+mod denials;
 mod unavailable;
 
 use std::time::Duration;
@@ -11,7 +12,8 @@ use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use sfv::{BareItem, List, ListEntry, Parser};
 use tollgate::limiter::{Check, Demands};
 use tollgate::{
-    Calendar, Clock, Decision, Limit, Limiter, ManualClock, MemoryStore, Micros, Rate, TokenBucket,
+    Calendar, Clock, Decision, Limit, Limiter, ManualClock, MemoryStore, Micros, QuotaUnit, Rate,
+    TokenBucket,
 };
 
 use super::*;
@@ -94,10 +96,15 @@ fn parsed(value: &str) -> Vec<(String, Vec<(String, i64)>)> {
                 value.as_integer().map(i64::from).unwrap(),
             )
         };
-        (
-            name.as_str().to_owned(),
-            item.params.iter().map(integer).collect(),
-        )
+        let numbers = item.params.iter().filter(|(key, value)| {
+            assert_eq!(
+                key.as_str() == "qu",
+                value.as_string().is_some(),
+                "{value:?}"
+            );
+            key.as_str() != "qu"
+        });
+        (name.as_str().to_owned(), numbers.map(integer).collect())
     };
 
     list.iter().map(member).collect()
@@ -148,6 +155,71 @@ X-RateLimit-Reset: 1798761609
 Retry-After: 2
 "#;
     assert_eq!(sent(&decision), expected);
+}
+
+#[test]
+fn t_is_when_more_is_available_not_when_everything_is() {
+    let ten_a_minute = Rate::per_minute(10);
+    let (limiter, clock) = limiter([
+        Limit::token_bucket("bucket", 10, ten_a_minute),
+        Limit::queue("queue", 10, ten_a_minute),
+        Limit::sliding_window("window", 10, MINUTE),
+        Limit::sliding_log("log", 10, MINUTE),
+        Limit::fixed_window("fixed", 10, MINUTE),
+        Limit::concurrency("in-flight", 10, MINUTE),
+        Limit::fixed_window("unused", 10, MINUTE),
+    ]);
+    let check = |cost| {
+        limiter
+            .check("bucket", "ann")
+            .and("queue", "ann")
+            .and("window", "ann")
+            .and("log", "ann")
+            .and("fixed", "ann")
+            .and("in-flight", "ann")
+            .cost(cost)
+            .and("unused", "ann")
+            .limit_cost(0)
+            .try_now()
+            .unwrap()
+    };
+
+    let state = field(&check(2), &RATE_LIMIT);
+    let expected = r#""bucket";r=8;t=6, "queue";r=8;t=6, "window";r=8;t=90, "log";r=8;t=60, "fixed";r=8;t=60, "in-flight";r=8, "unused";r=10"#;
+    assert_eq!(state, expected);
+
+    clock.advance(Duration::from_secs(10));
+    let state = field(&check(1), &RATE_LIMIT);
+    let expected = r#""bucket";r=8;t=2, "queue";r=8;t=2, "window";r=7;t=70, "log";r=7;t=50, "fixed";r=7;t=50, "in-flight";r=7, "unused";r=10"#;
+    assert_eq!(state, expected);
+}
+
+#[test]
+fn retry_after_is_never_earlier_than_t() {
+    let (limiter, _) = limiter([
+        Limit::fixed_window("burst", 1, MINUTE),
+        Limit::fixed_window("daily", 9, DAY),
+        Limit::token_bucket("bucket", 9, Rate::per_minute(9)),
+    ]);
+    let check = || {
+        limiter
+            .check("burst", "ann")
+            .and("daily", "ann")
+            .and("bucket", "ann")
+            .try_now()
+            .unwrap()
+    };
+    assert!(check().is_allowed());
+
+    // More of the day's units would be available only long after the request passes.
+    let expected = r#"RateLimit-Policy: "burst";q=1;w=60, "daily";q=9;w=86400, "bucket";q=9;w=60
+RateLimit: "burst";r=0;t=60, "daily";r=8, "bucket";r=8;t=7
+X-RateLimit-Limit: 1
+X-RateLimit-Remaining: 0
+X-RateLimit-Reset: 1798761660
+Retry-After: 60
+"#;
+    assert_eq!(sent(&check()), expected);
 }
 
 #[test]
@@ -204,7 +276,7 @@ fn a_concurrency_limit_has_no_window() {
     assert!(is_allowed(limiter.check("in-flight", "ann")));
     let decision = limiter.check("in-flight", "ann").try_now().unwrap();
 
-    let expected = r#"RateLimit-Policy: "in-flight";q=1
+    let expected = r#"RateLimit-Policy: "in-flight";q=1;qu="concurrent-requests"
 RateLimit: "in-flight";r=0;t=30
 X-RateLimit-Limit: 1
 X-RateLimit-Remaining: 0
@@ -304,7 +376,7 @@ fn a_limit_with_two_keys_is_one_policy_unless_the_quotas_differ() {
     assert_eq!(field(&decision, &RATE_LIMIT_POLICY), r#""plan";q=10;w=10"#);
     assert_eq!(
         field(&decision, &RATE_LIMIT),
-        r#""plan";r=9;t=1, "plan";r=6;t=4"#
+        r#""plan";r=9;t=1, "plan";r=6;t=1"#
     );
 
     let large = TokenBucket::new(100, Rate::per_second(1)).unwrap();
@@ -355,6 +427,8 @@ fn disabled_fields_are_omitted() {
     let none = EnabledFields {
         ietf: false,
         legacy: false,
+        openai: false,
+        anthropic: false,
         retry_after: false,
     };
     assert!(names(&decision, none).is_empty());
@@ -423,5 +497,189 @@ fn a_second_layer_adds_its_limits_and_the_tighter_one_is_described() {
             X_RATE_LIMIT_RESET,
         ];
         assert_eq!(legacy.map(|name| headers[name].clone()), ["5", "4", "60"]);
+    }
+}
+
+/// Requests and tokens per minute, two limits of input tokens, one of output tokens, and requests in
+/// flight.
+fn language_model() -> (Limiter, ManualClock) {
+    use QuotaUnit::{InputTokens, OutputTokens, Tokens};
+    limiter([
+        Limit::token_bucket("requests", 50, Rate::per_minute(50)),
+        Limit::fixed_window("daily-requests", 10_000, DAY),
+        Limit::token_bucket("tokens", 60_000, Rate::per_minute(60_000)).unit(Tokens),
+        Limit::sliding_log("input", 50_000, MINUTE).unit(InputTokens),
+        Limit::fixed_window("daily-input", 90_000, DAY).unit(InputTokens),
+        Limit::fixed_window("output", 9_000, MINUTE).unit(OutputTokens),
+        Limit::concurrency("in-flight", 1, MINUTE),
+    ])
+}
+
+fn sent_with(decision: &Decision, enabled: EnabledFields) -> String {
+    let now = ManualClock::default().now();
+    let mut headers = HeaderMap::new();
+    Fields::new(decision, enabled, now).add_to(&mut headers);
+
+    let fields = Fields::new(decision, enabled, now).into_iter();
+    let lines = fields.map(|(name, value)| {
+        assert_eq!(headers.get(name), Some(&value));
+        format!("{name}: {}\n", value.to_str().unwrap())
+    });
+    lines.collect()
+}
+
+fn converse(limiter: &Limiter, input: u64, output: u64) -> Decision {
+    limiter
+        .check("requests", "ann")
+        .and("daily-requests", "ann")
+        .and("tokens", "ann")
+        .limit_cost(input + output)
+        .and("input", "ann")
+        .limit_cost(input)
+        .and("daily-input", "ann")
+        .limit_cost(input)
+        .and("output", "ann")
+        .limit_cost(output)
+        .and("in-flight", "ann")
+        .try_now()
+        .unwrap()
+}
+
+const VENDORS_ONLY: EnabledFields = EnabledFields {
+    ietf: false,
+    legacy: false,
+    openai: false,
+    anthropic: false,
+    retry_after: true,
+};
+
+#[test]
+fn the_fields_of_openai() {
+    let enabled = EnabledFields {
+        openai: true,
+        ..VENDORS_ONLY
+    };
+    let (limiter, _) = language_model();
+
+    let expected = "x-ratelimit-limit-requests: 50
+x-ratelimit-remaining-requests: 49
+x-ratelimit-reset-requests: 2s
+x-ratelimit-limit-tokens: 9000
+x-ratelimit-remaining-tokens: 1000
+x-ratelimit-reset-tokens: 1m0s
+";
+    assert_eq!(
+        sent_with(&converse(&limiter, 30_000, 8_000), enabled),
+        expected
+    );
+
+    // Two limits deny, and the one that denies longer is shown.
+    let expected = "x-ratelimit-limit-requests: 50
+x-ratelimit-remaining-requests: 49
+x-ratelimit-reset-requests: 2s
+x-ratelimit-limit-tokens: 50000
+x-ratelimit-remaining-tokens: 20000
+x-ratelimit-reset-tokens: 1m0s
+Retry-After: 60
+";
+    assert_eq!(
+        sent_with(&converse(&limiter, 30_000, 500), enabled),
+        expected
+    );
+}
+
+#[test]
+fn the_fields_of_anthropic() {
+    let enabled = EnabledFields {
+        anthropic: true,
+        ..VENDORS_ONLY
+    };
+    let (limiter, _) = language_model();
+
+    let expected = "anthropic-ratelimit-requests-limit: 50
+anthropic-ratelimit-requests-remaining: 49
+anthropic-ratelimit-requests-reset: 2027-01-01T00:00:02Z
+anthropic-ratelimit-tokens-limit: 9000
+anthropic-ratelimit-tokens-remaining: 1000
+anthropic-ratelimit-tokens-reset: 2027-01-01T00:01:00Z
+anthropic-ratelimit-input-tokens-limit: 50000
+anthropic-ratelimit-input-tokens-remaining: 20000
+anthropic-ratelimit-input-tokens-reset: 2027-01-01T00:01:00Z
+anthropic-ratelimit-output-tokens-limit: 9000
+anthropic-ratelimit-output-tokens-remaining: 1000
+anthropic-ratelimit-output-tokens-reset: 2027-01-01T00:01:00Z
+";
+    assert_eq!(
+        sent_with(&converse(&limiter, 30_000, 8_000), enabled),
+        expected
+    );
+}
+
+#[test]
+fn profiles_leave_out_units_that_no_limit_counts() {
+    let enabled = EnabledFields {
+        openai: true,
+        anthropic: true,
+        ..VENDORS_ONLY
+    };
+    let (limiter, _) = limiter([
+        Limit::fixed_window("bytes", 9, MINUTE).unit(QuotaUnit::Bytes),
+        Limit::concurrency("in-flight", 9, MINUTE),
+        Limit::fixed_window("trial", 9, MINUTE).shadow(),
+        Limit::fixed_window("input", 9, MINUTE).unit(QuotaUnit::InputTokens),
+    ]);
+    let decide = |name| limiter.check(name, "ann").try_now().unwrap();
+
+    for name in ["bytes", "in-flight", "trial"] {
+        assert_eq!(sent_with(&decide(name), enabled), "", "{name}");
+    }
+    let names: Vec<_> = Fields::new(&decide("input"), enabled, Micros::ZERO)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    let shown = [
+        "x-ratelimit-limit-tokens",
+        "anthropic-ratelimit-tokens-limit",
+    ];
+    assert_eq!([names[0], names[3]], shown);
+    assert_eq!(
+        (names[6], names.len()),
+        ("anthropic-ratelimit-input-tokens-limit", 9)
+    );
+}
+
+#[test]
+fn a_policy_names_its_unit() {
+    let (limiter, _) = language_model();
+    let decision = converse(&limiter, 1, 1);
+    let expected = r#""requests";q=50;w=60, "daily-requests";q=10000;w=86400, "tokens";q=60000;w=60;qu="tokens", "input";q=50000;w=60;qu="input-tokens", "daily-input";q=90000;w=86400;qu="input-tokens", "output";q=9000;w=60;qu="output-tokens", "in-flight";q=1;qu="concurrent-requests""#;
+    assert_eq!(field(&decision, &RATE_LIMIT_POLICY), expected);
+    assert_eq!(parsed(expected).len(), 7);
+}
+
+#[test]
+fn the_tighter_of_two_layers_is_described_in_profiles_too() {
+    let (limiter, _) = limiter([
+        Limit::fixed_window("wide", 100, MINUTE),
+        Limit::fixed_window("tight", 5, MINUTE),
+    ]);
+    let decide = |name: &'static str| limiter.check(name, "ann").try_now().unwrap();
+    let (wide, tight) = (decide("wide"), decide("tight"));
+    let enabled = EnabledFields {
+        openai: true,
+        ..VENDORS_ONLY
+    };
+
+    for order in [[&wide, &tight], [&tight, &wide]] {
+        let mut headers = HeaderMap::new();
+        for decision in order {
+            Fields::new(decision, enabled, Micros::ZERO).add_to(&mut headers);
+        }
+        assert_eq!(
+            headers.get_all("x-ratelimit-limit-requests").iter().count(),
+            1
+        );
+        assert_eq!(headers["x-ratelimit-limit-requests"], "5");
+        assert_eq!(headers["x-ratelimit-remaining-requests"], "4");
     }
 }

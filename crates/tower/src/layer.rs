@@ -226,7 +226,7 @@ impl RateLimitLayer {
         self.configure(|policy| policy.max_wait = Some(max_wait))
     }
 
-    /// Which rate limit fields to add to responses; all of them by default.
+    /// Which rate limit fields to add to responses; by default those of no vendor's API.
     #[must_use]
     pub fn fields(self, fields: EnabledFields) -> Self {
         self.configure(|policy| policy.fields = Some(fields))

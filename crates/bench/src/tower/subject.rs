@@ -82,6 +82,8 @@ impl Subject {
         EnabledFields {
             ietf: is_told,
             legacy: is_told,
+            openai: false,
+            anthropic: false,
             retry_after: true,
         }
     }

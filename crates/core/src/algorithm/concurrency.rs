@@ -44,6 +44,23 @@ impl Concurrency {
         permits.prune(now);
         let expiries = permits.entries().map(|entry| (entry.expires, entry.cost));
         let totals = EntryTotals::new(permits.sum(), self.limit, cost, expiries);
-        totals.spend(self.limit, self.permit_timeout, cost, now).1
+        self.spend(totals, cost, now).1
+    }
+
+    /// Acquires `cost` units if they fit. It is unknown when more will be left: permits end when
+    /// they are released, which is hardly ever as late as they time out.
+    pub(super) fn spend(
+        &self,
+        totals: EntryTotals,
+        cost: u64,
+        now: Micros,
+    ) -> (EntryTotals, Outcome) {
+        let (next, outcome) = totals.spend(self.limit, self.permit_timeout, cost, now);
+        let more_after = Micros::ZERO;
+        let outcome = Outcome {
+            more_after,
+            ..outcome
+        };
+        (next, outcome)
     }
 }

@@ -11,7 +11,8 @@ pub struct EntryTotals {
     pub sum: u64,
     /// When the last of them expires.
     pub until: Micros,
-    /// When enough of them have expired for the demand to be allowed, if it is denied now.
+    /// When enough of them have expired for the demand to be allowed, if it is denied now; else
+    /// when enough have expired for more units to be left than now.
     pub frees: Micros,
 }
 
@@ -26,8 +27,10 @@ impl EntryTotals {
     ) -> Self {
         let last = entries.clone().next_back();
 
-        // A cost above the limit never fits, so there is nothing to search for.
-        let mut missing = sum.saturating_add(cost.min(limit)).saturating_sub(limit);
+        // A cost above the limit never fits, so there is nothing to search for. A demand without a
+        // cost is allowed even if nothing is left, and then a unit is missing.
+        let wanted = cost.clamp(1, limit.max(1));
+        let mut missing = sum.saturating_add(wanted).saturating_sub(limit);
         let frees = entries.find(|(_, cost)| {
             missing = missing.saturating_sub(*cost);
             missing == 0
@@ -63,11 +66,19 @@ impl EntryTotals {
             next.sum = self.sum.saturating_add(spent);
             next.until = self.until.max(now.after(length));
         }
+        let more_at = if !verdict.is_allowed() {
+            Micros::ZERO
+        } else if self.sum > 0 {
+            self.frees
+        } else {
+            next.until
+        };
         let outcome = Outcome {
             verdict,
             limit,
             remaining: limit.saturating_sub(next.sum),
             reset_after: next.until.since(now),
+            more_after: more_at.since(now),
         };
         (next, outcome)
     }

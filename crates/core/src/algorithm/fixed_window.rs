@@ -127,6 +127,11 @@ impl FixedStateAlgorithm for FixedWindow {
             limit: self.limit,
             remaining: self.limit.saturating_sub(count),
             reset_after,
+            more_after: if verdict.is_allowed() {
+                reset_after
+            } else {
+                Micros::ZERO
+            },
         };
         (next, outcome)
     }

@@ -246,14 +246,25 @@ impl Gcra {
     #[inline(always)]
     fn outcome<W: ProductInt>(&self, verdict: Verdict, backlog: W) -> Outcome {
         let full_backlog = W::product(self.capacity, self.period);
-        let (remaining, _) = full_backlog.minus_or_zero(backlog).divide(self.period);
+        let unspent = full_backlog.minus_or_zero(backlog);
+        let (remaining, started) = unspent.divide(self.period);
         let reset_after = Micros::new(backlog.divide_ceil(self.per));
+
+        // What is missing of the next unit, after what is owed.
+        let more_after = if backlog > W::from(0) && verdict.is_allowed() {
+            let owed = backlog.minus_or_zero(full_backlog);
+            let missing = W::from(self.period - started) + owed;
+            Micros::new(missing.divide_ceil(self.per))
+        } else {
+            Micros::ZERO
+        };
 
         Outcome {
             verdict,
             limit: self.capacity,
             remaining,
             reset_after,
+            more_after,
         }
     }
 }

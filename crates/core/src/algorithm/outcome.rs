@@ -20,6 +20,10 @@ pub struct Outcome {
     pub remaining: u64,
     /// How long until the budget is full again if nothing more is spent.
     pub reset_after: Micros,
+    /// How long until more than `remaining` units are left if nothing more is spent; of a demand
+    /// that is allowed. Zero when the budget is full, and for a concurrency limit, whose permits
+    /// end when they are released.
+    pub more_after: Micros,
 }
 
 /// Whether a limit allows a demand.

@@ -122,10 +122,13 @@ impl SlidingWindow {
     #[inline(always)]
     fn outcome(&self, verdict: Verdict, counts: SlidingCounts, now: Micros) -> Outcome {
         let left = self.left_of_window(counts, now);
-        let previous = self
+        let (whole, rest) = self
             .weighted_previous(counts, now)
-            .divide_ceil(self.length.get());
-        let used = counts.current.saturating_add(previous);
+            .divide(self.length.get());
+        let used = counts
+            .current
+            .saturating_add(whole)
+            .saturating_add(u64::from(rest > 0));
         let reset_after = if counts.current > 0 {
             left.saturating_add(self.length.get())
         } else if counts.previous > 0 {
@@ -139,7 +142,34 @@ impl SlidingWindow {
             limit: self.limit,
             remaining: self.limit.saturating_sub(used),
             reset_after: Micros::new(reset_after),
+            more_after: if verdict.is_allowed() && reset_after > 0 {
+                self.more_after(counts, used, rest, now)
+            } else {
+                Micros::ZERO
+            },
         }
+    }
+
+    /// How long until the weighted count, which is `used` when rounded up, falls by a unit. `rest`
+    /// is the part of a unit by which the weighted previous count exceeds a whole number, times the
+    /// length.
+    #[inline(always)]
+    fn more_after(&self, counts: SlidingCounts, used: u64, rest: u64, now: Micros) -> Micros {
+        if used > self.limit {
+            return self.retry_after(counts, 1, now);
+        }
+
+        // One microsecond works off as many parts of a unit as units were spent in the window that
+        // is leaving. That is the current window once it has ended, if the previous one is empty.
+        let left = self.left_of_window(counts, now);
+        let length = self.length.get();
+        let (parts, per_micro, from) = if counts.previous > 0 {
+            let parts = if rest > 0 { rest } else { length };
+            (parts, counts.previous, left.saturating_sub(length))
+        } else {
+            (length, counts.current.max(1), left)
+        };
+        Micros::new(from.saturating_add(parts.div_ceil(per_micro)))
     }
 }
 

@@ -74,7 +74,7 @@ fn policy_allow_reports_a_full_budget() {
     let decision = decide(limiter.check("burst", "ann").cost(50));
 
     let expected = r#"RateLimit-Policy: "burst";q=100;w=60
-RateLimit: "burst";r=100;t=0
+RateLimit: "burst";r=100
 X-RateLimit-Limit: 100
 X-RateLimit-Remaining: 100
 X-RateLimit-Reset: 1798761600

@@ -6,7 +6,8 @@
 -- Counter: a list. The head is the sum of all costs; each other element is the time and cost of
 --          hits.
 -- Reply:   sum, time when the newest hit leaves the window, time when enough hits have left it for
---          the demand to fit (0 if it fits now or never).
+--          the demand to fit, or if it fits, for more units to be left (0 if there are none, or
+--          if it never fits).
 -- include commands.lua
 if not log then
   log = {}
@@ -20,7 +21,7 @@ if not log then
     return read('<dd', element)
   end
 
-  -- Replaces all hits. Returns the time of the newest.
+  -- Replaces all hits. Returns the times of the newest and the oldest.
   local function rewrite(key, sum, hits)
     -- The new list is appended to the old one, which is then cut off.
     write('RPUSH', key, pack('<d', sum))
@@ -32,11 +33,11 @@ if not log then
       write('RPUSH', key, unpack(chunk))
     end
     write('LTRIM', key, -1 - #hits, -1)
-    return hits[#hits][1]
+    return hits[#hits][1], hits[1][1]
   end
 
   -- The clock was set back: rewrites the list so that no hit is later than now plus the slack.
-  -- Returns the time of the newest hit.
+  -- Returns the times of the newest and the oldest hit.
   local function restamp(key, sum)
     local elements, hits = run('LRANGE', key, 1, -1), {}
     for j = 1, #elements do
@@ -47,14 +48,15 @@ if not log then
     return rewrite(key, sum, hits)
   end
 
-  -- Removes the hits that have left the window. Returns the sum of the others.
+  -- Removes the hits that have left the window. Returns the sum of the others and the time of the
+  -- oldest of them.
   local function drop_old(key, sum, length)
-    local dropped, old = 0, true
+    local dropped, old, oldest = 0, true, nil
     while old do
       local elements = run('LRANGE', key, dropped + 1, dropped + CHUNK)
       for j = 1, #elements do
         local time, cost = read_hit(elements[j])
-        old = time + length <= now
+        old, oldest = time + length <= now, time
         if not old then break end
         dropped, sum = dropped + 1, sum - cost
       end
@@ -64,7 +66,7 @@ if not log then
     -- The last removed hit becomes the new head.
     write('LSET', key, dropped, pack('<d', sum))
     write('LTRIM', key, dropped, -1)
-    return sum
+    return sum, oldest
   end
 
   -- Removes all hits, but not the head.
@@ -73,8 +75,8 @@ if not log then
     write('LTRIM', key, 0, 0)
   end
 
-  -- Removes old hits. Returns the sum of the others and the time of the newest; 0 and nil if there
-  -- are none.
+  -- Removes old hits. Returns the sum of the others and the times of the newest and the oldest; 0
+  -- and nil if there are none.
   local function settle(key, length)
     local ends = run('LRANGE', key, 0, 1)
     if not ends or not ends[1] then
@@ -93,15 +95,16 @@ if not log then
       empty(key)
       return 0
     end
-    if read_hit(ends[2]) + length <= now then
-      sum = drop_old(key, sum, length)
+    local oldest = read_hit(ends[2])
+    if oldest + length <= now then
+      sum, oldest = drop_old(key, sum, length)
     end
 
     if newest - now > SLACK then
-      newest = restamp(key, sum)
+      newest, oldest = restamp(key, sum)
       expire_at(key, newest + length)
     end
-    return sum, newest
+    return sum, newest, oldest
   end
 
   -- The time at which the oldest hits, with a total cost of at least `missing`, have left the
@@ -121,8 +124,8 @@ if not log then
   end
 
   -- Returns units that reservations have charged: from their own hits, or if hits have been merged
-  -- from earlier ones. Returns the sum of the others and the time of the newest.
-  local function give_back(key, sum, newest)
+  -- from earlier ones. Returns the sum of the others and the times of the newest and the oldest.
+  local function give_back(key, sum)
     local elements, hits = run('LRANGE', key, 1, -1), {}
     for j = 1, #elements do
       local time, cost = read_hit(elements[j])
@@ -150,14 +153,14 @@ if not log then
   end
 
   -- The demand examined last.
-  local limit, cost, length, sum, newest
+  local limit, cost, length, sum, newest, oldest
 
   -- Removes old hits, and what reservations return.
   local function update(key, arguments, at)
     limit, cost, length = read('<ddd', arguments, at)
-    sum, newest = settle(key, length)
+    sum, newest, oldest = settle(key, length)
     if given and newest then
-      sum, newest = give_back(key, sum, newest)
+      sum, newest, oldest = give_back(key, sum)
       if newest then expire_at(key, newest + length) end
     end
     given = nil
@@ -167,8 +170,11 @@ if not log then
     update(key, arguments, at)
 
     local fits, frees = cost == 0 or cost <= limit - sum, 0
-    if not fits and cost <= limit then
-      frees = frees_at(key, sum - (limit - cost), length)
+    local wanted = math.max(cost, 1)
+    if wanted <= limit - sum then
+      frees = oldest and oldest + length or 0
+    elseif cost <= limit then
+      frees = frees_at(key, sum - (limit - wanted), length)
     end
     return fits, cost > 0, sum, newest and newest + length or 0, frees
   end

@@ -280,6 +280,7 @@ fn full(limit: u64) -> Outcome {
         limit,
         remaining: limit,
         reset_after: Micros::ZERO,
+        more_after: Micros::ZERO,
     }
 }
 

@@ -59,7 +59,8 @@ fn demand(kind: Kind) -> DemandBuf {
     DemandBuf::new(&rule, "everyone", 1).expect("the key is valid")
 }
 
-/// One outcome as a line: time, verdict, wait or retry time, remaining units, reset time.
+/// One outcome as a line: time, verdict, wait or retry time, remaining units, times until
+/// it is full and until more is left.
 fn line(spent: &SpendReply) -> String {
     let (outcome, _) = spent.outcomes()[0];
     let (verdict_name, micros) = match outcome.verdict {
@@ -69,10 +70,11 @@ fn line(spent: &SpendReply) -> String {
     };
 
     format!(
-        "{} {verdict_name} {micros} {} {}",
+        "{} {verdict_name} {micros} {} {} {}",
         spent.at.get(),
         outcome.remaining,
-        outcome.reset_after.get()
+        outcome.reset_after.get(),
+        outcome.more_after.get()
     )
 }
 
@@ -97,6 +99,7 @@ fn read_line(line: &str, limit: u64) -> Option<SpendReply> {
         limit,
         remaining,
         reset_after: number(words.next())?,
+        more_after: number(words.next())?,
     };
     Some(SpendReply::new([outcome], Source::Store, at))
 }

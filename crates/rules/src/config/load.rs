@@ -4,10 +4,11 @@ use std::io::Read;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use tollgate_http::EnabledFields;
+use tollgate_http::{DenialTemplate, EnabledFields};
 use tollgate_subject::ClientResolver;
 
 use super::clients::{self, HashConfig};
+use super::denial;
 use super::diagnostic::{ConfigError, Diagnostics, SourceMap, SourcePosition};
 use super::field::ConfigField;
 use super::field_map::FieldMap;
@@ -48,6 +49,8 @@ pub struct Config {
     pub limits: Vec<LimitConfig>,
     /// The rate limit headers of a response.
     pub headers: EnabledFields,
+    /// The body of denials that reach clients through a proxy. `None` for a problem document.
+    pub denial: Option<DenialTemplate>,
     /// Metrics, alerts and tracing.
     pub monitoring: MonitoringConfig,
     /// The resource limits of the server, and who may use it.
@@ -165,6 +168,7 @@ fn read_root(field: &ConfigField<'_>) -> Option<Config> {
     let defaults = root.read("defaults", read_defaults).unwrap_or_default();
     let limits = limits::read(&root, defaults);
     let headers = root.read("headers", monitoring::read_headers);
+    let denial = root.read("denial", denial::read);
     let monitoring = root.read("monitoring", monitoring::read);
     let store = root.read("store", store::read).unwrap_or_default();
     let clients = root.read("client_ip", clients::read);
@@ -181,6 +185,7 @@ fn read_root(field: &ConfigField<'_>) -> Option<Config> {
         hashing,
         limits: limits?,
         headers: headers.unwrap_or_default(),
+        denial,
         monitoring: monitoring.unwrap_or_default(),
         server: server.unwrap_or_default(),
         warnings: field.diagnostics.take_warnings(),

@@ -9,6 +9,7 @@
 
 mod access;
 mod clients;
+mod denial;
 mod diagnostic;
 mod field;
 mod field_map;

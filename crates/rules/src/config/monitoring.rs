@@ -7,7 +7,7 @@ use tollgate_http::EnabledFields;
 
 use super::field::{BOOLEAN, ConfigField};
 use super::field_map::FieldMap;
-use super::names::{ALERTS, HEADERS, MONITORING, TRACING};
+use super::names::{ALERTS, HEADERS, MONITORING, PROFILES, Profile, TRACING};
 use super::values::{RATIO, ValueKind, text_if};
 
 const METRICS_PREFIX: ValueKind<String> = ValueKind::new(
@@ -76,15 +76,51 @@ impl fmt::Debug for TracingConfig {
     }
 }
 
-/// Reads the section `headers`. All headers are sent by default.
+/// Reads the section `headers`. `ietf` and `legacy` switch off a profile of the default list, so
+/// they have no meaning beside another one.
 pub(super) fn read_headers(field: &ConfigField<'_>) -> Option<EnabledFields> {
     let mapping = FieldMap::new(field, HEADERS)?;
     let is_sent = |name| mapping.value(name, &BOOLEAN).unwrap_or(true);
+    let [ietf, legacy, retry_after] = ["ietf", "legacy", "retry_after"].map(is_sent);
+
+    let Some(profiles) = mapping.get("profiles") else {
+        return Some(EnabledFields {
+            ietf,
+            legacy,
+            retry_after,
+            ..EnabledFields::default()
+        });
+    };
+    for name in ["ietf", "legacy"] {
+        mapping.reject(
+            name,
+            format_args!("`profiles` lists what is sent; remove `{name}`"),
+        );
+    }
+    let profiles = read_profiles(&profiles)?;
+    let is_listed = |profile| profiles.contains(&profile);
     Some(EnabledFields {
-        ietf: is_sent("ietf"),
-        legacy: is_sent("legacy"),
-        retry_after: is_sent("retry_after"),
+        ietf: is_listed(Profile::Ietf),
+        legacy: is_listed(Profile::Legacy),
+        openai: is_listed(Profile::OpenAi),
+        anthropic: is_listed(Profile::Anthropic),
+        retry_after,
     })
+}
+
+/// Reads a list of profiles, each at most once.
+fn read_profiles(field: &ConfigField<'_>) -> Option<Vec<Profile>> {
+    let items = field.list("expected a list of profiles, such as [ietf, openai]")?;
+    let mut profiles = Vec::new();
+    for item in &items {
+        let profile = item.choice(PROFILES)?;
+        if profiles.contains(&profile) {
+            item.error(format_args!("duplicate profile {}", item.quoted()));
+            return None;
+        }
+        profiles.push(profile);
+    }
+    Some(profiles)
 }
 
 /// Reads the section `monitoring`.

@@ -1,7 +1,7 @@
 //! The names of all fields and values of a configuration. A test compares them with
 //! `docs/tollgate.schema.json` and `docs/configuration.md`.
 
-use tollgate::{Consistency, FailurePolicy, LeakyMode};
+use tollgate::{Consistency, FailurePolicy, LeakyMode, QuotaUnit};
 use tollgate_subject::{Case, ForwardedBy};
 
 use crate::limit::AmbiguousPathPolicy;
@@ -18,6 +18,7 @@ pub(super) const ROOT: &[&str] = &[
     "tiers",
     "limits",
     "headers",
+    "denial",
     "monitoring",
     "server",
 ];
@@ -111,9 +112,18 @@ pub(super) const LIMIT: &[&str] = &[
     "permit_timeout",
     "tier",
     "cost",
+    "unit",
     "consistency",
     "on_store_failure",
     "shadow",
+];
+
+pub(super) const UNITS: &[(&str, QuotaUnit)] = &[
+    ("requests", QuotaUnit::Requests),
+    ("tokens", QuotaUnit::Tokens),
+    ("input_tokens", QuotaUnit::InputTokens),
+    ("output_tokens", QuotaUnit::OutputTokens),
+    ("bytes", QuotaUnit::Bytes),
 ];
 
 pub(super) const ALGORITHMS: &[(&str, Algorithm)] = &[
@@ -165,7 +175,26 @@ pub(super) const MODES: &[(&str, LeakyMode)] =
 
 pub(super) const TIER_CHOICE: &[&str] = &["by", "default"];
 pub(super) const COST: &[&str] = &["by", "default"];
-pub(super) const HEADERS: &[&str] = &["ietf", "legacy", "retry_after"];
+pub(super) const HEADERS: &[&str] = &["profiles", "ietf", "legacy", "retry_after"];
+
+pub(super) const PROFILES: &[(&str, Profile)] = &[
+    ("ietf", Profile::Ietf),
+    ("legacy", Profile::Legacy),
+    ("openai", Profile::OpenAi),
+    ("anthropic", Profile::Anthropic),
+];
+
+pub(super) const DENIAL: &[&str] = &["content_type", "body"];
+
+/// A value of `headers.profiles`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Profile {
+    Ietf,
+    Legacy,
+    OpenAi,
+    Anthropic,
+}
+
 pub(super) const MONITORING: &[&str] = &["metrics_prefix", "alerts", "tracing"];
 pub(super) const ALERTS: &[&str] = &["deny_ratio", "latency_p99"];
 pub(super) const TRACING: &[&str] = &["otlp_endpoint", "sample_ratio"];

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::names::{
-    ALERTS, ALGORITHMS, ALIGNS, CLIENT_IP, CONSISTENCIES, COST, DEFAULTS, FORWARDED_BY, HEADERS,
-    LIMIT, MODES, MONITORING, ON_STORE_FAILURE, PERMISSIONS, RENAMED, ROOT, SERVER, STORE,
-    STORE_TYPES, TIER, TIER_CHOICE, TLS, TOKEN, TRACING,
+    ALERTS, ALGORITHMS, ALIGNS, CLIENT_IP, CONSISTENCIES, COST, DEFAULTS, DENIAL, FORWARDED_BY,
+    HEADERS, LIMIT, MODES, MONITORING, ON_STORE_FAILURE, PERMISSIONS, PROFILES, RENAMED, ROOT,
+    SERVER, STORE, STORE_TYPES, TIER, TIER_CHOICE, TLS, TOKEN, TRACING, UNITS,
 };
 
 fn schema() -> Value {
@@ -47,6 +47,7 @@ fn the_schema_has_the_same_fields() {
         ("/$defs/limit/properties/tier", TIER_CHOICE),
         ("/$defs/limit/properties/cost/anyOf/1", COST),
         ("/$defs/headers", HEADERS),
+        ("/$defs/denial", DENIAL),
         ("/$defs/monitoring", MONITORING),
         ("/$defs/monitoring/properties/alerts", ALERTS),
         ("/$defs/monitoring/properties/tracing", TRACING),
@@ -94,6 +95,11 @@ fn the_schema_has_the_same_choices() {
         ("/$defs/limit/properties/algorithm", choices(ALGORITHMS)),
         ("/$defs/limit/properties/align", choices(ALIGNS)),
         ("/$defs/limit/properties/mode", choices(MODES)),
+        ("/$defs/limit/properties/unit", choices(UNITS)),
+        (
+            "/$defs/headers/properties/profiles/items",
+            choices(PROFILES),
+        ),
         (
             "/$defs/limit/properties/consistency",
             choices(CONSISTENCIES),
@@ -197,6 +203,7 @@ fn the_page_documents_every_field() {
         ("In `tier`:", TIER_CHOICE),
         ("In `cost`, where it is a mapping:", COST),
         ("## `headers`", HEADERS),
+        ("## `denial`", DENIAL),
         ("## `monitoring`", MONITORING),
         ("In `alerts`:", ALERTS),
         ("In `tracing`:", TRACING),
@@ -218,6 +225,8 @@ fn the_page_documents_every_choice() {
         choices(ALGORITHMS),
         choices(ALIGNS),
         choices(MODES),
+        choices(UNITS),
+        choices(PROFILES),
         choices(PERMISSIONS),
     ];
 

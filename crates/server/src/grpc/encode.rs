@@ -54,7 +54,16 @@ pub(super) fn decision(
 
     match denial(plan, decision) {
         None => response.set_overall_code(Code::Ok),
-        Some(problem) => deny(&mut response, &problem),
+        Some(problem) => {
+            let (content_type, body) = match &active.config.denial {
+                Some(template) => (
+                    template.content_type().to_str().unwrap_or_default(),
+                    template.render(&problem, decision.denied_by()),
+                ),
+                None => (PROBLEM_JSON, problem.to_json()),
+            };
+            deny(&mut response, content_type, body);
+        }
     }
 
     // The permit goes to the upstream, which does the work, and not to the client, who could
@@ -81,7 +90,7 @@ pub(super) fn denied(reason: &str, descriptors: usize) -> RateLimitResponse {
 
     let mut problem = Problem::new(DENIED, reason);
     problem.title = "Invalid rate limit key";
-    deny(&mut response, &problem);
+    deny(&mut response, PROBLEM_JSON, problem.to_json());
     response
 }
 
@@ -102,11 +111,11 @@ fn denial<'d>(plan: &RequestPlan<'_>, decision: &'d Decision) -> Option<Problem<
     Some(problem)
 }
 
-fn deny(response: &mut RateLimitResponse, problem: &Problem<'_>) {
+fn deny(response: &mut RateLimitResponse, content_type: &str, body: String) {
     response.set_overall_code(Code::OverLimit);
-    response.raw_body = problem.to_json().into();
+    response.raw_body = body.into();
     let headers = &mut response.response_headers_to_add;
-    headers.push(header("content-type", PROBLEM_JSON));
+    headers.push(header("content-type", content_type));
     headers.push(header("cache-control", "no-store"));
 }
 

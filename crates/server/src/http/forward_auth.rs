@@ -58,7 +58,11 @@ pub(super) async fn handle(
             response.headers_mut().remove(CONTENT_TYPE);
             response
         }
-        Some(problem) => respond::denied(problem, parameters.deny_status),
+        Some(problem) => {
+            let template = active.config.denial.as_ref();
+            let body = template.map(|template| (template, decision.denied_by()));
+            respond::denied(problem, parameters.deny_status, body)
+        }
     };
     respond::add_fields(
         response.headers_mut(),
@@ -82,7 +86,7 @@ fn refusal(error: ApiError, deny_status: Option<StatusCode>) -> Result<Response<
         return Err(error);
     }
 
-    let mut response = respond::denied(error.problem(), deny_status);
+    let mut response = respond::denied(error.problem(), deny_status, None);
     let no_store = HeaderValue::from_static("no-store");
     response.headers_mut().insert(CACHE_CONTROL, no_store);
     Ok(response)

@@ -6,8 +6,8 @@ use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use hyper::{HeaderMap, Response, StatusCode};
-use tollgate::{Decision, Micros};
-use tollgate_http::{DecisionBody, EnabledFields, Fields, Problem};
+use tollgate::{Decision, LimitOutcome, Micros};
+use tollgate_http::{DecisionBody, DenialTemplate, EnabledFields, Fields, Problem};
 
 use super::error::ApiError;
 use crate::gate::GateDecision;
@@ -57,7 +57,7 @@ pub(super) fn decision(
     let GateDecision { decision, permit } = decision;
 
     let mut response = if let Some(problem) = Problem::denied(decision) {
-        denied(problem, None)
+        denied(problem, None, None)
     } else {
         let mut body = DecisionBody::new(decision);
         body.permit.clone_from(permit);
@@ -70,11 +70,21 @@ pub(super) fn decision(
 
 /// The response to a denied request, with another status if one is given. The original status then
 /// goes into a header, so that a proxy that accepts only certain statuses can restore it.
-pub(super) fn denied(mut problem: Problem<'_>, deny_status: Option<StatusCode>) -> Response<Body> {
+///
+/// A template with the limit that denied replaces the body.
+pub(super) fn denied(
+    mut problem: Problem<'_>,
+    deny_status: Option<StatusCode>,
+    body: Option<(&DenialTemplate, Option<&LimitOutcome>)>,
+) -> Response<Body> {
     let original_status = problem.status;
     problem.status = deny_status.unwrap_or(original_status);
 
-    let mut response = problem.to_response().map(Full::new);
+    let response = match body {
+        Some((template, limit)) => template.to_response(&problem, limit),
+        None => problem.to_response(),
+    };
+    let mut response = response.map(Full::new);
     if deny_status.is_some() {
         response
             .headers_mut()

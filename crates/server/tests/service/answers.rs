@@ -165,7 +165,7 @@ fn waiting_in_a_queue() {
 content-type: application/json
 cache-control: no-store
 ratelimit-policy: "queue";q=2;w=7200
-ratelimit: "queue";r=0;t=7200
+ratelimit: "queue";r=0;t=3600
 x-ratelimit-limit: 2
 x-ratelimit-remaining: 0
 x-ratelimit-reset: <now> + 7200
@@ -188,8 +188,8 @@ fn a_permit_is_released_once() {
 200
 content-type: application/json
 cache-control: no-store
-ratelimit-policy: "work";q=1
-ratelimit: "work";r=0;t=3600
+ratelimit-policy: "work";q=1;qu="concurrent-requests"
+ratelimit: "work";r=0
 x-ratelimit-limit: 1
 x-ratelimit-remaining: 0
 x-ratelimit-reset: <now> + 3600
@@ -211,6 +211,98 @@ date: <now>
     is(&service.post("/v1/release", &lease), &released("true"));
     is(&service.post("/v1/release", &lease), &released("false"));
     assert_eq!(service.check(&about("/work/1")).status, 200);
+}
+
+const LANGUAGE_MODEL: &str = r"
+limits:
+  - { name: requests, key: [client_ip], algorithm: fixed_window, limit: 2, window: 1h }
+  - { name: in-flight, key: [client_ip], algorithm: concurrency, limit: 9, permit_timeout: 1h }
+  - { name: tokens, key: [client_ip], algorithm: fixed_window, limit: 500, window: 1h, unit: input_tokens, cost: { by: tokens } }
+";
+
+fn conversation(tokens: u64) -> String {
+    format!(r#"{{"attributes": {{"client_ip": "203.0.113.7", "tokens": "{tokens}"}}}}"#)
+}
+
+#[test]
+fn profile_openai() {
+    let service =
+        Tollgate::with_config(&(LANGUAGE_MODEL.to_owned() + "headers: { profiles: [openai] }\n"));
+    is(
+        &service.check(&conversation(400)),
+        r#"
+200
+content-type: application/json
+cache-control: no-store
+x-ratelimit-limit-requests: 2
+x-ratelimit-remaining-requests: 1
+x-ratelimit-reset-requests: 1h0m0s
+x-ratelimit-limit-tokens: 500
+x-ratelimit-remaining-tokens: 100
+x-ratelimit-reset-tokens: 1h0m0s
+connection: close
+content-length: <length>
+date: <now>
+
+{"allowed":true,"source":"store","degraded":false,"wait_ms":0,"limits":[{"name":"requests","limit":2,"remaining":1,"reset_after_ms":3600000,"retry_after_ms":null},{"name":"in-flight","limit":9,"remaining":8,"reset_after_ms":3600000,"retry_after_ms":null},{"name":"tokens","limit":500,"remaining":100,"reset_after_ms":3600000,"retry_after_ms":null}],"permit":"<permit>"}
+"#,
+    );
+
+    let denied = service.check(&conversation(101));
+    assert_eq!(denied.status, 429);
+    assert_eq!(denied.header("x-ratelimit-remaining-tokens"), Some("100"));
+    assert_eq!(denied.header("retry-after"), Some("3600"));
+}
+
+/// The reset times are those of the server's clock, so only their form is compared.
+#[test]
+fn profile_anthropic() {
+    let service = Tollgate::with_config(
+        &(LANGUAGE_MODEL.to_owned()
+            + "headers: { profiles: [anthropic, ietf], retry_after: false }\n"),
+    );
+    let response = service.check(&conversation(500));
+    let names: Vec<_> = response
+        .headers
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let expected = [
+        "content-type",
+        "cache-control",
+        "ratelimit-policy",
+        "ratelimit",
+        "anthropic-ratelimit-requests-limit",
+        "anthropic-ratelimit-requests-remaining",
+        "anthropic-ratelimit-requests-reset",
+        "anthropic-ratelimit-tokens-limit",
+        "anthropic-ratelimit-tokens-remaining",
+        "anthropic-ratelimit-tokens-reset",
+        "anthropic-ratelimit-input-tokens-limit",
+        "anthropic-ratelimit-input-tokens-remaining",
+        "anthropic-ratelimit-input-tokens-reset",
+        "connection",
+        "content-length",
+        "date",
+    ];
+    assert_eq!(names, expected);
+
+    let policy = r#""requests";q=2;w=3600, "in-flight";q=9;qu="concurrent-requests", "tokens";q=500;w=3600;qu="input-tokens""#;
+    assert_eq!(response.header("ratelimit-policy"), Some(policy));
+    let reset = response
+        .header("anthropic-ratelimit-tokens-reset")
+        .unwrap_or_default();
+    assert!(
+        reset.starts_with("20") && reset.len() == 20 && reset.ends_with('Z'),
+        "{reset}"
+    );
+    assert_eq!(
+        response.header("anthropic-ratelimit-tokens-remaining"),
+        Some("0")
+    );
+
+    let denied = service.check(&conversation(1));
+    assert_eq!((denied.status, denied.header("retry-after")), (429, None));
 }
 
 /// The header of a degraded decision cannot be switched off.

@@ -78,6 +78,29 @@ fn body(response: &RateLimitResponse) -> String {
 }
 
 #[test]
+fn the_body_of_a_denial_can_be_set() {
+    let denial = r#"
+denial: { content_type: application/json, body: '{"error":"{detail}","in":{retry_after}}' }
+"#;
+    let service = Tollgate::with_config(&(LIMITS.to_owned() + denial));
+    let mut client = Client::connect(service.grpc);
+    let ann = about(&[
+        ("path", "/auth/login"),
+        ("remote_address", "192.0.2.1"),
+        ("email", "ann@example.com"),
+    ]);
+    assert!(client.ask(&ann).raw_body.is_empty());
+    client.ask(&ann);
+
+    let denied = client.ask(&ann);
+    assert_eq!(header(&denied, "content-type"), Some("application/json"));
+    let secs = header(&denied, "retry-after").expect("it passes later");
+    let expected =
+        format!(r#"{{"error":"Limit \"login\" exceeded; retry in {secs} seconds.","in":{secs}}}"#);
+    assert_eq!(body(&denied), expected);
+}
+
+#[test]
 fn allowed_and_denied_responses_are_complete() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);

@@ -123,6 +123,7 @@ cases! {
     }
     every budget {
         budgets::refund_gives_back,
+        times::more_after_is_when_more_is_left,
     }
     once {
         times::first_hit_window_is_not_extended,

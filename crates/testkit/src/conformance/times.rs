@@ -44,6 +44,24 @@ pub(super) fn reset_after_is_when_it_is_full(scene: &Scene<'_>, kind: Kind) {
     wait_for(scene, spent.reset_after, || is_full(&scene.peek(&rule, 0)));
 }
 
+/// Also for a part of the limit that was spent later, and for a demand without a cost.
+pub(super) fn more_after_is_when_more_is_left(scene: &Scene<'_>, kind: Kind) {
+    let rule = scene.rule("all", short(kind, 7));
+    assert_eq!(scene.peek(&rule, 0).more_after, Micros::ZERO, "it is full");
+
+    scene.spend(&rule, 2);
+    scene.wait(Micros::from_millis(7));
+    let spent = scene.spend(&rule, 3);
+    let has_more = || scene.peek(&rule, 0).remaining > spent.remaining;
+    wait_for(scene, spent.more_after, has_more);
+
+    let seen = scene.peek(&rule, 0);
+    let has_more = || scene.peek(&rule, 0).remaining > seen.remaining;
+    if seen.remaining < seen.limit {
+        wait_for(scene, seen.more_after, has_more);
+    }
+}
+
 /// Hits during the window must not extend it, or a busy client would be locked out forever.
 pub(super) fn first_hit_window_is_not_extended(scene: &Scene<'_>) {
     let quota = FixedWindow::new(10, SHORT).expect("a valid window");

@@ -401,7 +401,16 @@ impl Lender {
                 after.remaining(now)
             )
         })?;
-        require(is_first_fresh, "wrong reset_after")
+        require(is_first_fresh, "wrong reset_after")?;
+
+        let left = after.remaining(now);
+        let has_more = |wait| after.state_remaining(at(now) + wait) > i128::from(left);
+        let is_first_more = if outcome.verdict.is_allowed() && left < self.quota.limit() {
+            is_first(outcome.more_after, has_more)
+        } else {
+            outcome.more_after == Micros::ZERO
+        };
+        require(is_first_more, "wrong more_after")
     }
 
     fn compare_verdict(&self, verdict: Verdict, cost: u64, now: Micros) -> Result<(), String> {

@@ -2,10 +2,10 @@
 //! whole history.
 //!
 //! It can serve as evidence because it shares nothing with the code under test except the quota's
-//! numbers. It has no formula for retry and reset times. They are *defined* here: as the first
-//! microsecond at which the same check would be allowed, and the first at which the counter cannot
+//! numbers. It has no formula for times. They are *defined* here: as the first microsecond at which
+//! the same check would be allowed, at which more units are left, and at which the counter cannot
 //! be distinguished from a new one. A claimed time is verified by evaluating that microsecond and
-//! the one before it. Both conditions change from false to true only once as time passes, so that
+//! the one before it. Each condition changes from false to true only once as time passes, so that
 //! is sufficient.
 
 mod bucket;
@@ -185,6 +185,11 @@ impl Model {
             limit: self.quota.limit(),
             remaining: after.remaining(now),
             reset_after: to_micros(first(|wait| after.counter().is_fresh(at + wait))),
+            more_after: if after.knows_more(verdict, now) {
+                to_micros(first(|wait| after.has_more(now, wait)))
+            } else {
+                Micros::ZERO
+            },
         }
     }
 
@@ -337,7 +342,27 @@ impl Model {
 
         require(outcome.limit == self.quota.limit(), "wrong limit")?;
         require(outcome.remaining == after.remaining(now), "wrong remaining")?;
-        require(is_first_fresh, "wrong reset_after")
+        require(is_first_fresh, "wrong reset_after")?;
+
+        let is_first_more = if after.knows_more(outcome.verdict, now) {
+            is_first(outcome.more_after, |wait| after.has_more(now, wait))
+        } else {
+            outcome.more_after == Micros::ZERO
+        };
+        require(is_first_more, "wrong more_after")
+    }
+
+    /// Whether it is known when more units will be left than are left now. That is reported with a
+    /// demand that is allowed; a denied one has its retry time.
+    fn knows_more(&self, verdict: Verdict, now: Micros) -> bool {
+        let is_permits = matches!(self.state, State::Permits(_));
+        verdict.is_allowed() && !is_permits && self.remaining(now) < self.quota.limit()
+    }
+
+    /// Whether more units are left after `wait` than are left now.
+    fn has_more(&self, now: Micros, wait: i128) -> bool {
+        let left_now = i128::from(self.remaining(now));
+        self.counter().remaining(micros(now) + wait) > left_now
     }
 
     fn compare_verdict(

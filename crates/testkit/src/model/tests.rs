@@ -43,6 +43,15 @@ fn allow(limit: u64, remaining: u64, reset_secs: u64) -> Outcome {
         limit,
         remaining,
         reset_after: Micros::from_secs(reset_secs),
+        more_after: Micros::from_secs(reset_secs),
+    }
+}
+
+/// The same outcome, but more is left sooner than everything.
+fn more(more_millis: u64, of: Outcome) -> Outcome {
+    Outcome {
+        more_after: Micros::from_millis(more_millis),
+        ..of
     }
 }
 
@@ -51,6 +60,7 @@ fn deny(retry_secs: u64, of: Outcome) -> Outcome {
         verdict: Verdict::Deny {
             retry_after: Micros::from_secs(retry_secs),
         },
+        more_after: Micros::ZERO,
         ..of
     }
 }
@@ -81,14 +91,14 @@ fn an_aligned_window_ends_with_its_unit() {
 #[test]
 fn a_sliding_window_weighs_what_is_left_of_the_previous_one() {
     let mut used = TestCounter::new(SlidingWindow::new(100, MINUTE).unwrap());
-    assert_eq!(used.spend(80, 30), allow(100, 20, 90));
-    assert_eq!(used.spend(0, 75), allow(100, 40, 45));
-    assert_eq!(used.spend(10, 75), allow(100, 30, 105));
+    assert_eq!(used.spend(80, 30), more(30_750, allow(100, 20, 90)));
+    assert_eq!(used.spend(0, 75), more(750, allow(100, 40, 45)));
+    assert_eq!(used.spend(10, 75), more(750, allow(100, 30, 105)));
     // n = 10, p = 80, f = 1/4, c = 50: W * (1 - (L-c-n)/p - f) = 60 * (1 - 40/80 - 1/4) = 15 s.
     assert_eq!(used.spend(50, 75), deny(15, allow(100, 30, 105)));
     // c = 95 does not fit with n: W * (1-f) + W * (1 - (L-c)/n) = 45 + 60 * (1 - 5/10) = 75 s.
     assert_eq!(used.spend(95, 75), deny(75, allow(100, 30, 105)));
-    assert_eq!(used.spend(50, 90), allow(100, 0, 90));
+    assert_eq!(used.spend(50, 90), more(750, allow(100, 0, 90)));
 }
 
 /// A third of a unit still counts as a whole unit used.
@@ -103,24 +113,24 @@ fn a_sliding_window_rounds_what_is_left_down() {
 fn a_log_forgets_each_hit_a_window_later() {
     let mut used = TestCounter::new(SlidingLog::new(10, MINUTE).unwrap());
     assert_eq!(used.spend(3, 0), allow(10, 7, 60));
-    assert_eq!(used.spend(4, 20), allow(10, 3, 60));
-    assert_eq!(used.spend(3, 30), allow(10, 0, 60));
+    assert_eq!(used.spend(4, 20), more(40_000, allow(10, 3, 60)));
+    assert_eq!(used.spend(3, 30), more(30_000, allow(10, 0, 60)));
     // Two are missing: the three units of the first hit are free at 60 s. Five are missing: the
     // second hit must expire as well.
     assert_eq!(used.spend(2, 40), deny(20, allow(10, 0, 50)));
     assert_eq!(used.spend(5, 40), deny(40, allow(10, 0, 50)));
-    assert_eq!(used.spend(3, 60), allow(10, 0, 60));
+    assert_eq!(used.spend(3, 60), more(20_000, allow(10, 0, 60)));
 }
 
 #[test]
 fn a_token_bucket_refills_in_exact_fractions() {
     let mut used =
         TestCounter::new(TokenBucket::new(10, Rate::new(1, Duration::from_secs(3))).unwrap());
-    assert_eq!(used.spend(10, 0), allow(10, 0, 30));
+    assert_eq!(used.spend(10, 0), more(3_000, allow(10, 0, 30)));
     // After 5 s there are 5/3 tokens: one whole, and the second comes at 6 s.
     assert_eq!(used.spend(2, 5), deny(1, allow(10, 1, 25)));
-    assert_eq!(used.spend(2, 6), allow(10, 0, 30));
-    assert_eq!(used.spend(10, 36), allow(10, 0, 30));
+    assert_eq!(used.spend(2, 6), more(3_000, allow(10, 0, 30)));
+    assert_eq!(used.spend(10, 36), more(3_000, allow(10, 0, 30)));
 }
 
 /// 7 per 13 us does not divide evenly: times are rounded up to whole microseconds.
@@ -160,6 +170,7 @@ fn a_leaky_meter_is_a_token_bucket_and_a_queue_reports_its_wait() {
             limit: 4,
             remaining,
             reset_after,
+            more_after: Micros::from_millis(500),
         };
         assert_eq!(meter.spend(cost, 0), passed);
         let verdict = Verdict::Allow {
@@ -179,8 +190,8 @@ fn a_leaky_meter_is_a_token_bucket_and_a_queue_reports_its_wait() {
 #[test]
 fn a_permit_is_free_when_it_times_out() {
     let mut used = TestCounter::new(Concurrency::new(3, MINUTE).unwrap());
-    assert_eq!(used.spend(2, 10), allow(3, 1, 60));
-    assert_eq!(used.spend(1, 20), allow(3, 0, 60));
+    assert_eq!(used.spend(2, 10), more(0, allow(3, 1, 60)));
+    assert_eq!(used.spend(1, 20), more(0, allow(3, 0, 60)));
     assert_eq!(used.spend(1, 30), deny(40, allow(3, 0, 50)));
     assert_eq!(used.spend(3, 30), deny(50, allow(3, 0, 50)));
     let (first, now) = (PermitId::new(10_000_000), Micros::new(START + 40 * SECOND));
@@ -188,7 +199,7 @@ fn a_permit_is_free_when_it_times_out() {
     assert_eq!(used.spend(1, 40), deny(40, allow(3, 0, 60)));
     assert!(used.0.release(first, now));
     assert!(!used.0.release(first, now));
-    assert_eq!(used.spend(2, 40), allow(3, 0, 60));
+    assert_eq!(used.spend(2, 40), more(0, allow(3, 0, 60)));
 }
 
 #[test]
@@ -346,6 +357,10 @@ fn off_by_one(answer: Outcome) -> Vec<Outcome> {
         },
         Outcome {
             reset_after: later(answer.reset_after),
+            ..answer
+        },
+        Outcome {
+            more_after: later(answer.more_after),
             ..answer
         },
     ]

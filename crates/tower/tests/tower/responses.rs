@@ -54,7 +54,7 @@ fn fields_can_be_left_out() {
     let fields = EnabledFields {
         ietf: false,
         legacy: false,
-        retry_after: true,
+        ..EnabledFields::default()
     };
     let service = RateLimitLayer::new(&limits, "api", by::everyone())
         .fields(fields)

@@ -42,10 +42,6 @@ impl Quota {
     ) -> Option<(CounterState, Outcome)> {
         use CounterState::{Bucket, Entries, Fixed, Sliding};
 
-        let spend_entries = |state: EntryTotals, limit, length| {
-            let (next, outcome) = state.spend(limit, length, units, now);
-            (Entries(next), outcome)
-        };
         Some(match (self, state) {
             (Self::TokenBucket(quota), Bucket(state)) => {
                 let (next, outcome) = quota.spend(state, units, now);
@@ -64,10 +60,12 @@ impl Quota {
                 (Sliding(next), outcome)
             }
             (Self::SlidingLog(quota), Entries(state)) => {
-                spend_entries(state, quota.limit, quota.length)
+                let (next, outcome) = state.spend(quota.limit, quota.length, units, now);
+                (Entries(next), outcome)
             }
             (Self::Concurrency(quota), Entries(state)) => {
-                spend_entries(state, quota.limit, quota.permit_timeout)
+                let (next, outcome) = quota.spend(state, units, now);
+                (Entries(next), outcome)
             }
             _ => return None,
         })

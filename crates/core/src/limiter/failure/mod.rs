@@ -193,5 +193,6 @@ fn policy_outcome(policy: FailurePolicy, demand: &Demand<'_>) -> Outcome {
         limit,
         remaining,
         reset_after,
+        more_after: Micros::ZERO,
     }
 }

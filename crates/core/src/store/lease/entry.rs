@@ -61,6 +61,10 @@ pub(super) struct LeaseEntry {
     store_remaining: u64,
     /// When the budget is full again.
     full_at: Micros,
+    /// When the store has more units left than at its last reply.
+    more_at: Micros,
+    /// How long one unit takes to refill; longer than anything else for a window.
+    unit_time: Micros,
     /// The cached denial: a demand for this many units more than are available is denied until
     /// `denied_until`.
     denied_cost: u64,
@@ -120,6 +124,8 @@ impl LeaseEntry {
             quota,
             store_remaining: quota.limit(),
             full_at: Micros::ZERO,
+            more_at: Micros::ZERO,
+            unit_time: quota.refill_time(1).unwrap_or(Micros::MAX),
             denied_cost: 0,
             denied_until: Micros::ZERO,
             retry_at: Micros::ZERO,
@@ -499,6 +505,7 @@ impl LeaseEntry {
     fn record_outcome(&mut self, outcome: &Outcome, now: Micros) {
         self.store_remaining = outcome.remaining;
         self.full_at = now.after(outcome.reset_after);
+        self.more_at = now.after(outcome.more_after);
     }
 
     /// Caches that the store denied `cost` units for `retry_after`. The turn of this instance to
@@ -535,6 +542,18 @@ impl LeaseEntry {
             limit,
             remaining: self.remaining(self.store_remaining, self.available, limit),
             reset_after: self.full_at.since(now),
+            more_after: self.more_after(now),
+        }
+    }
+
+    /// How long until more units are left. After the moment that the store's last reply implies, it
+    /// is an upper bound: a bucket refills a unit, and a window is empty.
+    #[inline]
+    fn more_after(&self, now: Micros) -> Micros {
+        if now < self.more_at {
+            self.more_at.since(now)
+        } else {
+            self.full_at.since(now).min(self.unit_time)
         }
     }
 

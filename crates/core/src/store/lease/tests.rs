@@ -137,6 +137,27 @@ fn the_first_call_leases_nothing_and_later_ones_what_the_demand_rate_needs() {
 }
 
 #[test]
+fn more_is_left_when_the_store_has_refilled_a_unit() {
+    let scene = Scene::new(Consistency::Leased);
+    assert_eq!(scene.lease(), 45);
+    let more_after = || scene.decide(1).0.more_after.get();
+    assert_eq!(more_after(), 1_000);
+
+    scene.clock.advance(Duration::from_micros(400));
+    assert_eq!(more_after(), 600);
+    // The next unit comes within a millisecond, but the reply does not say when.
+    scene.clock.advance(Duration::from_millis(10));
+    assert_eq!(more_after(), 1_000);
+
+    scene.clock.advance(Duration::from_secs(1));
+    let (outcome, _) = scene.decide(1);
+    assert_eq!(
+        (outcome.reset_after, outcome.more_after),
+        (Micros::ZERO, Micros::ZERO)
+    );
+}
+
+#[test]
 fn a_request_waits_for_the_call_in_flight() {
     let scene = Scene::new(Consistency::Leased);
     let call = scene.call(1);

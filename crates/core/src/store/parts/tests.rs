@@ -50,6 +50,7 @@ impl TestPart {
             limit: self.units,
             remaining: self.units.saturating_sub(spent),
             reset_after: Micros::ZERO,
+            more_after: Micros::ZERO,
         }
     }
 

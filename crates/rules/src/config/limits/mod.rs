@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::num::NonZeroU32;
 
 use tollgate::algorithm::AMOUNT_MAX;
-use tollgate::{Consistency, FailurePolicy, LeakyMode, Limit, LimitName, Quota};
+use tollgate::{Consistency, FailurePolicy, LeakyMode, Limit, LimitName, Quota, QuotaUnit};
 use tollgate_subject::Case;
 
 use self::tiers::Tier;
@@ -19,7 +19,7 @@ use super::field::{BOOLEAN, ConfigField, collect_all, list_and, list_or};
 use super::field_map::FieldMap;
 use super::names::{
     ALGORITHMS, Algorithm, CONSISTENCIES, COST, LIMIT, MATCH_CASES, ON_AMBIGUOUS_PATH,
-    ON_STORE_FAILURE,
+    ON_STORE_FAILURE, UNITS,
 };
 use super::values::{ValueError, ValueKind};
 use super::yaml::YamlValue;
@@ -124,6 +124,7 @@ fn read_limit(
 
     let quota = quotas.as_ref().map(|(quota, _)| *quota);
     let cost = mapping.read("cost", |field| read_cost(field, quota));
+    let unit = mapping.read("unit", |field| read_unit(field, algorithm));
     let flag = |name| mapping.value(name, &BOOLEAN).unwrap_or_default();
     let (optional, shadow) = (flag("optional"), flag("shadow"));
     let on_store_failure = mapping.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE));
@@ -133,6 +134,7 @@ fn read_limit(
 
     let (quota, tiers) = quotas?;
     let limit = Limit::new(name?.as_str(), quota)
+        .unit(unit.unwrap_or_default())
         .on_store_failure(on_store_failure.unwrap_or(defaults.on_store_failure))
         .consistency(consistency.unwrap_or(defaults.consistency));
     let rule = limit.validate().map_err(|error| mapping.field.error(error));
@@ -173,6 +175,16 @@ fn read_algorithm(mapping: &FieldMap<'_>) -> Option<Algorithm> {
         );
     }
     Some(algorithm)
+}
+
+/// Reads the unit of a limit. A concurrency limit has its own.
+fn read_unit(field: &ConfigField<'_>, algorithm: Option<Algorithm>) -> Option<QuotaUnit> {
+    let unit = field.choice(UNITS)?;
+    if algorithm == Some(Algorithm::Concurrency) && unit != QuotaUnit::Requests {
+        field.invalid("unit", "a concurrency limit counts requests in flight");
+        return None;
+    }
+    Some(unit)
 }
 
 /// Reads the consistency of a limit. Adds a warning if the algorithm does not support it.

@@ -30,7 +30,7 @@ fn degraded_allow() {
 content-type: application/json
 cache-control: no-store
 ratelimit-policy: "api";q=2;w=3600
-ratelimit: "api";r=2;t=0
+ratelimit: "api";r=2
 x-ratelimit-limit: 2
 x-ratelimit-remaining: 2
 x-ratelimit-reset: <now> + 0
