@@ -255,7 +255,17 @@ impl ActiveConfig {
 /// kind of window.
 fn override_rules(config: &Config) -> Vec<Rule> {
     let days = |days: u64| Duration::from_secs(days * 86_400);
-    let [second, minute, hour, day, week, month, year, multiple, throttle] = OVERRIDES;
+    let [
+        second,
+        minute,
+        hour,
+        day,
+        week,
+        month,
+        year,
+        multiple,
+        throttle,
+    ] = OVERRIDES;
     let limits = [
         Limit::calendar_window(second, 1, Calendar::Second),
         Limit::calendar_window(minute, 1, Calendar::Minute),
@@ -266,7 +276,8 @@ fn override_rules(config: &Config) -> Vec<Rule> {
         Limit::fixed_window(year, 1, days(366)),
         // Only a token bucket works for any length of time.
         Limit::token_bucket(multiple, 1, Rate::per_second(1)),
-        Limit::token_bucket(throttle, 1, Rate::per_second(1)),
+        Limit::token_bucket(throttle, 1, Rate::per_second(1))
+            .on_store_failure(config.on_store_failure),
     ];
 
     let first = u32::try_from(config.limits.len()).unwrap_or(u32::MAX);

@@ -41,7 +41,9 @@ pub(super) fn select<'r>(
 
     let value = std::str::from_utf8(key).ok().filter(|key| !key.is_empty());
     let Some(value) = value else {
-        return Err(RespError::new("invalid key; must be UTF-8 text that is not empty"));
+        return Err(RespError::new(
+            "invalid key; must be UTF-8 text that is not empty",
+        ));
     };
     let attributes = OneAttribute {
         attribute: only_attribute(limit)?,

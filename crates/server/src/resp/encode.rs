@@ -27,6 +27,11 @@ pub(super) fn integer(out: &mut Vec<u8>, number: i64) {
     line(out, b':', number);
 }
 
+/// An integer that is a number of things.
+pub(super) fn count(out: &mut Vec<u8>, number: usize) {
+    line(out, b':', number);
+}
+
 pub(super) fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     line(out, b'$', bytes.len());
     out.extend_from_slice(bytes);

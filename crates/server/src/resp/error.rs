@@ -30,6 +30,14 @@ impl RespError {
         ))
     }
 
+    /// A version of the protocol that this port does not speak.
+    pub(super) fn version(found: &str) -> Self {
+        Self {
+            code: "NOPROTO",
+            text: format!("unsupported protocol version '{found}'; use 2 or 3").into(),
+        }
+    }
+
     /// A connection that has not sent a valid token.
     pub(super) const fn no_auth() -> Self {
         Self {

@@ -16,16 +16,7 @@ pub(super) const FRAME_MAX: usize = 32 << 10;
 const HEADER_MAX: usize = 24;
 /// What a request over HTTP starts with.
 const HTTP_METHODS: [&[u8]; 10] = [
-    b"GET",
-    b"POST",
-    b"HEAD",
-    b"PUT",
-    b"DELETE",
-    b"OPTIONS",
-    b"PATCH",
-    b"CONNECT",
-    b"TRACE",
-    b"PRI",
+    b"GET", b"POST", b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"CONNECT", b"TRACE", b"PRI",
 ];
 
 /// The arguments of a command, its name first. Empty for an empty line or array, which clients may
@@ -112,7 +103,11 @@ fn take_number(rest: &mut &[u8], invalid: FrameError) -> Result<i64, FrameError>
     let end = rest.iter().take(HEADER_MAX).position(|byte| *byte == b'\r');
     let Some(end) = end else {
         let is_too_long = rest.len() >= HEADER_MAX;
-        return Err(if is_too_long { invalid } else { FrameError::Incomplete });
+        return Err(if is_too_long {
+            invalid
+        } else {
+            FrameError::Incomplete
+        });
     };
 
     let (line, after) = rest.split_at(end);
@@ -217,8 +212,8 @@ mod tests {
         assert_eq!(error(b"*9223372036854775808\r\n"), FrameError::Count);
         assert_eq!(error(b"*1\r\n$8193\r\n"), FrameError::Length);
         assert_eq!(error(&[b'*'; HEADER_MAX]), FrameError::Count);
-        assert_eq!(error(&[b'a'; FRAME_MAX]), FrameError::TooLong);
-        assert_eq!(decode(&[b'a'; FRAME_MAX - 1]), Ok(None));
+        assert_eq!(error(&vec![b'a'; FRAME_MAX]), FrameError::TooLong);
+        assert_eq!(decode(&vec![b'a'; FRAME_MAX - 1]), Ok(None));
 
         let mut long = b"*6\r\n".to_vec();
         for _ in 0..4 {

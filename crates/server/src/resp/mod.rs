@@ -4,6 +4,7 @@
 //! (`round`), encode (`encode`). `session` has what clients send when they connect. Knows nothing of
 //! connections except how to read and write them.
 
+mod commands;
 mod configured;
 mod encode;
 mod error;
@@ -23,10 +24,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
+use self::commands::{Command, SessionCommand};
 use self::error::RespError;
 use self::frame::{Arguments, FRAME_MAX};
 use self::round::Round;
-use self::session::{Command, Session};
+use self::session::Session;
 use crate::gate::Gate;
 use crate::listen::{
     self, ClientConnection, InFlightRequest, IncompleteRequest, ListenProtocol, MonitoredStream,
@@ -123,10 +125,10 @@ impl RespFront {
         (consumed, next)
     }
 
-    async fn answer_one<'r>(
+    async fn answer_one(
         &self,
         session: &mut Session,
-        round: &mut Round<'r>,
+        round: &mut Round<'_>,
         arguments: &Arguments<'_>,
     ) -> NextStep {
         let Some((name, rest)) = arguments.split_first() else {
@@ -146,7 +148,10 @@ impl RespFront {
             Command::Check => configured::select(active, rest),
             Command::Session(command) => {
                 round.reply(|out| session.answer(active, command, rest, out));
-                return command.next_step();
+                return match command {
+                    SessionCommand::Quit => NextStep::Close,
+                    _ => NextStep::Answer,
+                };
             }
         };
         match demand {
@@ -221,11 +226,11 @@ impl RespFront {
                 (0, NextStep::Close)
             };
             input.advance(consumed);
+            drop(in_flight);
             stream.write_all(output).await?;
             stream.flush().await?;
             output.clear();
             output.shrink_to(FRAME_MAX);
-            drop(in_flight);
 
             match next {
                 NextStep::Answer => {}

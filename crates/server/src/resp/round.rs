@@ -69,7 +69,11 @@ impl<'r> Round<'r> {
             // On the stack: the future has a few thousand bytes.
             let result = pin!(spending).poll(&mut Context::from_waker(Waker::noop()));
             let absent = || Err(RespError::new("the in-process store did not reply"));
-            let result = if let Poll::Ready(result) = result { result } else { absent() };
+            let result = if let Poll::Ready(result) = result {
+                result
+            } else {
+                absent()
+            };
             write_result(&mut self.replies, &result);
             return;
         }

@@ -29,7 +29,9 @@ pub(super) fn select<'r>(
 ) -> Result<Demand<'r, EncodedKey>, RespError> {
     let (key, max_burst, count, period, quantity) = match arguments {
         [key, max_burst, count, period] => (key, max_burst, count, period, None),
-        [key, max_burst, count, period, quantity] => (key, max_burst, count, period, Some(quantity)),
+        [key, max_burst, count, period, quantity] => {
+            (key, max_burst, count, period, Some(quantity))
+        }
         _ => return Err(RespError::usage("cl.throttle", USAGE)),
     };
 
@@ -45,6 +47,7 @@ pub(super) fn select<'r>(
         Err(_) => parts.bytes(key),
     });
     let key = key.map_err(|error| RespError::new(format!("invalid key: {error}")))?;
+
     Ok(Demand::new(active.override_rule(THROTTLE), key)
         .with_cost(quantity)
         .with_quota(Some(quota.into())))
