@@ -1,16 +1,16 @@
 //! The RESP port: Redis clients ask for decisions with `CL.THROTTLE` and `TOLLGATE.CHECK`.
 //!
 //! Each command takes four steps: decode (`frame`), select (`throttle`, `configured`), spend
-//! (`round`), encode (`encode`). `session` has what clients send when they connect. Knows nothing of
+//! (`batch`), encode (`encode`). `session` has what clients send when they connect. Knows nothing of
 //! connections except how to read and write them.
 
+mod batch;
 mod commands;
 mod configured;
 mod encode;
 mod error;
 mod frame;
 mod integer;
-mod round;
 mod session;
 mod throttle;
 
@@ -24,10 +24,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
+use self::batch::CommandBatch;
 use self::commands::{Command, SessionCommand};
 use self::error::RespError;
 use self::frame::{Arguments, FRAME_MAX};
-use self::round::Round;
 use self::session::Session;
 use crate::gate::Gate;
 use crate::listen::{
@@ -95,7 +95,7 @@ impl RespFront {
         output: &mut Vec<u8>,
     ) -> (usize, NextStep) {
         let active = self.gate.active();
-        let mut round = Round::new(&self.gate, &active, &self.load);
+        let mut batch = CommandBatch::new(&self.gate, &active, &self.load);
         let mut consumed = 0;
         let mut next = NextStep::Answer;
 
@@ -110,35 +110,35 @@ impl RespFront {
                     break;
                 }
                 Err(error) => {
-                    round.reply(|out| encode::error(out, &error.into()));
+                    batch.reply(|out| encode::error(out, &error.into()));
                     next = NextStep::Close;
                     break;
                 }
             };
-            if self.answer_one(session, &mut round, &arguments).await == NextStep::Close {
+            if self.answer_one(session, &mut batch, &arguments).await == NextStep::Close {
                 next = NextStep::Close;
                 break;
             }
         }
 
-        round.finish(output).await;
+        batch.finish(output).await;
         (consumed, next)
     }
 
     async fn answer_one(
         &self,
         session: &mut Session,
-        round: &mut Round<'_>,
+        batch: &mut CommandBatch<'_>,
         arguments: &Arguments<'_>,
     ) -> NextStep {
         let Some((name, rest)) = arguments.split_first() else {
             return NextStep::Answer;
         };
-        let active = round.active();
+        let active = batch.active();
         let command = match session.admit(active, name, rest) {
             Ok(command) => command,
             Err(error) => {
-                round.reply(|out| encode::error(out, &error));
+                batch.reply(|out| encode::error(out, &error));
                 return NextStep::Answer;
             }
         };
@@ -147,7 +147,7 @@ impl RespFront {
             Command::Throttle => throttle::select(active, rest),
             Command::Check => configured::select(active, rest),
             Command::Session(command) => {
-                round.reply(|out| session.answer(active, command, rest, out));
+                batch.reply(|out| session.answer(active, command, rest, out));
                 return match command {
                     SessionCommand::Quit => NextStep::Close,
                     _ => NextStep::Answer,
@@ -155,8 +155,8 @@ impl RespFront {
             }
         };
         match demand {
-            Ok(demand) => round.decide(demand).await,
-            Err(error) => round.reply(|out| encode::error(out, &error)),
+            Ok(demand) => batch.decide(demand).await,
+            Err(error) => batch.reply(|out| encode::error(out, &error)),
         }
         NextStep::Answer
     }

@@ -489,7 +489,7 @@ fn a_part_of_a_command_waits_for_the_rest() {
 }
 
 #[test]
-fn a_pipeline_is_answered_in_order_and_in_rounds() {
+fn a_pipeline_is_answered_in_order_in_batches() {
     let mut client = Client::new(LIMITS);
     let pipeline = "CL.THROTTLE a 0 1 60\r\nNOPE\r\nCL.THROTTLE a 0 1 60\r\nPING\r\n";
     let (reply, consumed, next) = client.send_bytes(pipeline.as_bytes());
@@ -512,7 +512,7 @@ fn a_pipeline_is_answered_in_order_and_in_rounds() {
 }
 
 #[test]
-fn a_round_takes_one_slot_and_returns_it() {
+fn a_batch_takes_one_slot_and_returns_it() {
     let mut client = Client::new(LIMITS);
     let load = client.front.load.clone();
     let slot = load.try_request();

@@ -1,4 +1,4 @@
-//! A round: the commands that are answered together, with one write.
+//! A batch: the commands that are answered together, with one write.
 //!
 //! Decisions that have to wait for the store are all sent before the first of them is awaited, so
 //! that they share a round trip. Replies keep the order of their commands.
@@ -19,11 +19,11 @@ type DecisionResult = Result<Decision, RespError>;
 type PendingDecision<'r> = Pin<Box<dyn Future<Output = DecisionResult> + Send + 'r>>;
 
 /// The replies to some commands.
-pub(super) struct Round<'r> {
+pub(super) struct CommandBatch<'r> {
     gate: &'r Gate,
     active: &'r ActiveConfig,
     load: &'r PortLoad,
-    /// Taken by the first decision. A round counts as one request in flight, like a request over
+    /// Taken by the first decision. A batch counts as one request in flight, like a request over
     /// HTTP with several limits.
     slot: Option<RequestSlot<'r>>,
     /// The replies that are known.
@@ -32,7 +32,7 @@ pub(super) struct Round<'r> {
     pending: Vec<(usize, PendingDecision<'r>)>,
 }
 
-impl<'r> Round<'r> {
+impl<'r> CommandBatch<'r> {
     pub(super) const fn new(gate: &'r Gate, active: &'r ActiveConfig, load: &'r PortLoad) -> Self {
         Self {
             gate,
