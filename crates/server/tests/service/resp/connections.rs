@@ -4,11 +4,14 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use testkit::reverse_proxy;
-use testkit::servers::Reply;
+use testkit::servers::{Flavor, Reply, Server};
+use testkit::wait;
 
 use super::{LIMITS, connect, integers};
 use crate::harness::{PATIENCE, Tollgate};
 
+/// A call that is allowed, and waits for the store.
+const WAITING: [&str; 5] = ["CL.THROTTLE", "waiting", "9", "1", "60"];
 /// The length of a long pipeline.
 const CALLS: usize = 5_000;
 
@@ -112,4 +115,66 @@ fn a_shutdown_answers_what_has_arrived_and_closes_connections() {
     assert!(service.wait_for_exit().success());
     assert!(idle.call(&["PING"]).is_err());
     assert!(!service.log().contains("drain timeout reached"));
+}
+
+/// A service whose store does not reply, with a decision in flight.
+fn with_decision_in_flight(settings: &str) -> (Server, Tollgate, TcpStream) {
+    let store = Server::start(Flavor::Redis);
+    let url = store.url();
+    let service = with_server(&format!(
+        "{settings} }}\nstore: {{ type: redis, endpoints: ['{url}'], timeout: 10s"
+    ));
+    assert_eq!(
+        integers(&connect(&service).call(&WAITING).expect("a reply"))[0],
+        0
+    );
+
+    store.freeze();
+    let waiting = send(&service, b"PING\r\nCL.THROTTLE waiting 9 1 60\r\n");
+    wait::until_true(PATIENCE, "a decision in flight", || {
+        let metrics = reverse_proxy::get(service.admin, "/metrics", &[]).text();
+        metrics.contains("\ntollgate_in_flight_requests 1\n")
+    });
+    (store, service, waiting)
+}
+
+#[test]
+fn too_many_requests_in_flight_are_refused() {
+    let (store, service, waiting) = with_decision_in_flight("in_flight_max: 1");
+    let mut other = connect(&service);
+    let refused = other.call(&WAITING).expect("a reply");
+    let text = "ERR overloaded: too many requests in flight; retry in a second";
+    assert_eq!(refused.error(), Some(text));
+    assert_eq!(other.call(&["PING"]), Ok(Reply::Status("PONG".into())));
+
+    store.thaw();
+    wait::until_true(PATIENCE, "a slot", || {
+        other.call(&WAITING).expect("a reply").error().is_none()
+    });
+    drop(waiting);
+}
+
+#[test]
+fn beyond_the_last_connection_there_is_only_an_error() {
+    let (store, service, waiting) = with_decision_in_flight("connections_max: 1");
+    let refused = until_closed(send(&service, b"PING\r\n"));
+    assert_eq!(
+        refused,
+        "-ERR overloaded: too many connections; retry in a second\r\n"
+    );
+    store.thaw();
+    drop(waiting);
+}
+
+#[test]
+fn a_shutdown_waits_for_the_decisions_in_flight() {
+    let (store, mut service, waiting) = with_decision_in_flight("in_flight_max: 9");
+    service.signal("TERM");
+    service.wait_for_log("shutting down");
+    store.thaw();
+    assert_eq!(
+        until_closed(waiting),
+        "+PONG\r\n*5\r\n:0\r\n:10\r\n:8\r\n:-1\r\n:120\r\n"
+    );
+    assert!(service.wait_for_exit().success());
 }
