@@ -16,7 +16,7 @@ use crate::gate::{ActiveConfig, Gate};
 use crate::listen::{PortLoad, RequestSlot};
 
 type DecisionResult = Result<Decision, RespError>;
-type PendingDecision<'r> = Pin<Box<dyn Future<Output = DecisionResult> + Send + 'r>>;
+type DecisionFuture<'r> = Pin<Box<dyn Future<Output = DecisionResult> + Send + 'r>>;
 
 /// The replies to some commands.
 pub(super) struct CommandBatch<'r> {
@@ -29,7 +29,7 @@ pub(super) struct CommandBatch<'r> {
     /// The replies that are known.
     replies: Vec<u8>,
     /// The decisions that are awaited, each with its place in `replies`.
-    pending: Vec<(usize, PendingDecision<'r>)>,
+    pending: Vec<(usize, DecisionFuture<'r>)>,
 }
 
 impl<'r> CommandBatch<'r> {
@@ -78,7 +78,7 @@ impl<'r> CommandBatch<'r> {
             return;
         }
 
-        let mut spending: PendingDecision<'r> = Box::pin(spending);
+        let mut spending: DecisionFuture<'r> = Box::pin(spending);
         match poll_fn(|context| Poll::Ready(spending.as_mut().poll(context))).await {
             Poll::Ready(result) => write_result(&mut self.replies, &result),
             Poll::Pending => self.pending.push((self.replies.len(), spending)),

@@ -10,27 +10,27 @@ const REPEATED_MAX: usize = 3;
 /// The commands, with the number of their arguments including the name; negative if there may be
 /// more.
 pub(super) const COMMANDS: [CommandEntry; 13] = [
-    ("cl.throttle", -5, Command::Throttle),
-    ("rl.throttle", -5, Command::Throttle),
-    ("tollgate.check", -3, Command::Check),
-    ("ping", -1, Command::Session(SessionCommand::Ping)),
-    ("auth", -2, Command::Session(SessionCommand::Auth)),
-    ("hello", -1, Command::Session(SessionCommand::Hello)),
-    ("client", -2, Command::Session(SessionCommand::Client)),
-    ("command", -1, Command::Session(SessionCommand::Command)),
-    ("select", 2, Command::Session(SessionCommand::Select)),
-    ("echo", 2, Command::Session(SessionCommand::Echo)),
-    ("info", -1, Command::Session(SessionCommand::Info)),
-    ("quit", -1, Command::Session(SessionCommand::Quit)),
-    ("reset", 1, Command::Session(SessionCommand::Reset)),
+    ("cl.throttle", -5, RespCommand::Throttle),
+    ("rl.throttle", -5, RespCommand::Throttle),
+    ("tollgate.check", -3, RespCommand::Check),
+    ("ping", -1, RespCommand::Session(SessionCommand::Ping)),
+    ("auth", -2, RespCommand::Session(SessionCommand::Auth)),
+    ("hello", -1, RespCommand::Session(SessionCommand::Hello)),
+    ("client", -2, RespCommand::Session(SessionCommand::Client)),
+    ("command", -1, RespCommand::Session(SessionCommand::Command)),
+    ("select", 2, RespCommand::Session(SessionCommand::Select)),
+    ("echo", 2, RespCommand::Session(SessionCommand::Echo)),
+    ("info", -1, RespCommand::Session(SessionCommand::Info)),
+    ("quit", -1, RespCommand::Session(SessionCommand::Quit)),
+    ("reset", 1, RespCommand::Session(SessionCommand::Reset)),
 ];
 
 /// The name of a command, the number of its arguments, and what it is.
-pub(super) type CommandEntry = (&'static str, i64, Command);
+pub(super) type CommandEntry = (&'static str, i64, RespCommand);
 
 /// What a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub(super) enum RespCommand {
     /// A decision by the numbers of the call.
     Throttle,
     /// A decision by a limit of the configuration.
@@ -62,7 +62,7 @@ impl SessionCommand {
 }
 
 /// The command with this name.
-pub(super) fn find(name: &[u8]) -> Option<Command> {
+pub(super) fn find(name: &[u8]) -> Option<RespCommand> {
     find_entry(name).map(|(_, _, command)| *command)
 }
 
@@ -76,8 +76,8 @@ pub(super) fn find_entry(name: &[u8]) -> Option<&'static CommandEntry> {
 /// What `COMMAND` says of a command: its name, arguments and flags, and where its key is.
 pub(super) fn describe(out: &mut Vec<u8>, (name, arity, command): &CommandEntry) {
     let key = match command {
-        Command::Throttle => 1,
-        Command::Check | Command::Session(_) => 0,
+        RespCommand::Throttle => 1,
+        RespCommand::Check | RespCommand::Session(_) => 0,
     };
     encode::array(out, 6);
     encode::bulk(out, name.as_bytes());

@@ -1,7 +1,7 @@
 //! The RESP port: Redis clients ask for decisions with `CL.THROTTLE` and `TOLLGATE.CHECK`.
 //!
 //! Each command takes four steps: decode (`frame`), select (`throttle`, `configured`), spend
-//! (`batch`), encode (`encode`). `session` has what clients send when they connect. Knows nothing of
+//! (`batch`), encode (`encode`). `session` has what clients send at connect. Knows nothing of
 //! connections except how to read and write them.
 
 mod batch;
@@ -25,10 +25,10 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use self::batch::CommandBatch;
-use self::commands::{Command, SessionCommand};
+use self::commands::{RespCommand, SessionCommand};
 use self::error::RespError;
 use self::frame::{Arguments, FRAME_MAX};
-use self::session::Session;
+use self::session::RespSession;
 use crate::gate::Gate;
 use crate::listen::{
     self, ClientConnection, InFlightRequest, IncompleteRequest, ListenProtocol, MonitoredStream,
@@ -83,14 +83,14 @@ impl RespFront {
         }
     }
 
-    fn open_session(&self) -> Session {
-        Session::new(self.next_id.fetch_add(1, Relaxed))
+    fn open_session(&self) -> RespSession {
+        RespSession::new(self.next_id.fetch_add(1, Relaxed))
     }
 
     /// Answers the complete commands at the start of `input`. Returns how many bytes they have.
     async fn answer(
         &self,
-        session: &mut Session,
+        session: &mut RespSession,
         input: &[u8],
         output: &mut Vec<u8>,
     ) -> (usize, NextStep) {
@@ -127,7 +127,7 @@ impl RespFront {
 
     async fn answer_one(
         &self,
-        session: &mut Session,
+        session: &mut RespSession,
         batch: &mut CommandBatch<'_>,
         arguments: &Arguments<'_>,
     ) -> NextStep {
@@ -144,9 +144,9 @@ impl RespFront {
         };
 
         let demand = match command {
-            Command::Throttle => throttle::select(active, rest),
-            Command::Check => configured::select(active, rest),
-            Command::Session(command) => {
+            RespCommand::Throttle => throttle::select(active, rest),
+            RespCommand::Check => configured::select(active, rest),
+            RespCommand::Session(command) => {
                 batch.reply(|out| session.answer(active, command, rest, out));
                 return match command {
                     SessionCommand::Quit => NextStep::Close,
@@ -203,11 +203,11 @@ impl RespFront {
         }
     }
 
-    /// Answers all complete commands of the input, some at a time. Returns false when the connection
-    /// ends.
+    /// Answers all complete commands of the input, some at a time. Returns false when the
+    /// connection ends.
     async fn answer_all(
         &self,
-        session: &mut Session,
+        session: &mut RespSession,
         input: &mut BytesMut,
         output: &mut Vec<u8>,
         stream: &mut MonitoredStream,

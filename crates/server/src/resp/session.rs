@@ -5,7 +5,7 @@
 
 use tollgate_rules::Permission;
 
-use super::commands::{self, COMMANDS, Command, SessionCommand};
+use super::commands::{self, COMMANDS, RespCommand, SessionCommand};
 use super::encode::{self, RespVersion};
 use super::error::RespError;
 use super::integer::shown;
@@ -15,9 +15,9 @@ use crate::gate::{AccessError, ActiveConfig};
 const OK: &str = "OK";
 /// The version of Redis whose commands these are; some clients ask for it.
 const REDIS_VERSION: &str = "7.2.0";
-/// The state of a connection.
-#[derive(Debug)]
-pub(super) struct Session {
+
+/// The state of a connection. It cannot be formatted, because it has the token.
+pub(super) struct RespSession {
     id: u64,
     version: RespVersion,
     /// The token that the client has sent. It is looked up with every decision, so that one which
@@ -30,7 +30,7 @@ pub(super) struct Session {
 /// Nothing is written if the command fails.
 type Answered = Result<(), RespError>;
 
-impl Session {
+impl RespSession {
     pub(super) const fn new(id: u64) -> Self {
         Self {
             id,
@@ -46,20 +46,20 @@ impl Session {
         active: &ActiveConfig,
         name: &[u8],
         arguments: &[&[u8]],
-    ) -> Result<Command, RespError> {
+    ) -> Result<RespCommand, RespError> {
         let token = self.token.as_deref();
         let is_public =
-            |command| matches!(command, Command::Session(command) if command.is_public());
+            |command| matches!(command, RespCommand::Session(command) if command.is_public());
         let found = commands::find(name);
         if active.requires_token() && !found.is_some_and(is_public) && token.is_none() {
             return Err(RespError::no_auth());
         }
 
         let command = found.ok_or_else(|| commands::unknown(name, arguments))?;
-        if active.requires_token() && command == Command::Throttle {
+        if active.requires_token() && command == RespCommand::Throttle {
             active.authorize(token, Permission::Check)?;
             active.require(token, Permission::Inline)?;
-        } else if active.requires_token() && command == Command::Check {
+        } else if active.requires_token() && command == RespCommand::Check {
             active.authorize(token, Permission::Check)?;
         }
         Ok(command)

@@ -12,7 +12,7 @@ use crate::listen::ListenLimits;
 struct Client {
     clock: ManualClock,
     front: RespFront,
-    session: Session,
+    session: RespSession,
     runtime: tokio::runtime::Runtime,
 }
 
