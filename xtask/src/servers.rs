@@ -75,6 +75,12 @@ const BACKENDS: [Program; 2] = [
     },
 ];
 
+/// The Redis clients that talk to the RESP port. redis-cli comes with the server.
+const CLIENTS: [Program; 1] = [Program {
+    tool: &tools::NODE_CLIENTS,
+    variable: "TOLLGATE_NODE_CLIENTS",
+}];
+
 /// Load generators.
 const GENERATORS: [Program; 1] = [Program {
     tool: &tools::H2LOAD,
@@ -106,7 +112,8 @@ impl Servers {
     /// Everything that tests start.
     pub(crate) fn for_tests(workspace: &Workspace) -> Self {
         let servers = STORES.into_iter().chain(NEIGHBORS).chain(BACKENDS);
-        Self::ensure(servers.chain(GENERATORS), workspace)
+        let servers = servers.chain(CLIENTS).chain(GENERATORS);
+        Self::ensure(servers, workspace)
     }
 
     /// What the benchmark of the Redis store starts.

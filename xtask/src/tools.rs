@@ -205,15 +205,15 @@ pub(crate) static FAKETIME: Tool = Tool {
     },
 };
 
-/// A Python with schemathesis, which tests the API against its OpenAPI description, and http-sfv,
-/// an independent parser of structured header fields.
+/// A Python with schemathesis, which tests the API against its OpenAPI description, http-sfv, an
+/// independent parser of structured header fields, and redis, a client for the RESP port.
 pub(crate) static PYTHON_TOOLS: Tool = Tool {
     name: "schemathesis",
     call: &["python3"],
-    probe: &["-c", "import schemathesis, http_sfv"],
+    probe: &["-c", "import schemathesis, http_sfv, redis"],
     install: Install::Wheel {
         version: "4.32.5",
-        with: &["http-sfv==0.9.9"],
+        with: &["http-sfv==0.9.9", "redis==8.1.0"],
         hides: None,
     },
 };
@@ -240,6 +240,18 @@ pub(crate) static NODE_BACKENDS: Tool = Tool {
     install: Install::NodePackages {
         version: "5.3.0",
         project: "crates/server/tests/stacks/node",
+    },
+};
+
+/// Node, with the Redis clients for the RESP port; the version is that of ioredis. Raise it together
+/// with the lock file.
+pub(crate) static NODE_CLIENTS: Tool = Tool {
+    name: "node-clients",
+    call: &["node-clients"],
+    probe: VERSION,
+    install: Install::NodePackages {
+        version: "6.0.0",
+        project: "crates/server/tests/clients/node",
     },
 };
 

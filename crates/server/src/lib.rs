@@ -21,6 +21,7 @@ mod listen;
 mod logs;
 mod metrics;
 mod reload;
+mod resp;
 mod serve;
 mod service;
 mod traces;

@@ -60,6 +60,7 @@ impl Service {
 pub(crate) struct ServiceLoad {
     pub(crate) http: Arc<PortLoad>,
     pub(crate) grpc: Arc<PortLoad>,
+    pub(crate) resp: Arc<PortLoad>,
     pub(crate) admin: Arc<PortLoad>,
 }
 
@@ -80,27 +81,33 @@ impl ServiceLoad {
         Self {
             http: PortLoad::new("http", limits),
             grpc: PortLoad::new("grpc", limits),
+            resp: PortLoad::new("resp", limits),
             admin: PortLoad::new("admin", admin),
         }
     }
 
+    /// The ports that decide requests.
+    fn data_ports(&self) -> [&PortLoad; 3] {
+        [&self.http, &self.grpc, &self.resp]
+    }
+
     /// The number of open client connections.
     pub(crate) fn connections(&self) -> usize {
-        self.http.connections() + self.grpc.connections()
+        self.data_ports().map(PortLoad::connections).iter().sum()
     }
 
     /// The number of client requests in flight.
     pub(crate) fn in_flight(&self) -> usize {
-        self.http.in_flight() + self.grpc.in_flight()
+        self.data_ports().map(PortLoad::in_flight).iter().sum()
     }
 
     /// The number of client requests and connections rejected so far.
     pub(crate) fn shed(&self) -> u64 {
-        self.http.shed() + self.grpc.shed()
+        self.data_ports().map(PortLoad::shed).iter().sum()
     }
 
     /// The number of idle client connections that were closed to make room for new ones.
     pub(crate) fn evicted(&self) -> u64 {
-        self.http.evicted() + self.grpc.evicted()
+        self.data_ports().map(PortLoad::evicted).iter().sum()
     }
 }

@@ -105,18 +105,12 @@ impl H2load {
     }
 
     /// Sends requests for `length`.
-    fn round(&self, server: &ServerUnderLoad, length: Duration) -> Result<Figures> {
+    pub(crate) fn round(&self, server: &ServerUnderLoad, length: Duration) -> Result<Figures> {
         let (target, pid) = (&server.target, server.process.pid());
         let before = others::ticks_of(pid);
         let mut command = self.command(target, length);
         let (requests, rate) = process::run(&mut command, |text| parse(text, target.status))?;
-        let ticks = others::ticks_of(pid)
-            .zip(before)
-            .map(|(after, before)| after.saturating_sub(before));
-
-        let cpu_us = ticks.map_or(f64::NAN, |ticks| {
-            float(ticks) / TICKS_PER_S * 1e6 / float(requests)
-        });
+        let cpu_us = cpu_us(pid, before, requests);
         Ok(Figures::from([(RATE, rate), (CPU, cpu_us)]))
     }
 
@@ -151,6 +145,16 @@ impl H2load {
         command.arg(format!("http://{}{}", target.server, target.path));
         command
     }
+}
+
+/// The CPU time of a process for each of the requests since its ticks were read.
+pub(crate) fn cpu_us(pid: u32, before: Option<u64>, requests: u64) -> f64 {
+    let ticks = others::ticks_of(pid)
+        .zip(before)
+        .map(|(after, before)| after.saturating_sub(before));
+    ticks.map_or(f64::NAN, |ticks| {
+        float(ticks) / TICKS_PER_S * 1e6 / float(requests)
+    })
 }
 
 /// Parses the number of requests and the rate. Returns `None` if a request failed or a response has

@@ -136,8 +136,8 @@ pub(crate) fn tollgate_program(given: Option<&PathBuf>) -> Result<PathBuf> {
 fn address_after(output: &str, word: &str) -> Option<SocketAddr> {
     output.lines().find_map(|line| {
         let rest = line.trim_start().strip_prefix(word)?.trim_start();
-        rest.strip_prefix("http://")
-            .unwrap_or(rest)
+        rest.split_once("://")
+            .map_or(rest, |(_scheme, address)| address)
             .trim_end()
             .parse()
             .ok()

@@ -3,7 +3,7 @@
 
 mod check_script;
 mod clients;
-mod redis_benchmark;
+pub(crate) mod redis_benchmark;
 mod report;
 mod target;
 

@@ -12,7 +12,7 @@ use crate::harness::{P50, P99, process, whole};
 use anyhow::Result;
 
 /// It is part of Redis.
-pub(super) const PROGRAM: &str = "redis-benchmark";
+pub(crate) const PROGRAM: &str = "redis-benchmark";
 /// The default of redis-benchmark.
 const CLIENTS: usize = 50;
 /// The number of decisions in the first round, before the speed is known.
@@ -74,7 +74,7 @@ impl RedisBenchmark {
 
 /// Parses the second line by the column names in the first. The name of the test is the command and
 /// may contain anything, so fields are counted from the end.
-fn parse(csv: &str) -> Option<Figures> {
+pub(crate) fn parse(csv: &str) -> Option<Figures> {
     let mut lines = csv.lines();
     let heads: Vec<&str> = lines
         .next()?

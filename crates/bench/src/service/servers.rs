@@ -27,7 +27,7 @@ use crate::harness::{
 };
 
 /// An environment variable with the path of throttlecrab-server, if it is not on the `PATH`.
-const THROTTLECRAB_VARIABLE: &str = "TOLLGATE_THROTTLECRAB_SERVER";
+pub(super) const THROTTLECRAB_VARIABLE: &str = "TOLLGATE_THROTTLECRAB_SERVER";
 const THROTTLECRAB_PATH: &str = "/throttle";
 
 /// The subjects that were started, and notes about those that were not.
@@ -216,7 +216,7 @@ impl Servers {
     }
 }
 
-fn target(server: SocketAddr, exchange: Exchange, sent: LoadRequest) -> Target {
+pub(super) fn target(server: SocketAddr, exchange: Exchange, sent: LoadRequest) -> Target {
     let status = match exchange.protocol {
         Protocol::Http if !exchange.case.is_allowed() => 429,
         _ => 200,

@@ -222,7 +222,7 @@ for index = 2, #order do
         end
         if phase == 1 then
           charged[i], charged_until[i] = is_written and value, s_until
-          is_remembered = is_remembered and not is_corrected
+          is_remembered = is_remembered and not is_corrected and not given
         elseif is_written then
           -- include write.lua
           if has_hash and is_charged and not failed then

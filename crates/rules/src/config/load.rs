@@ -4,6 +4,7 @@ use std::io::Read;
 use std::num::NonZeroU32;
 use std::path::Path;
 
+use tollgate::FailurePolicy;
 use tollgate_http::{DenialTemplate, EnabledFields};
 use tollgate_subject::ClientResolver;
 
@@ -41,6 +42,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// The number of replicas that share the store.
     pub expected_replicas: NonZeroU32,
+    /// What limits do while the store is unavailable, unless they configure it themselves.
+    pub on_store_failure: FailurePolicy,
     /// Determines and groups client addresses.
     pub clients: ClientResolver,
     /// The attributes to hash. `None` if none is hashed.
@@ -181,6 +184,7 @@ fn read_root(field: &ConfigField<'_>) -> Option<Config> {
     Some(Config {
         store,
         expected_replicas: defaults.expected_replicas,
+        on_store_failure: defaults.on_store_failure,
         clients: clients.unwrap_or_default(),
         hashing,
         limits: limits?,

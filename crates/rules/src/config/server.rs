@@ -11,7 +11,8 @@ use super::names::SERVER;
 /// and who may use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// The maximum number of open connections, for each of the ports http and grpc.
+    /// The maximum number of open connections, for each of the ports http, grpc and
+    /// resp.
     pub connections_max: usize,
     /// The maximum size of a request body, in bytes.
     pub body_max: usize,
@@ -21,7 +22,7 @@ pub struct ServerConfig {
     pub idle_timeout: Duration,
     /// How long requests in flight may take to finish during shutdown.
     pub drain_timeout: Duration,
-    /// The maximum number of requests in flight, for each of the ports http and grpc.
+    /// The maximum number of requests in flight, for each of the ports http, grpc and resp.
     pub in_flight_max: usize,
     /// Who may use the data ports.
     pub access: AccessConfig,

@@ -17,8 +17,8 @@ use super::store::{OpenStore, StoreOpenError};
 use crate::metrics::{DeniedKeys, LimitMetrics, Metrics, TokenCounts};
 
 /// Names of the limits for quotas that come with a request, as Envoy's descriptors may carry them:
-/// one for each unit of time, and one for all multiples of a unit.
-pub(crate) const OVERRIDES: [&str; 8] = [
+/// one for each unit of time, and one for all multiples of a unit; and as `CL.THROTTLE` carries them.
+pub(crate) const OVERRIDES: [&str; 9] = [
     "override:second",
     "override:minute",
     "override:hour",
@@ -27,7 +27,10 @@ pub(crate) const OVERRIDES: [&str; 8] = [
     "override:month",
     "override:year",
     "override:multiple",
+    "override:cl.throttle",
 ];
+/// The index of the limit for `CL.THROTTLE` in [`OVERRIDES`].
+pub(crate) const THROTTLE: usize = 8;
 
 /// The most probes per second that are charged: more than all replicas together send.
 const PROBES_MAX: u64 = 1_000_000;
@@ -252,7 +255,17 @@ impl ActiveConfig {
 /// kind of window.
 fn override_rules(config: &Config) -> Vec<Rule> {
     let days = |days: u64| Duration::from_secs(days * 86_400);
-    let [second, minute, hour, day, week, month, year, multiple] = OVERRIDES;
+    let [
+        second,
+        minute,
+        hour,
+        day,
+        week,
+        month,
+        year,
+        multiple,
+        throttle,
+    ] = OVERRIDES;
     let limits = [
         Limit::calendar_window(second, 1, Calendar::Second),
         Limit::calendar_window(minute, 1, Calendar::Minute),
@@ -263,6 +276,8 @@ fn override_rules(config: &Config) -> Vec<Rule> {
         Limit::fixed_window(year, 1, days(366)),
         // Only a token bucket works for any length of time.
         Limit::token_bucket(multiple, 1, Rate::per_second(1)),
+        Limit::token_bucket(throttle, 1, Rate::per_second(1))
+            .on_store_failure(config.on_store_failure),
     ];
 
     let first = u32::try_from(config.limits.len()).unwrap_or(u32::MAX);

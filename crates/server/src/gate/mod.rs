@@ -12,7 +12,7 @@ mod snapshot_file;
 mod store;
 
 pub(crate) use access::AccessError;
-pub(crate) use active::{ActiveConfig, CheckOptions, DecideError, OVERRIDES};
+pub(crate) use active::{ActiveConfig, CheckOptions, DecideError, OVERRIDES, THROTTLE};
 pub(crate) use decide::{Gate, GateDecision};
 pub(crate) use operations::{StoreSigns, StoreState};
 pub(crate) use permit::{PERMIT_HEADER_MAX, PermitTokenError};

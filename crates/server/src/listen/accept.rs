@@ -8,8 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::client_connection::ClientConnection;
-use super::connection;
-use super::front::{Front, ListenProtocol, Port};
+use super::front::{ConnectionServer, ListenProtocol, Port};
 use super::load::PortLoad;
 use super::shed_log::ShedLog;
 use super::shutdown::{ShutdownPhase, ShutdownSignal};
@@ -29,9 +28,12 @@ const TOO_MANY_CONNECTIONS: &str = concat!(
     r#""detail":"too many connections; retry in a second","code":"overloaded"}"#
 );
 
+/// The same in the protocol of Redis.
+const RESP_REJECTION: &str = "-ERR overloaded: too many connections; retry in a second\r\n";
+
 /// Serves a port until the shutdown is complete: every connection ended, or the drain timeout
 /// passed.
-pub(crate) async fn run<F: Front>(
+pub(crate) async fn run<F: ConnectionServer>(
     listener: TcpListener,
     protocol: ListenProtocol,
     tls: Arc<PortTls>,
@@ -69,7 +71,7 @@ pub(crate) async fn run<F: Front>(
 }
 
 /// Accepts connections until the shutdown closes the port.
-async fn accept_until_closing<F: Front>(
+async fn accept_until_closing<F: ConnectionServer>(
     listener: &TcpListener,
     port: &Arc<Port<F>>,
     connections: &mut JoinSet<()>,
@@ -114,7 +116,7 @@ async fn accept(
 }
 
 /// Serves a connection in a task of its own, or rejects it when there are too many.
-fn serve<F: Front>(
+fn serve<F: ConnectionServer>(
     port: &Arc<Port<F>>,
     stream: TcpStream,
     peer: SocketAddr,
@@ -131,7 +133,7 @@ fn serve<F: Front>(
                 () = connection.evicted() => None,
             };
             if let Some(stream) = stream {
-                connection::serve(&port, stream, connection).await;
+                F::serve(&port, stream, connection).await;
             }
         });
     } else {
@@ -143,18 +145,26 @@ fn serve<F: Front>(
 /// no bound.
 fn reject<F>(port: &Port<F>, stream: &TcpStream) {
     port.load.count_shed();
-    if port.protocol != ListenProtocol::Http1 || port.tls.is_enabled() {
+    if port.tls.is_enabled() {
         return;
     }
+    let response = match port.protocol {
+        ListenProtocol::Http1 => http_rejection(),
+        ListenProtocol::Resp => RESP_REJECTION.to_owned(),
+        ListenProtocol::Http2 => return,
+    };
 
     // The system resets a connection that is closed with unread input, and the client may then
     // lose the response.
     drop(stream.try_read(&mut [0; 4 * 1024]));
-    let response = format!(
+    drop(stream.try_write(response.as_bytes()));
+}
+
+fn http_rejection() -> String {
+    format!(
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\n\
          Cache-Control: no-store\r\nRetry-After: 1\r\nConnection: close\r\n\
          Content-Length: {}\r\n\r\n{TOO_MANY_CONNECTIONS}",
         TOO_MANY_CONNECTIONS.len()
-    );
-    drop(stream.try_write(response.as_bytes()));
+    )
 }

@@ -12,10 +12,11 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::AsyncWriteExt as _;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::client_connection::{ClientConnection, InFlightRequest};
-use super::front::{Front, ListenProtocol, Port};
+use super::front::{ConnectionServer, Front, ListenProtocol, Port, StreamFront, StreamPort};
 use super::monitored_stream::MonitoredStream;
 use super::shutdown::ShutdownPhase;
 use super::timeouts::{ConnectionTimeouts, TimeoutAction};
@@ -37,8 +38,29 @@ const DRAIN_TICK: Duration = Duration::from_millis(50);
 /// How long an evicted connection may take to end gracefully.
 const EVICTION_GRACE: Duration = Duration::from_millis(100);
 
+/// Requests over HTTP.
+impl<F: Front> ConnectionServer for F {
+    fn serve(
+        port: &Arc<Port<Self>>,
+        stream: ServerStream,
+        connection: Arc<ClientConnection>,
+    ) -> impl Future<Output = ()> + Send {
+        serve(port, stream, connection)
+    }
+}
+
+impl<F: StreamFront> ConnectionServer for StreamPort<F> {
+    fn serve(
+        port: &Arc<Port<Self>>,
+        stream: ServerStream,
+        connection: Arc<ClientConnection>,
+    ) -> impl Future<Output = ()> + Send {
+        serve_stream(port, stream, connection)
+    }
+}
+
 /// Serves a connection until it ends.
-pub(super) async fn serve<F: Front>(
+async fn serve<F: Front>(
     port: &Arc<Port<F>>,
     stream: ServerStream,
     connection: Arc<ClientConnection>,
@@ -82,6 +104,28 @@ pub(super) async fn serve<F: Front>(
             let close = http2::Connection::graceful_shutdown;
             handler.drive(pin!(connection), close).await;
         }
+        // Served by `serve_stream`.
+        ListenProtocol::Resp => {}
+    }
+}
+
+/// Serves a connection of a front that reads and writes the stream itself.
+async fn serve_stream<F: StreamFront>(
+    port: &Arc<Port<StreamPort<F>>>,
+    stream: ServerStream,
+    connection: Arc<ClientConnection>,
+) {
+    let StreamPort(front) = &*port.front;
+    let handler = ConnectionHandler {
+        port: port.clone(),
+        connection: connection.clone(),
+    };
+    let stream = MonitoredStream::new(stream, connection.clone());
+
+    let closing = Notify::new();
+    let serving = pin!(front.serve(stream, &connection, &closing));
+    if let Some(stream) = handler.drive(serving, |_| closing.notify_one()).await {
+        handler.linger(stream).await;
     }
 }
 
@@ -117,7 +161,9 @@ impl<F: Front> ConnectionHandler<F> {
         }
         Ok(response)
     }
+}
 
+impl<F> ConnectionHandler<F> {
     /// Drives a connection until it ends, times out, is evicted, or the shutdown expires. Returns
     /// the connection's result if it ended by itself.
     async fn drive<C: Future>(
@@ -154,10 +200,18 @@ impl<F: Front> ConnectionHandler<F> {
                     }
                 },
                 () = shutdown.wait_for(next_phase) => {
-                    if is_draining {
-                        return None;
+                    match next_phase {
+                        ShutdownPhase::Expired => return None,
+                        // A busy client reconnects, now to another replica: this one accepts no
+                        // more connections.
+                        ShutdownPhase::Closing => {
+                            next_phase = ShutdownPhase::Expired;
+                            close(connection.as_mut());
+                            continue;
+                        }
+                        ShutdownPhase::Serving | ShutdownPhase::Draining => {}
                     }
-                    next_phase = ShutdownPhase::Expired;
+                    next_phase = self.phase_after_draining();
                     timeouts.reset_idle();
                     tick = DRAIN_TICK;
                     // HTTP/2 can announce the end of a connection and still finish the requests in
@@ -185,9 +239,18 @@ impl<F: Front> ConnectionHandler<F> {
         timeouts.update(*self.connection.progress().lock(), elapsed)
     }
 
-    /// Whether an idle connection can be closed without a word: HTTP/1.1 has none for it.
+    /// The next phase of a shutdown that concerns a connection. A response over HTTP says that the
+    /// connection will be closed; the protocol of Redis has no word for it.
+    fn phase_after_draining(&self) -> ShutdownPhase {
+        match self.port.protocol {
+            ListenProtocol::Http1 | ListenProtocol::Http2 => ShutdownPhase::Expired,
+            ListenProtocol::Resp => ShutdownPhase::Closing,
+        }
+    }
+
+    /// Whether an idle connection can be closed without a word: only HTTP/2 has one for it.
     fn can_end_now(&self) -> bool {
         let is_blocked = self.connection.progress().lock().is_blocked;
-        self.port.protocol == ListenProtocol::Http1 && !is_blocked
+        self.port.protocol != ListenProtocol::Http2 && !is_blocked
     }
 }

@@ -26,7 +26,7 @@ const LINGER_BYTES_MAX: usize = 16 << 20;
 /// 256 bytes as a buffer of its own. Without them it copies responses into one buffer, so that all
 /// responses that are ready on an HTTP/2 connection take a single system call.
 #[derive(Debug)]
-pub(super) struct MonitoredStream {
+pub(crate) struct MonitoredStream {
     stream: ServerStream,
     connection: Arc<ClientConnection>,
     /// While lingering: the bytes that may still be read, and the deadline.

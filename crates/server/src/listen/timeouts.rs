@@ -36,7 +36,7 @@ pub(super) enum TimeoutAction {
 impl ConnectionTimeouts {
     pub(super) fn new(protocol: ListenProtocol, limits: &ListenLimits) -> Self {
         Self {
-            header_timeout: (protocol == ListenProtocol::Http1).then_some(limits.header_timeout),
+            header_timeout: (protocol != ListenProtocol::Http2).then_some(limits.header_timeout),
             idle_timeout: limits.idle_timeout,
             ..Self::default()
         }

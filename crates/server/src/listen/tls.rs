@@ -71,7 +71,7 @@ impl PortTls {
 
 /// A connection, with or without TLS.
 #[derive(Debug)]
-pub(super) enum ServerStream {
+pub(crate) enum ServerStream {
     Plain(TcpStream),
     /// Boxed, because its state is some thousand bytes and plain connections must not reserve it.
     Tls(Box<TlsStream<TcpStream>>),

@@ -32,6 +32,7 @@ const FILE_MAX: u64 = 1 << 20;
 pub(crate) struct DataPortTls {
     pub(crate) http: Arc<PortTls>,
     pub(crate) grpc: Arc<PortTls>,
+    pub(crate) resp: Arc<PortTls>,
     /// The versions of the files that were read last, valid or not.
     versions: Mutex<FileVersions>,
     /// Whether the files that were read last are not in use, because they are not valid.
@@ -43,6 +44,7 @@ pub(crate) struct DataPortTls {
 pub(crate) struct TlsSettings {
     http: Arc<ServerConfig>,
     grpc: Arc<ServerConfig>,
+    resp: Arc<ServerConfig>,
     versions: FileVersions,
 }
 
@@ -57,18 +59,10 @@ type FileVersions = [Option<FileVersion>; 3];
 impl DataPortTls {
     /// Serves new connections with these settings; none serves them without TLS.
     pub(crate) fn replace(&self, settings: Option<&TlsSettings>) {
-        let (http, grpc, versions) = match settings {
-            None => (None, None, FileVersions::default()),
-            Some(TlsSettings {
-                http,
-                grpc,
-                versions,
-            }) => (Some(http.clone()), Some(grpc.clone()), versions.clone()),
-        };
-
-        self.http.replace(http);
-        self.grpc.replace(grpc);
-        self.set_versions(&versions);
+        self.http.replace(settings.map(|tls| tls.http.clone()));
+        self.grpc.replace(settings.map(|tls| tls.grpc.clone()));
+        self.resp.replace(settings.map(|tls| tls.resp.clone()));
+        self.set_versions(&settings.map(|tls| tls.versions.clone()).unwrap_or_default());
         self.has_failed.store(false, Relaxed);
     }
 
@@ -79,7 +73,7 @@ impl DataPortTls {
 
     /// The number of handshakes that failed so far.
     pub(crate) fn handshakes_failed(&self) -> u64 {
-        self.http.failed() + self.grpc.failed()
+        self.http.failed() + self.grpc.failed() + self.resp.failed()
     }
 
     /// Reads the files again if they have changed, and have stayed the same since they were `seen`:
@@ -134,6 +128,8 @@ impl TlsSettings {
         Ok(Some(Self {
             http: with_protocol(b"http/1.1"),
             grpc: with_protocol(b"h2"),
+            // The protocol of Redis has no name to negotiate.
+            resp: Arc::new(base.clone()),
             versions,
         }))
     }

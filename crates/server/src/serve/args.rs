@@ -22,6 +22,9 @@ pub struct ServeArgs {
     /// Any address other than loopback requires `TOLLGATE_ADMIN_TOKEN`.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", value_parser = listen_address)]
     pub admin: SocketAddr,
+    /// Address of the RESP listener for Redis clients, such as 127.0.0.1:6380 [default: off]
+    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
+    pub resp: Option<SocketAddr>,
     /// Log format [default: text on a terminal, json otherwise]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,

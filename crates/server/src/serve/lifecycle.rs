@@ -19,6 +19,7 @@ use crate::grpc;
 use crate::http::HttpFront;
 use crate::listen::{self, ListenProtocol, ShutdownHandle, ShutdownPhase, ShutdownSignal};
 use crate::reload;
+use crate::resp;
 use crate::service::Service;
 
 /// How long new connections are still accepted after `/readyz` fails: until a load balancer has
@@ -89,6 +90,15 @@ fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal
         load.grpc.clone(),
         shutdown.clone(),
     ));
+    if let Some(listener) = listeners.resp {
+        tasks.spawn(resp::run(
+            listener,
+            tls.resp.clone(),
+            gate.clone(),
+            load.resp.clone(),
+            shutdown.clone(),
+        ));
+    }
     tasks.spawn(listen::run(
         listeners.admin,
         ListenProtocol::Http1,
@@ -142,11 +152,15 @@ fn print_banner(gate: &Gate, listeners: &Listeners) {
     let store = gate.store_state().kind;
     let [http, grpc, admin] = listeners.addresses();
     let access = &gate.active().config.server.access;
-    let scheme = if access.tls.is_some() {
-        "https"
+    let (scheme, resp_scheme) = if access.tls.is_some() {
+        ("https", "rediss")
     } else {
-        "http"
+        ("http", "redis")
     };
+    let resp = listeners
+        .resp_address()
+        .map(|address| format!("  resp   {resp_scheme}://{address}\n"))
+        .unwrap_or_default();
     let token = if access.tokens.is_empty() {
         ""
     } else {
@@ -158,6 +172,7 @@ fn print_banner(gate: &Gate, listeners: &Listeners) {
            http   {scheme}://{http}\n  \
            grpc   {scheme}://{grpc}\n  \
            admin  http://{admin}\n\
+         {resp}\
          try:  curl -i {scheme}://{http}/v1/check{token} -d '{attributes}'\n",
         env!("CARGO_PKG_VERSION")
     );
@@ -171,7 +186,8 @@ fn print_banner(gate: &Gate, listeners: &Listeners) {
 /// themselves.
 fn warn_about_open_ports(access: &AccessConfig, listeners: &Listeners) {
     let [http, grpc, _] = listeners.addresses();
-    let ports = [("http", http), ("grpc", grpc)].into_iter();
+    let resp = listeners.resp_address().map(|address| ("resp", address));
+    let ports = [("http", http), ("grpc", grpc)].into_iter().chain(resp);
     let exposed: Vec<String> = ports
         .filter(|(_, address)| !address.ip().to_canonical().is_loopback())
         .map(|(name, address)| format!("{name} ({address})"))

@@ -1,4 +1,4 @@
-//! Binds the three ports before the first request is answered.
+//! Binds the ports before the first request is answered.
 
 use std::net::SocketAddr;
 
@@ -10,12 +10,14 @@ use super::args::ServeArgs;
 /// The environment variable with the admin token.
 const TOKEN_VARIABLE: &str = "TOLLGATE_ADMIN_TOKEN";
 
-/// The listeners of the three ports.
+/// The listeners of the ports.
 #[derive(Debug)]
 pub(super) struct Listeners {
     pub(super) http: TcpListener,
     pub(super) grpc: TcpListener,
     pub(super) admin: TcpListener,
+    /// None unless the port is turned on.
+    pub(super) resp: Option<TcpListener>,
     /// The token that the admin port requires, if one is set.
     pub(super) admin_token: Option<TokenHash>,
 }
@@ -25,18 +27,28 @@ impl Listeners {
         let http = bind("--http", args.http).await?;
         let grpc = bind("--grpc", args.grpc).await?;
         let admin = bind("--admin", args.admin).await?;
+        let resp = match args.resp {
+            Some(resp) => Some(bind("--resp", resp).await?),
+            None => None,
+        };
 
         Ok(Self {
             http,
             grpc,
             admin_token: admin_token(address(&admin))?,
             admin,
+            resp,
         })
     }
 
     /// The addresses of the HTTP, gRPC and admin ports.
     pub(super) fn addresses(&self) -> [SocketAddr; 3] {
         [&self.http, &self.grpc, &self.admin].map(address)
+    }
+
+    /// The address of the RESP port, if it is turned on.
+    pub(super) fn resp_address(&self) -> Option<SocketAddr> {
+        self.resp.as_ref().map(address)
     }
 }
 

@@ -8,7 +8,7 @@ mod tokens;
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
@@ -30,14 +30,14 @@ limits:
 ";
 
 /// A certificate of the service, in a directory of its own.
-struct ServerCertificate {
+pub(crate) struct ServerCertificate {
     directory: Directory,
     authority: Authority,
     files: Certificate,
 }
 
 impl ServerCertificate {
-    fn create() -> Self {
+    pub(crate) fn create() -> Self {
         let directory = Directory::create();
         let authority = Authority::create(directory.path(), "ca");
         let files = authority.issue("server");
@@ -49,9 +49,14 @@ impl ServerCertificate {
     }
 
     /// A configuration with this certificate and more settings of the server.
-    fn config(&self, settings: &str) -> String {
+    pub(crate) fn config(&self, settings: &str) -> String {
         let (cert, key) = (self.files.certificate.display(), self.files.key.display());
         format!("server:\n  tls: {{ cert: {cert}, key: {key} }}\n{settings}{LIMITS}")
+    }
+
+    /// The certificate of the authority that clients trust.
+    pub(crate) fn authority(&self) -> PathBuf {
+        self.authority.certificate()
     }
 
     fn client(&self) -> TlsClient {

@@ -22,6 +22,8 @@ pub(crate) struct Tollgate {
     pub(crate) http: SocketAddr,
     pub(crate) grpc: SocketAddr,
     pub(crate) admin: SocketAddr,
+    /// The RESP port, if it is turned on.
+    resp: Option<SocketAddr>,
     config: Option<PathBuf>,
     log: Arc<Mutex<String>>,
 }
@@ -40,6 +42,11 @@ impl Tollgate {
     /// The service with this configuration, more arguments and variables.
     pub(crate) fn with(yaml: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         Self::launch(Some(write_config(yaml)), arguments, variables)
+    }
+
+    /// The service with this configuration and the RESP port.
+    pub(crate) fn with_resp(yaml: &str) -> Self {
+        Self::with(yaml, &["--resp", "127.0.0.1:0"], &[])
     }
 
     /// The service with its built-in configuration and a limit of open files.
@@ -102,14 +109,21 @@ impl Tollgate {
                 .expect("an address")
         };
         let (http, grpc, admin) = (find("http "), find("grpc "), find("admin "));
+        let resp = arguments.contains(&"--resp").then(|| find("resp "));
         Self {
             process,
             http,
             grpc,
             admin,
+            resp,
             config,
             log,
         }
+    }
+
+    /// The address of the RESP port.
+    pub(crate) fn resp(&self) -> SocketAddr {
+        self.resp.expect("the service was started with --resp")
     }
 
     /// Sends a check.

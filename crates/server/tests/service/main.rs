@@ -32,6 +32,7 @@ mod paths;
 mod raw;
 mod redis;
 mod reload;
+mod resp;
 mod snapshot;
 mod spoofing;
 mod stacks;

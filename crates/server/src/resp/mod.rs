@@ -1,0 +1,258 @@
+//! The RESP port: Redis clients ask for decisions with `CL.THROTTLE` and `TOLLGATE.CHECK`.
+//!
+//! Each command takes four steps: decode (`frame`), select (`throttle`, `configured`), spend
+//! (`batch`), encode (`encode`). `session` has what clients send at connect. Knows nothing of
+//! connections except how to read and write them.
+
+mod batch;
+mod commands;
+mod configured;
+mod encode;
+mod error;
+mod frame;
+mod integer;
+mod session;
+mod throttle;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use bytes::{Buf as _, BytesMut};
+use hyper::HeaderMap;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+
+use self::batch::CommandBatch;
+use self::commands::{RespCommand, SessionCommand};
+use self::error::RespError;
+use self::frame::{Arguments, FRAME_MAX};
+use self::session::RespSession;
+use crate::gate::Gate;
+use crate::listen::{
+    self, ClientConnection, InFlightRequest, IncompleteRequest, ListenProtocol, MonitoredStream,
+    PortLoad, PortTls, ShutdownSignal, StreamFront, StreamPort,
+};
+
+/// The most commands that are answered together. Those behind them wait in the buffer.
+const COMMANDS_MAX: usize = 256;
+/// The bytes that are read at once, at first; a connection with long pipelines gets more.
+const READ_MIN: usize = 4 << 10;
+/// The most bytes that are read at once.
+const READ_MAX: usize = 16 << 10;
+
+/// Serves the RESP port until the shutdown is complete.
+pub(crate) async fn run(
+    listener: TcpListener,
+    tls: Arc<PortTls>,
+    gate: Arc<Gate>,
+    load: Arc<PortLoad>,
+    shutdown: ShutdownSignal,
+) {
+    let front = Arc::new(StreamPort(RespFront::new(gate, load.clone())));
+    listen::run(listener, ListenProtocol::Resp, tls, front, load, shutdown).await;
+}
+
+/// Answers the commands of the RESP port.
+#[derive(Debug)]
+struct RespFront {
+    gate: Arc<Gate>,
+    load: Arc<PortLoad>,
+    /// The id of the next connection, for `CLIENT ID`.
+    next_id: AtomicU64,
+}
+
+/// What follows after commands were answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NextStep {
+    /// More bytes are needed.
+    Read,
+    /// Further commands may have arrived already.
+    Answer,
+    /// The connection ends: the client said so, or broke the protocol.
+    Close,
+}
+
+impl RespFront {
+    fn new(gate: Arc<Gate>, load: Arc<PortLoad>) -> Self {
+        Self {
+            gate,
+            load,
+            next_id: AtomicU64::new(1),
+        }
+    }
+
+    fn open_session(&self) -> RespSession {
+        RespSession::new(self.next_id.fetch_add(1, Relaxed))
+    }
+
+    /// Answers the complete commands at the start of `input`. Returns how many bytes they have.
+    async fn answer(
+        &self,
+        session: &mut RespSession,
+        input: &[u8],
+        output: &mut Vec<u8>,
+    ) -> (usize, NextStep) {
+        let active = self.gate.active();
+        let mut batch = CommandBatch::new(&self.gate, &active, &self.load);
+        let mut consumed = 0;
+        let mut next = NextStep::Answer;
+
+        for _ in 0..COMMANDS_MAX {
+            let arguments = match frame::decode(&input[consumed..]) {
+                Ok(Some((arguments, bytes))) => {
+                    consumed += bytes;
+                    arguments
+                }
+                Ok(None) => {
+                    next = NextStep::Read;
+                    break;
+                }
+                Err(error) => {
+                    batch.reply(|out| encode::error(out, &error.into()));
+                    next = NextStep::Close;
+                    break;
+                }
+            };
+            if self.answer_one(session, &mut batch, &arguments).await == NextStep::Close {
+                next = NextStep::Close;
+                break;
+            }
+        }
+
+        batch.finish(output).await;
+        (consumed, next)
+    }
+
+    async fn answer_one(
+        &self,
+        session: &mut RespSession,
+        batch: &mut CommandBatch<'_>,
+        arguments: &Arguments<'_>,
+    ) -> NextStep {
+        let Some((name, rest)) = arguments.split_first() else {
+            return NextStep::Answer;
+        };
+        let active = batch.active();
+        let command = match session.admit(active, name, rest) {
+            Ok(command) => command,
+            Err(error) => {
+                batch.reply(|out| encode::error(out, &error));
+                return NextStep::Answer;
+            }
+        };
+
+        let demand = match command {
+            RespCommand::Throttle => throttle::select(active, rest),
+            RespCommand::Check => configured::select(active, rest),
+            RespCommand::Session(command) => {
+                batch.reply(|out| session.answer(active, command, rest, out));
+                return match command {
+                    SessionCommand::Quit => NextStep::Close,
+                    _ => NextStep::Answer,
+                };
+            }
+        };
+        match demand {
+            Ok(demand) => batch.decide(demand).await,
+            Err(error) => batch.reply(|out| encode::error(out, &error)),
+        }
+        NextStep::Answer
+    }
+
+    /// Serves a connection until the client ends it or `closing` is notified between commands.
+    async fn converse(
+        &self,
+        stream: &mut MonitoredStream,
+        connection: &Arc<ClientConnection>,
+        closing: &Notify,
+    ) -> io::Result<()> {
+        let mut session = self.open_session();
+        let mut input = BytesMut::new();
+        let mut output = Vec::new();
+        let mut room = READ_MIN;
+
+        loop {
+            input.reserve(room);
+            // A part of a command holds memory until the rest arrives.
+            let mut incomplete = IncompleteRequest::new(connection.clone(), &HeaderMap::new());
+            if !input.is_empty() && !incomplete.try_grow(input.len()) {
+                encode::error(&mut output, &RespError::overloaded());
+                return stream.write_all(&output).await;
+            }
+            let read = tokio::select! {
+                biased;
+                () = closing.notified() => return Ok(()),
+                read = stream.read_buf(&mut input) => read?,
+            };
+            if read == 0 {
+                return Ok(());
+            }
+            drop(incomplete);
+            if read >= room {
+                room = (2 * room).min(READ_MAX);
+            }
+
+            let is_open = self
+                .answer_all(&mut session, &mut input, &mut output, stream, connection)
+                .await?;
+            if !is_open {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Answers all complete commands of the input, some at a time. Returns false when the
+    /// connection ends.
+    async fn answer_all(
+        &self,
+        session: &mut RespSession,
+        input: &mut BytesMut,
+        output: &mut Vec<u8>,
+        stream: &mut MonitoredStream,
+        connection: &Arc<ClientConnection>,
+    ) -> io::Result<bool> {
+        loop {
+            if frame::is_incomplete(input) {
+                return Ok(true);
+            }
+
+            let in_flight = InFlightRequest::new(&**connection);
+            let (consumed, next) = if connection.admits_request() {
+                self.answer(session, input, output).await
+            } else {
+                encode::error(output, &RespError::too_many_connections());
+                (0, NextStep::Close)
+            };
+            input.advance(consumed);
+            drop(in_flight);
+            stream.write_all(output).await?;
+            stream.flush().await?;
+            output.clear();
+            output.shrink_to(FRAME_MAX);
+
+            match next {
+                NextStep::Answer => {}
+                NextStep::Read => return Ok(true),
+                NextStep::Close => return Ok(false),
+            }
+        }
+    }
+}
+
+impl StreamFront for RespFront {
+    async fn serve(
+        &self,
+        mut stream: MonitoredStream,
+        connection: &Arc<ClientConnection>,
+        closing: &Notify,
+    ) -> MonitoredStream {
+        // Errors of the stream end the connection; there is nobody to tell.
+        drop(self.converse(&mut stream, connection, closing).await);
+        stream
+    }
+}
+
+#[cfg(test)]
+mod tests;
