@@ -145,10 +145,23 @@ fn expect_json(request: &Request<Incoming>) -> Result<(), ApiError> {
     }
 }
 
-/// Decodes a body. It must be an object: serde would also read a struct from a list, by position.
-pub(super) fn decode<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, ApiError> {
-    let JsonObject(body) = serde_json::from_slice(bytes).map_err(|error| ApiError::json(&error))?;
-    Ok(body)
+/// The bytes of a body that must be a JSON object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JsonBody<'b> {
+    bytes: &'b [u8],
+}
+
+impl<'b> JsonBody<'b> {
+    pub(super) const fn new(bytes: &'b [u8]) -> Self {
+        Self { bytes }
+    }
+
+    /// Decodes the object. serde would also read a struct from a list, by position.
+    pub(super) fn decode<T: Deserialize<'b>>(self) -> Result<T, ApiError> {
+        let body = serde_json::from_slice(self.bytes);
+        let JsonObject(body) = body.map_err(|error| ApiError::json(&error))?;
+        Ok(body)
+    }
 }
 
 /// A value that must be written as a JSON object.
@@ -172,26 +185,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for JsonObject<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_map(JsonObjectVisitor(PhantomData))
     }
-}
-
-/// The body of `/v1/check`, `/v1/peek` and `/v1/refund`.
-#[derive(Debug, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CheckBody<'b> {
-    #[serde(borrow, default)]
-    pub(super) attributes: NamedAttributes<'b>,
-    #[serde(borrow, default)]
-    pub(super) limits: Option<Vec<BodyText<'b>>>,
-    #[serde(default)]
-    pub(super) cost: Option<u64>,
-}
-
-/// The body of `/v1/release`.
-#[derive(Debug, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ReleaseBody<'b> {
-    #[serde(borrow)]
-    pub(super) permit: BodyText<'b>,
 }
 
 /// A string, borrowed from the body unless it has escapes.
@@ -222,8 +215,8 @@ impl<'de: 'b, 'b> Deserialize<'de> for BodyText<'b> {
     }
 }
 
-/// The value of an attribute: a string, or a whole number or boolean as text.
-struct AttributeText<'b>(Cow<'b, str>);
+/// The value of an attribute: a string, or a whole number or boolean as text; empty for null.
+pub(super) struct AttributeText<'b>(pub(super) Cow<'b, str>);
 
 struct AttributeTextVisitor;
 
@@ -252,6 +245,11 @@ impl<'b> Visitor<'b> for AttributeTextVisitor {
 
     fn visit_bool<E>(self, value: bool) -> Result<AttributeText<'b>, E> {
         Ok(AttributeText(if value { "true" } else { "false" }.into()))
+    }
+
+    /// Many languages write a value that is not there as null. An empty value counts as missing.
+    fn visit_unit<E>(self) -> Result<AttributeText<'b>, E> {
+        Ok(AttributeText(Cow::Borrowed("")))
     }
 }
 

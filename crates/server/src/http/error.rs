@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use hyper::{Method, StatusCode};
 use tollgate_http::Problem;
-use tollgate_rules::SelectError;
+use tollgate_rules::{InlineLimitError, SelectError};
 
 use crate::gate::{AccessError, DecideError, PermitTokenError};
 use crate::guard::BrowserError;
@@ -228,6 +228,11 @@ impl From<DecideError> for ApiError {
         }
 
         let code = match &error {
+            DecideError::Select(SelectError::Inline(InlineLimitError::NotAllowed(reason))) => {
+                return Self::new(StatusCode::FORBIDDEN, "inline-not-allowed", reason.clone());
+            }
+            DecideError::Select(SelectError::Inline(_)) => "bad-limit",
+            DecideError::Select(SelectError::Configured { .. }) => "limit-is-configured",
             DecideError::Select(SelectError::UnknownLimit { .. })
             | DecideError::Limiter(tollgate::Error::UnknownLimit { .. }) => "unknown-limit",
             DecideError::Select(SelectError::MissingAttribute { .. }) => "missing-attribute",
@@ -241,7 +246,7 @@ impl From<DecideError> for ApiError {
             DecideError::Limiter(tollgate::Error::DuplicateLimit { .. }) => "duplicate-limit",
             _ => "bad-key",
         };
-        Self::unprocessable(code, error.to_string())
+        Self::unprocessable(code, shortened(&error.to_string()).into_owned())
     }
 }
 

@@ -10,6 +10,7 @@ use tollgate::{Decision, Micros};
 use tollgate_http::{DecisionBody, EnabledFields, Fields, Problem};
 
 use super::error::ApiError;
+use super::operation::Answer;
 use crate::gate::GateDecision;
 
 pub(crate) type Body = Full<Bytes>;
@@ -48,12 +49,16 @@ pub(crate) fn problem(error: &ApiError) -> Response<Body> {
     response
 }
 
+/// The response to an operation.
+pub(super) fn answer(answer: &Answer, fields: EnabledFields, now: Micros) -> Response<Body> {
+    match answer {
+        Answer::Decision(answer) => decision(answer, fields, now),
+        Answer::Done(text) => json(StatusCode::OK, *text),
+    }
+}
+
 /// The response to a check or peek: 200, 429 or 503.
-pub(super) fn decision(
-    decision: &GateDecision,
-    fields: EnabledFields,
-    now: Micros,
-) -> Response<Body> {
+fn decision(decision: &GateDecision, fields: EnabledFields, now: Micros) -> Response<Body> {
     let GateDecision { decision, permit } = decision;
 
     let mut response = if let Some(problem) = Problem::denied(decision) {

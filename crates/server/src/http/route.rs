@@ -2,16 +2,16 @@
 
 use tollgate_rules::Permission;
 
+use super::operation::Operation;
+
 /// The path of forward-auth; Envoy appends the path of the original request.
 pub(super) const FORWARD_AUTH: &str = "/v1/forward-auth";
 
 /// An operation of the HTTP port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HttpRoute {
-    Check,
-    Peek,
-    Refund,
-    Release,
+    /// An operation of the decision API.
+    Api(Operation),
     ForwardAuth,
     Alive,
     Ready,
@@ -20,10 +20,10 @@ pub(super) enum HttpRoute {
 
 /// Every path. Only forward-auth also has paths below its own.
 const ROUTES: [(&str, HttpRoute); 8] = [
-    ("/v1/check", HttpRoute::Check),
-    ("/v1/peek", HttpRoute::Peek),
-    ("/v1/refund", HttpRoute::Refund),
-    ("/v1/release", HttpRoute::Release),
+    ("/v1/check", HttpRoute::Api(Operation::Check)),
+    ("/v1/peek", HttpRoute::Api(Operation::Peek)),
+    ("/v1/refund", HttpRoute::Api(Operation::Refund)),
+    ("/v1/release", HttpRoute::Api(Operation::Release)),
     (FORWARD_AUTH, HttpRoute::ForwardAuth),
     ("/healthz", HttpRoute::Alive),
     ("/readyz", HttpRoute::Ready),
@@ -47,10 +47,8 @@ impl HttpRoute {
     /// What a token must allow for this operation. Health checks and the description need no token.
     pub(super) const fn permission(self) -> Option<Permission> {
         match self {
-            Self::Check | Self::ForwardAuth => Some(Permission::Check),
-            Self::Peek => Some(Permission::Peek),
-            Self::Refund => Some(Permission::Refund),
-            Self::Release => Some(Permission::Release),
+            Self::Api(operation) => Some(operation.permission()),
+            Self::ForwardAuth => Some(Permission::Check),
             Self::Alive | Self::Ready | Self::OpenApi => None,
         }
     }

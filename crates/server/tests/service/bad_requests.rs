@@ -1,5 +1,6 @@
 //! Every invalid request gets an error that names the cause, and is not charged.
 
+mod inline_rows;
 mod rows;
 
 use serde_json::Value;
@@ -139,12 +140,13 @@ fn nothing_was_charged(service: &Tollgate) {
     for client in ["203.0.113.7", "127.0.0.1"] {
         let asked = format!(
             r#"{{"attributes": {{"client_ip": "{client}", "email": "ann@example.com", "tenant": "acme"}},
-                "limits": ["address", "login", "reports", "work", "many-0", "many-16"]}}"#
+                "limits": ["address", "login", "reports", "work", "many-0", "many-16",
+                    {{"name": "chat", "key": "ann", "algorithm": "sliding_log", "limit": 5, "window": "1h"}}]}}"#
         );
         let peeked: Value =
             serde_json::from_slice(&service.post("/v1/peek", &asked).body).expect("JSON");
         let limits = peeked["limits"].as_array().expect("a list").clone();
-        assert_eq!(limits.len(), 6);
+        assert_eq!(limits.len(), 7);
         for limit in limits {
             assert_eq!(limit["remaining"], limit["limit"], "{peeked}");
         }

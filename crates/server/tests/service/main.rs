@@ -17,6 +17,7 @@ mod golden;
 mod grpc;
 mod hanging_files;
 mod harness;
+mod inline;
 mod leases;
 mod load;
 mod load_command;

@@ -11,7 +11,7 @@ use super::{FORWARD_AUTH, HttpRoute, ROUTES};
 const SOURCES: [&str; 5] = [
     include_str!("../error.rs"),
     include_str!("../host.rs"),
-    include_str!("../api.rs"),
+    include_str!("../operation.rs"),
     include_str!("../forward_auth/original_request.rs"),
     include_str!("../forward_auth/parameters.rs"),
 ];
