@@ -14,8 +14,10 @@ use http_body_util::BodyExt as _;
 use hyper::Request;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::CONTENT_TYPE;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::value::{CowStrDeserializer, MapAccessDeserializer};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor,
+};
 use smallvec::SmallVec;
 use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
 
@@ -149,41 +151,94 @@ fn expect_json(request: &Request<Incoming>) -> Result<(), ApiError> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JsonBody<'b> {
     bytes: &'b [u8],
+    /// Whether this is a request of a batch, in which a member names the operation.
+    has_op: bool,
 }
 
 impl<'b> JsonBody<'b> {
     pub(super) const fn new(bytes: &'b [u8]) -> Self {
-        Self { bytes }
+        Self {
+            bytes,
+            has_op: false,
+        }
     }
 
-    /// Decodes the object. serde would also read a struct from a list, by position.
+    /// The body of a request of a batch.
+    pub(super) const fn for_batch(bytes: &'b [u8]) -> Self {
+        Self {
+            bytes,
+            has_op: true,
+        }
+    }
+
+    /// Decodes the object, without the member that names the operation of a batch.
     pub(super) fn decode<T: Deserialize<'b>>(self) -> Result<T, ApiError> {
-        let body = serde_json::from_slice(self.bytes);
-        let JsonObject(body) = body.map_err(|error| ApiError::json(&error))?;
-        Ok(body)
+        self.decode_object(self.has_op)
+    }
+
+    /// Decodes the object with all its members.
+    pub(super) fn decode_with_op<T: Deserialize<'b>>(self) -> Result<T, ApiError> {
+        self.decode_object(false)
+    }
+
+    fn decode_object<T: Deserialize<'b>>(self, skips_op: bool) -> Result<T, ApiError> {
+        let mut json = serde_json::Deserializer::from_slice(self.bytes);
+        let object = JsonObject {
+            skips_op,
+            kind: PhantomData,
+        };
+        let value = json.deserialize_map(object);
+        let value = value.and_then(|value| json.end().map(|()| value));
+        value.map_err(|error| ApiError::json(&error))
     }
 }
 
-/// A value that must be written as a JSON object.
-struct JsonObject<T>(T);
+/// Reads a value that must be written as a JSON object: serde would also read a struct from a list,
+/// by position.
+struct JsonObject<T> {
+    /// Whether the member `op` is left out.
+    skips_op: bool,
+    kind: PhantomData<T>,
+}
 
-struct JsonObjectVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for JsonObjectVisitor<T> {
-    type Value = JsonObject<T>;
+impl<'de, T: Deserialize<'de>> Visitor<'de> for JsonObject<T> {
+    type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<JsonObject<T>, M::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(JsonObject)
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<T, M::Error> {
+        if self.skips_op {
+            T::deserialize(MapAccessDeserializer::new(WithoutOp(map)))
+        } else {
+            T::deserialize(MapAccessDeserializer::new(map))
+        }
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for JsonObject<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(JsonObjectVisitor(PhantomData))
+/// The members of an object other than `op`.
+struct WithoutOp<M>(M);
+
+impl<'de, M: MapAccess<'de>> MapAccess<'de> for WithoutOp<M> {
+    type Error = M::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, M::Error> {
+        while let Some(BodyText(name)) = self.0.next_key()? {
+            if name == "op" {
+                self.0.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            return seed.deserialize(CowStrDeserializer::new(name)).map(Some);
+        }
+        Ok(None)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, M::Error> {
+        self.0.next_value_seed(seed)
     }
 }
 

@@ -4,6 +4,7 @@
 //! them; it knows its status and its body.
 
 mod api;
+mod batch;
 mod body;
 mod error;
 mod forward_auth;
@@ -84,6 +85,7 @@ impl HttpFront {
             HttpRoute::Api(operation) => {
                 api::handle(operation, context, post(request)?, connection).await
             }
+            HttpRoute::Batch => Box::pin(batch::handle(context, post(request)?, connection)).await,
             HttpRoute::Alive => get(request).map(|()| alive()),
             HttpRoute::Ready => get(request).map(|()| self.readiness.response(gate)),
             HttpRoute::OpenApi => get(request).map(|()| {
@@ -110,13 +112,16 @@ impl HttpFront {
         route: HttpRoute,
         request: &Request<B>,
     ) -> Result<Caller, ApiError> {
-        let Some(permission) = route.permission() else {
+        if route.is_public() {
             return Ok(Caller::ANYONE);
-        };
+        }
         if active.requires_token() {
             // A page of another site does not know the token, so no further check is needed.
             let token = presented_token(request.headers());
-            let caller = active.require(token, permission)?;
+            let caller = active.identify(token)?;
+            if let Some(permission) = route.permission() {
+                active.permit(caller, permission)?;
+            }
             active.count_accepted(caller);
             return Ok(caller);
         }

@@ -1,4 +1,4 @@
-//! The operations of the decision API: each has a path of its own.
+//! The operations of the decision API: each has a path of its own, and a name in a batch.
 
 use tollgate::store::Intent;
 use tollgate_rules::{Permission, RequestedLimit};
@@ -16,6 +16,14 @@ pub(super) enum Operation {
     Refund,
     Release,
 }
+
+/// Every operation with its name in a batch.
+const OPERATIONS: [(&str, Operation); 4] = [
+    ("check", Operation::Check),
+    ("peek", Operation::Peek),
+    ("refund", Operation::Refund),
+    ("release", Operation::Release),
+];
 
 /// What an operation answers.
 #[derive(Debug)]
@@ -36,6 +44,25 @@ pub(super) struct OperationContext<'c> {
 }
 
 impl Operation {
+    /// The operation with this name in a batch.
+    pub(super) fn from_name(name: Option<&str>) -> Result<Self, ApiError> {
+        let mut operations = OPERATIONS.iter();
+        let found = operations.find(|(known, _)| Some(*known) == name);
+        found.map(|(_, operation)| *operation).ok_or_else(|| {
+            let names = OPERATIONS.map(|(known, _)| known).join(", ");
+            let found = match name {
+                None => "missing field `op`".to_owned(),
+                Some("batch") => "a batch cannot contain a batch".to_owned(),
+                Some(name) => {
+                    let name: String = name.chars().take(80).collect();
+                    format!("unknown `op` {name:?}")
+                }
+            };
+            let detail = format!("{found}; expected one of {names}");
+            ApiError::unprocessable("unknown-operation", detail)
+        })
+    }
+
     /// What a token must allow for this operation.
     pub(super) const fn permission(self) -> Permission {
         match self {

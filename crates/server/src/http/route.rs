@@ -12,6 +12,8 @@ pub(super) const FORWARD_AUTH: &str = "/v1/forward-auth";
 pub(super) enum HttpRoute {
     /// An operation of the decision API.
     Api(Operation),
+    /// Many operations.
+    Batch,
     ForwardAuth,
     Alive,
     Ready,
@@ -19,11 +21,12 @@ pub(super) enum HttpRoute {
 }
 
 /// Every path. Only forward-auth also has paths below its own.
-const ROUTES: [(&str, HttpRoute); 8] = [
+const ROUTES: [(&str, HttpRoute); 9] = [
     ("/v1/check", HttpRoute::Api(Operation::Check)),
     ("/v1/peek", HttpRoute::Api(Operation::Peek)),
     ("/v1/refund", HttpRoute::Api(Operation::Refund)),
     ("/v1/release", HttpRoute::Api(Operation::Release)),
+    ("/v1/batch", HttpRoute::Batch),
     (FORWARD_AUTH, HttpRoute::ForwardAuth),
     ("/healthz", HttpRoute::Alive),
     ("/readyz", HttpRoute::Ready),
@@ -44,12 +47,17 @@ impl HttpRoute {
         exact.or_else(|| below().map(|_| Self::ForwardAuth))
     }
 
-    /// What a token must allow for this operation. Health checks and the description need no token.
+    /// Whether everyone may use it: health checks and the description.
+    pub(super) const fn is_public(self) -> bool {
+        matches!(self, Self::Alive | Self::Ready | Self::OpenApi)
+    }
+
+    /// What a token must allow. None if that depends on the body, and for public routes.
     pub(super) const fn permission(self) -> Option<Permission> {
         match self {
             Self::Api(operation) => Some(operation.permission()),
             Self::ForwardAuth => Some(Permission::Check),
-            Self::Alive | Self::Ready | Self::OpenApi => None,
+            Self::Batch | Self::Alive | Self::Ready | Self::OpenApi => None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Every invalid request gets an error that names the cause, and is not charged.
 
+mod batch_rows;
 mod inline_rows;
 mod rows;
 
@@ -167,6 +168,25 @@ fn a_valid_request_among_invalid_ones_is_charged() {
         service.check(asked).header("x-ratelimit-remaining"),
         Some("98")
     );
+}
+
+#[test]
+fn every_invalid_request_of_a_batch_gets_its_error() {
+    let service = Tollgate::with_config(&config());
+    let items: Vec<&str> = batch_rows::ITEMS.iter().map(|(item, ..)| *item).collect();
+    let response = service.post(
+        "/v1/batch",
+        &format!(r#"{{"requests": [{}]}}"#, items.join(",")),
+    );
+    let body: Value = serde_json::from_slice(&response.body).expect("JSON");
+    for (index, (item, status, code, detail)) in batch_rows::ITEMS.iter().enumerate() {
+        let answer = &body["answers"][index];
+        let found = answer["body"]["detail"].as_str().unwrap_or_default();
+        assert_eq!(answer["status"], *status, "{item}: {answer}");
+        assert_eq!(answer["body"]["code"], *code, "{item}: {answer}");
+        assert!(found.contains(detail), "{item}: {answer}");
+    }
+    nothing_was_charged(&service);
 }
 
 /// HTTP/1.0 clients get an HTTP/1.0 response, after which the connection is closed.

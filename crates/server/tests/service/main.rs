@@ -5,6 +5,7 @@ mod admin;
 mod answers;
 mod audit_paths;
 mod bad_requests;
+mod batch;
 mod caddy;
 mod check;
 mod cli;

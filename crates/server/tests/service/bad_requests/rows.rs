@@ -1,6 +1,6 @@
 //! The requests, and the errors that they must get.
 
-use super::{Request, Row, inline_rows};
+use super::{Request, Row, batch_rows, inline_rows};
 
 const CHECK: &str = "/v1/check";
 const AUTH: &str = "/v1/forward-auth";
@@ -57,6 +57,7 @@ pub(super) fn all() -> Vec<Row> {
         inline_rows::numbers(),
         inline_rows::members(),
         inline_rows::keys(),
+        batch_rows::all(),
     ];
     parts.into_iter().flatten().collect()
 }
