@@ -9,6 +9,7 @@ use super::body::{self, BodyLimits, JsonBody};
 use super::error::ApiError;
 use super::operation::{Operation, OperationContext};
 use super::respond::{self, Body};
+use super::timing::ServerTiming;
 use crate::gate::ActiveConfig;
 use crate::listen::ClientConnection;
 
@@ -19,13 +20,18 @@ pub(super) async fn handle(
     request: &mut Request<Incoming>,
     connection: &Arc<ClientConnection>,
 ) -> Result<Response<Body>, ApiError> {
+    let mut timing = ServerTiming::start(context.gate, request.headers());
     let bytes = body::read(request, connection, body_limits(context.active)).await?;
+    timing.end_step("body");
     let _slot = connection.try_slot().ok_or_else(ApiError::overloaded)?;
 
     let answer = operation.answer(context, JsonBody::new(&bytes)).await?;
+    timing.end_step("decide");
 
     let now = context.gate.now();
-    Ok(respond::answer(&answer, context.active.config.headers, now))
+    let mut response = respond::answer(&answer, context.active.config.headers, now);
+    timing.add_to(response.headers_mut());
+    Ok(response)
 }
 
 pub(super) fn body_limits(active: &ActiveConfig) -> BodyLimits {

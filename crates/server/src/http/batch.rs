@@ -14,6 +14,7 @@ use super::body::{self, BodyText, JsonBody};
 use super::error::ApiError;
 use super::operation::{Answer, Operation, OperationContext};
 use super::respond::{self, Body};
+use super::timing::ServerTiming;
 use crate::listen::ClientConnection;
 
 /// The most requests of a batch.
@@ -39,7 +40,9 @@ pub(super) async fn handle(
     request: &mut Request<Incoming>,
     connection: &Arc<ClientConnection>,
 ) -> Result<Response<Body>, ApiError> {
+    let mut timing = ServerTiming::start(context.gate, request.headers());
     let bytes = body::read(request, connection, api::body_limits(context.active)).await?;
+    timing.end_step("body");
     let _slot = connection.try_slot().ok_or_else(ApiError::overloaded)?;
 
     let BatchBody { requests } = JsonBody::new(&bytes).decode()?;
@@ -57,7 +60,11 @@ pub(super) async fn handle(
     } else {
         all_at_once(answers).await
     };
-    Ok(respond::batch(&answers))
+    timing.end_step("decide");
+
+    let mut response = respond::batch(&answers);
+    timing.add_to(response.headers_mut());
+    Ok(response)
 }
 
 /// Answers one request of a batch.

@@ -13,7 +13,6 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::Request;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::CONTENT_TYPE;
 use serde::de::value::{CowStrDeserializer, MapAccessDeserializer};
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor,
@@ -35,13 +34,13 @@ pub(super) struct BodyLimits {
     pub(super) timeout: Duration,
 }
 
-/// Reads the whole body.
+/// Reads the whole body, whatever its content type: many clients send JSON as something else by
+/// default. Web pages, which may send some types without asking, are turned away by their origin.
 pub(super) async fn read(
     request: &mut Request<Incoming>,
     connection: &Arc<ClientConnection>,
     limits: BodyLimits,
 ) -> Result<Bytes, ApiError> {
-    expect_json(request)?;
     if request.body().size_hint().lower() > limits.bytes_max as u64 {
         return Err(ApiError::body_too_large(limits.bytes_max));
     }
@@ -119,31 +118,6 @@ fn frame_data(frame: BodyFrame) -> Result<Option<Bytes>, ApiError> {
         None => Ok(None),
         Some(Ok(frame)) => Ok(frame.into_data().ok()),
         Some(Err(_)) => Err(ApiError::incomplete_body()),
-    }
-}
-
-fn expect_json(request: &Request<Incoming>) -> Result<(), ApiError> {
-    let Some(found) = request.headers().get(CONTENT_TYPE) else {
-        return Ok(());
-    };
-    // The usual value needs no parsing.
-    if found == "application/json" {
-        return Ok(());
-    }
-
-    let found = found.to_str().unwrap_or("not text");
-    let kind = found.split(';').next().unwrap_or_default().trim();
-    let is_json = kind.eq_ignore_ascii_case("application/json")
-        || kind
-            .split_once('/')
-            .is_some_and(|(_, kind)| kind.to_ascii_lowercase().ends_with("+json"));
-    // The default of `curl -d`.
-    let is_curl_default = kind.eq_ignore_ascii_case("application/x-www-form-urlencoded");
-
-    if is_json || is_curl_default {
-        Ok(())
-    } else {
-        Err(ApiError::media_type(found))
     }
 }
 

@@ -14,6 +14,7 @@ mod operation;
 mod requested_limit;
 mod respond;
 mod route;
+mod timing;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

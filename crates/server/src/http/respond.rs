@@ -20,7 +20,7 @@ pub(crate) type Body = Full<Bytes>;
 /// The status of a denial whose response has another one, chosen with `deny_status`.
 const ORIGINAL_STATUS: HeaderName = HeaderName::from_static("x-ratelimit-status");
 /// The most header fields of a response, including those that hyper adds.
-const FIELDS_MAX: usize = 12;
+const FIELDS_MAX: usize = 13;
 /// The space that an answer of a batch usually takes, in bytes.
 const BATCH_ANSWER_CAPACITY: usize = 256;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

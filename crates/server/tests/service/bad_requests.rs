@@ -115,6 +115,7 @@ fn mismatch(row: &Row, service: &Tollgate, codes: &[Value]) -> Option<String> {
         && body["status"] == row.status
         && body["code"] == row.code
         && codes.contains(&body["code"])
+        && body["retryable"] == (row.status == 408 || row.code == "incomplete-body")
         && body["detail"]
             .as_str()
             .is_some_and(|detail| detail.contains(row.detail) && detail.len() < 500)
@@ -231,9 +232,7 @@ fn a_body_that_does_not_arrive_times_out() {
     let head = "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\n{";
     let answer = raw::exchange(service.http, head.as_bytes(), false);
     assert_eq!(answer.status, 408);
-    assert!(
-        answer
-            .text()
-            .contains(r#""detail":"the body did not arrive within 0.2 s","code":"body-too-slow""#)
-    );
+    assert!(answer.text().contains(
+        r#""detail":"the body did not arrive within 0.2 s","code":"body-too-slow","retryable":true"#
+    ));
 }

@@ -9,6 +9,7 @@ mod batch;
 mod caddy;
 mod check;
 mod cli;
+mod clients;
 mod dashboard;
 mod deploy;
 mod deployments;
