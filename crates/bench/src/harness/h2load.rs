@@ -105,7 +105,7 @@ impl H2load {
     }
 
     /// Sends requests for `length`.
-    fn round(&self, server: &ServerUnderLoad, length: Duration) -> Result<Figures> {
+    pub(crate) fn round(&self, server: &ServerUnderLoad, length: Duration) -> Result<Figures> {
         let (target, pid) = (&server.target, server.process.pid());
         let before = others::ticks_of(pid);
         let mut command = self.command(target, length);

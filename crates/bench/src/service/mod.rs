@@ -4,6 +4,7 @@
 //! Every subject is a separate process, so that subjects share no threads, allocator or caches.
 
 mod bare;
+mod bodies;
 mod report;
 mod request;
 mod servers;
@@ -50,6 +51,9 @@ pub(crate) struct Arguments {
     /// Measure only the cost of the dashboard: Tollgate with it open and with it closed
     #[arg(long)]
     dashboard: bool,
+    /// Measure only single checks, inline limits and batches over HTTP
+    #[arg(long)]
+    bodies: bool,
     /// Measure only this protocol; can be repeated
     #[arg(long, value_enum)]
     protocol: Vec<Protocol>,
@@ -61,9 +65,14 @@ pub(crate) struct Arguments {
 /// Measures, prints the tables and writes the numbers and the picture.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let tollgate = tollgate_program(arguments.tollgate.as_ref())?;
-    let protocols = chosen_values(&arguments.protocol);
+    let are_bodies_included = arguments.protocol.is_empty() && !arguments.dashboard;
+    let protocols = if arguments.bodies {
+        Vec::new()
+    } else {
+        chosen_values(&arguments.protocol)
+    };
     let cases = chosen_values(&arguments.case);
-    let steps = protocols.len() * cases.len();
+    let steps = protocols.len() * cases.len() + usize::from(are_bodies_included);
     let mut bench = Bench::new(&arguments.output, steps, [(3, 300), (7, 2_000)]);
     let h2load = H2load::find();
     bench.uses(vec![h2load.version()?]);
@@ -87,6 +96,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 row.add(h2load.latencies(&server.target, length)?);
             }
         }
+    }
+
+    if are_bodies_included {
+        bench.progress.step(bodies::NAME);
+        bodies::measure(&mut bench, &h2load, &tollgate)?;
     }
 
     let panels = [("Requests per second: taller is better", RATE)];

@@ -1,5 +1,6 @@
 //! The ratios and tables of the benchmark.
 
+use super::bodies;
 use super::request::{Case, Protocol};
 use super::{BARE, BARE_WITH_HEADERS, DASHBOARD, LEASED, MANY_LIMITS, MEMORY, REDIS, THROTTLECRAB};
 use crate::harness::h2load::{CPU, RATE};
@@ -8,6 +9,7 @@ use crate::harness::{Goal, P50, P99, Ratio, Report, Row, Table, distinct};
 /// Adds the ratios and the tables.
 pub(super) fn complete(mut report: Report) -> Report {
     report.ratios = ratios(&report.rows);
+    report.ratios.extend(bodies::ratios(&report.rows));
     let groups = distinct(report.rows.iter().map(|row| (&row.case, &row.load)));
     let numbers = groups
         .into_iter()

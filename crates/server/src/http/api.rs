@@ -7,7 +7,7 @@ use hyper::{Request, Response};
 
 use super::body::{self, BodyLimits, JsonBody};
 use super::error::ApiError;
-use super::operation::{Operation, OperationContext};
+use super::operation::{ApiContext, ApiOperation};
 use super::respond::{self, Body};
 use super::timing::ServerTiming;
 use crate::gate::ActiveConfig;
@@ -15,8 +15,8 @@ use crate::listen::ClientConnection;
 
 /// Reads the body, carries out the operation and encodes its answer.
 pub(super) async fn handle(
-    operation: Operation,
-    context: OperationContext<'_>,
+    operation: ApiOperation,
+    context: ApiContext<'_>,
     request: &mut Request<Incoming>,
     connection: &Arc<ClientConnection>,
 ) -> Result<Response<Body>, ApiError> {

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::api;
 use super::body::{self, BodyText, JsonBody};
 use super::error::ApiError;
-use super::operation::{Answer, Operation, OperationContext};
+use super::operation::{Answer, ApiContext, ApiOperation};
 use super::respond::{self, Body};
 use super::timing::ServerTiming;
 use crate::listen::ClientConnection;
@@ -36,7 +36,7 @@ struct BatchOperation<'b> {
 
 /// Reads the body, carries out all operations and encodes their answers.
 pub(super) async fn handle(
-    context: OperationContext<'_>,
+    context: ApiContext<'_>,
     request: &mut Request<Incoming>,
     connection: &Arc<ClientConnection>,
 ) -> Result<Response<Body>, ApiError> {
@@ -68,10 +68,10 @@ pub(super) async fn handle(
 }
 
 /// Answers one request of a batch.
-async fn answer(context: OperationContext<'_>, request: &RawValue) -> Result<Answer, ApiError> {
+async fn answer(context: ApiContext<'_>, request: &RawValue) -> Result<Answer, ApiError> {
     let body = JsonBody::for_batch(request.get().as_bytes());
     let BatchOperation { op } = body.decode_with_op()?;
-    let operation = Operation::from_name(op.as_ref().map(|BodyText(name)| &**name))?;
+    let operation = ApiOperation::from_name(op.as_ref().map(|BodyText(name)| &**name))?;
 
     context
         .active

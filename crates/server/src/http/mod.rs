@@ -29,7 +29,7 @@ pub(crate) use health::{Readiness, alive};
 pub(crate) use host::expect_host;
 pub(crate) use respond::{Body, json, problem};
 
-use self::operation::OperationContext;
+use self::operation::ApiContext;
 use self::route::HttpRoute;
 use crate::gate::{ActiveConfig, Caller, Gate};
 use crate::guard::{BrowserGuard, presented_token};
@@ -76,7 +76,7 @@ impl HttpFront {
         let route = route.ok_or_else(|| ApiError::not_found(request.uri().path()))?;
         let (gate, active) = (&*self.gate, &*self.gate.active());
         let caller = self.authorize(active, route, request)?;
-        let context = OperationContext {
+        let context = ApiContext {
             gate,
             active,
             caller,

@@ -10,7 +10,7 @@ use crate::gate::{ActiveConfig, Caller, CheckOptions, Gate, GateDecision};
 
 /// An operation that a request body asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum ApiOperation {
     Check,
     Peek,
     Refund,
@@ -18,11 +18,11 @@ pub(super) enum Operation {
 }
 
 /// Every operation with its name in a batch.
-const OPERATIONS: [(&str, Operation); 4] = [
-    ("check", Operation::Check),
-    ("peek", Operation::Peek),
-    ("refund", Operation::Refund),
-    ("release", Operation::Release),
+const OPERATIONS: [(&str, ApiOperation); 4] = [
+    ("check", ApiOperation::Check),
+    ("peek", ApiOperation::Peek),
+    ("refund", ApiOperation::Refund),
+    ("release", ApiOperation::Release),
 ];
 
 /// What an operation answers.
@@ -36,14 +36,14 @@ pub(super) enum Answer {
 
 /// What all operations of a request share.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OperationContext<'c> {
+pub(super) struct ApiContext<'c> {
     pub(super) gate: &'c Gate,
     pub(super) active: &'c ActiveConfig,
     /// Who asks.
     pub(super) caller: Caller,
 }
 
-impl Operation {
+impl ApiOperation {
     /// The operation with this name in a batch.
     pub(super) fn from_name(name: Option<&str>) -> Result<Self, ApiError> {
         let mut operations = OPERATIONS.iter();
@@ -76,7 +76,7 @@ impl Operation {
     /// Carries out the operation, for which the caller has the permission.
     pub(super) async fn answer(
         self,
-        context: OperationContext<'_>,
+        context: ApiContext<'_>,
         body: JsonBody<'_>,
     ) -> Result<Answer, ApiError> {
         // Less frequent operations are boxed, to keep the future of a check small.
@@ -90,28 +90,28 @@ impl Operation {
 }
 
 async fn decide(
-    context: OperationContext<'_>,
+    context: ApiContext<'_>,
     body: JsonBody<'_>,
     intent: Intent,
 ) -> Result<Answer, ApiError> {
     let body = CheckBody::decode(body, context)?;
-    let OperationContext { gate, active, .. } = context;
+    let ApiContext { gate, active, .. } = context;
 
     let options = body.options(intent);
     let decision = gate.decide(active, &body.attributes, options).await?;
     Ok(Answer::Decision(decision))
 }
 
-async fn refund(context: OperationContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
+async fn refund(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
     let body = CheckBody::decode(body, context)?;
-    let OperationContext { gate, active, .. } = context;
+    let ApiContext { gate, active, .. } = context;
 
     let options = body.options(Intent::Spend);
     gate.refund(active, &body.attributes, options).await?;
     Ok(Answer::Done(r#"{"refunded":true}"#))
 }
 
-async fn release(context: OperationContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
+async fn release(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
     let body: ReleaseBody<'_> = body.decode()?;
 
     let permit = context.gate.open_permit(&body.permit.0)?;
@@ -151,7 +151,7 @@ struct CheckBody<'b> {
 }
 
 impl<'b> CheckBody<'b> {
-    fn decode(body: JsonBody<'b>, context: OperationContext<'_>) -> Result<Self, ApiError> {
+    fn decode(body: JsonBody<'b>, context: ApiContext<'_>) -> Result<Self, ApiError> {
         let fields: CheckFields<'b> = body.decode()?;
         let limits: Option<Vec<RequestedLimit<'b>>> = fields
             .limits

@@ -2,7 +2,7 @@
 
 use tollgate_rules::Permission;
 
-use super::operation::Operation;
+use super::operation::ApiOperation;
 
 /// The path of forward-auth; Envoy appends the path of the original request.
 pub(super) const FORWARD_AUTH: &str = "/v1/forward-auth";
@@ -11,7 +11,7 @@ pub(super) const FORWARD_AUTH: &str = "/v1/forward-auth";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HttpRoute {
     /// An operation of the decision API.
-    Api(Operation),
+    Api(ApiOperation),
     /// Many operations.
     Batch,
     ForwardAuth,
@@ -22,10 +22,10 @@ pub(super) enum HttpRoute {
 
 /// Every path. Only forward-auth also has paths below its own.
 const ROUTES: [(&str, HttpRoute); 9] = [
-    ("/v1/check", HttpRoute::Api(Operation::Check)),
-    ("/v1/peek", HttpRoute::Api(Operation::Peek)),
-    ("/v1/refund", HttpRoute::Api(Operation::Refund)),
-    ("/v1/release", HttpRoute::Api(Operation::Release)),
+    ("/v1/check", HttpRoute::Api(ApiOperation::Check)),
+    ("/v1/peek", HttpRoute::Api(ApiOperation::Peek)),
+    ("/v1/refund", HttpRoute::Api(ApiOperation::Refund)),
+    ("/v1/release", HttpRoute::Api(ApiOperation::Release)),
     ("/v1/batch", HttpRoute::Batch),
     (FORWARD_AUTH, HttpRoute::ForwardAuth),
     ("/healthz", HttpRoute::Alive),

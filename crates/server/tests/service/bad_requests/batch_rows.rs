@@ -34,7 +34,7 @@ pub(super) fn all() -> Vec<Row> {
 #[rustfmt::skip]
 pub(super) const ITEMS: &[(&str, u64, &str, &str)] = &[
     (r#"{"op": "batch", "requests": []}"#, 422, "unknown-operation", "a batch cannot contain a batch; expected one of check, peek"),
-    (r#"{"op": "chekc"}"#, 422, "unknown-operation", "unknown `op` \"chekc\""),
+    (r#"{"op": "spend"}"#, 422, "unknown-operation", "unknown `op` \"spend\""),
     (r#"{"op": ""}"#, 422, "unknown-operation", "unknown `op` \"\""),
     (r#"{"op": null}"#, 422, "unknown-operation", "missing field `op`"),
     (r#"{"attributes": {"client_ip": "203.0.113.7"}}"#, 422, "unknown-operation", "missing field `op`"),
