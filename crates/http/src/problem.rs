@@ -65,6 +65,10 @@ pub struct Problem<'a> {
     /// The cause, for programs. Absent for denials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
+    /// Whether the same request can succeed later, for errors that have a code. Absent for denials,
+    /// whose limits have the retry time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retryable: Option<bool>,
     /// The names of the enforced limits that denied the request, without duplicates: member
     /// `violated-policies`. Absent if there are none.
     #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
@@ -95,6 +99,7 @@ impl<'a> Problem<'a> {
             status,
             detail: detail.into(),
             code: None,
+            retryable: None,
             violated_policies: Vec::new(),
             decision: None,
         }
@@ -150,6 +155,7 @@ impl<'a> Problem<'a> {
         object.member("status", &u64::from(self.status.as_u16()));
         object.member("detail", &&*self.detail);
         object.optional("code", self.code);
+        object.optional("retryable", self.retryable);
         if !self.violated_policies.is_empty() {
             object.member("violated-policies", &self.violated_policies[..]);
         }

@@ -19,11 +19,11 @@ pub mod text;
 mod token;
 
 pub use attribute::{ATTRIBUTE_NAME_MAX, Attribute, AttributeError, AttributeKind};
-pub use config::{Config, ConfigError, Diagnostic};
+pub use config::{Config, ConfigError, Diagnostic, InlineLimitError, InlineLimits};
 pub use key_attribute::{KeyAttribute, KeyAttributeError, Normaliser};
 pub use limit::{AmbiguousPathPolicy, Condition, Cost, LimitConfig, Pattern, Recipe, Tiers};
 pub use select::{
-    Attributes, DisplayPart, Explanation, LimitDemands, MissingKeyPolicy, SelectError, Selection,
-    Selector, Value,
+    Attributes, DisplayPart, Explanation, LimitDemands, MissingKeyPolicy, RequestedLimit,
+    SelectError, Selection, Selector, Value,
 };
 pub use token::{Permission, PermissionSet, TOKEN_MIN, TokenError, TokenHash};

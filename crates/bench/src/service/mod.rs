@@ -4,6 +4,7 @@
 //! Every subject is a separate process, so that subjects share no threads, allocator or caches.
 
 mod bare;
+mod bodies;
 mod report;
 mod request;
 mod resp;
@@ -54,6 +55,9 @@ pub(crate) struct Arguments {
     /// Measure only the RESP port beside HTTP
     #[arg(long)]
     resp: bool,
+    /// Measure only single checks, inline limits and batches over HTTP
+    #[arg(long)]
+    bodies: bool,
     /// Measure only this protocol; can be repeated
     #[arg(long, value_enum)]
     protocol: Vec<Protocol>,
@@ -65,14 +69,17 @@ pub(crate) struct Arguments {
 /// Measures, prints the tables and writes the numbers and the picture.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let tollgate = tollgate_program(arguments.tollgate.as_ref())?;
-    let is_resp_included = arguments.protocol.is_empty() && !arguments.dashboard;
-    let protocols = if arguments.resp {
+    let has_extras = arguments.protocol.is_empty() && !arguments.dashboard;
+    let is_resp_included = has_extras && !arguments.bodies;
+    let are_bodies_included = has_extras && !arguments.resp;
+    let protocols = if arguments.resp || arguments.bodies {
         Vec::new()
     } else {
         chosen_values(&arguments.protocol)
     };
     let cases = chosen_values(&arguments.case);
-    let steps = protocols.len() * cases.len() + usize::from(is_resp_included);
+    let extras = usize::from(is_resp_included) + usize::from(are_bodies_included);
+    let steps = protocols.len() * cases.len() + extras;
     let mut bench = Bench::new(&arguments.output, steps, [(3, 300), (7, 2_000)]);
     let h2load = H2load::find();
     bench.uses(vec![h2load.version()?]);
@@ -101,6 +108,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if is_resp_included {
         bench.progress.step(resp::NAME);
         resp::measure(&mut bench, &h2load, &tollgate)?;
+    }
+    if are_bodies_included {
+        bench.progress.step(bodies::NAME);
+        bodies::measure(&mut bench, &h2load, &tollgate)?;
     }
 
     let panels = [("Requests per second: taller is better", RATE)];

@@ -1,5 +1,6 @@
 //! The ratios and tables of the benchmark.
 
+use super::bodies;
 use super::request::{Case, Protocol};
 use super::resp;
 use super::{BARE, BARE_WITH_HEADERS, DASHBOARD, LEASED, MANY_LIMITS, MEMORY, REDIS, THROTTLECRAB};
@@ -10,6 +11,7 @@ use crate::harness::{Goal, P50, P99, Ratio, Report, Row, Table, distinct};
 pub(super) fn complete(mut report: Report) -> Report {
     report.ratios = ratios(&report.rows);
     report.ratios.extend(resp::ratios(&report.rows));
+    report.ratios.extend(bodies::ratios(&report.rows));
     let groups = distinct(report.rows.iter().map(|row| (&row.case, &row.load)));
     let numbers = groups
         .into_iter()

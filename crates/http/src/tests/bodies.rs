@@ -158,6 +158,7 @@ fn bodies_are_equal_to_what_serde_writes() {
             };
             problem.detail = text.into();
             problem.code = Some("a-code");
+            problem.retryable = Some(true);
             problem.violated_policies.push(text);
             assert_eq!(problem.to_json(), serde_json::to_string(&problem).unwrap());
         }
@@ -169,8 +170,9 @@ fn bodies_are_equal_to_what_serde_writes() {
 fn a_problem_without_a_denial_is_described_by_its_status() {
     let mut problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "a \"quoted\" word");
     problem.code = Some("bad-word");
+    problem.retryable = Some(false);
     let expected = r#"{"type":"about:blank","title":"Unprocessable Content","status":422,
-        "detail":"a \"quoted\" word","code":"bad-word"}"#;
+        "detail":"a \"quoted\" word","code":"bad-word","retryable":false}"#;
     assert_eq!(problem.to_json(), one_line(expected));
     assert_eq!(problem.to_json(), serde_json::to_string(&problem).unwrap());
 

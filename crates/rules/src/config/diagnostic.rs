@@ -53,6 +53,20 @@ impl ConfigError {
         self.diagnostics.iter()
     }
 
+    /// The first error without its position, for a text that has no lines, and how many more there
+    /// are.
+    pub(super) fn first(&self) -> String {
+        let first = self.diagnostics.first();
+        let first = first.map_or_else(String::new, |first| {
+            format!("{}: {}", first.field, first.message)
+        });
+        match self.diagnostics.len() + self.more {
+            0 | 1 => first,
+            2 => format!("{first} (and 1 more error)"),
+            count => format!("{first} (and {} more errors)", count - 1),
+        }
+    }
+
     /// The number of further errors that are not reported, because there are too many.
     pub const fn more(&self) -> usize {
         self.more

@@ -14,6 +14,7 @@ use super::diagnostic::{ConfigError, Diagnostics, SourceMap, SourcePosition};
 use super::field::ConfigField;
 use super::field_map::FieldMap;
 use super::file::{FILE_MAX, read_bytes, read_file, too_large};
+use super::inline::InlineLimits;
 use super::limits::{self, LimitDefaults};
 use super::memory_warnings;
 use super::monitoring::{self, MonitoringConfig};
@@ -50,6 +51,8 @@ pub struct Config {
     pub hashing: Option<HashConfig>,
     /// The limits, in file order.
     pub limits: Vec<LimitConfig>,
+    /// Which limits requests may bring along.
+    pub inline_limits: InlineLimits,
     /// The rate limit headers of a response.
     pub headers: EnabledFields,
     /// The body of denials that reach clients through a proxy. `None` for a problem document.
@@ -170,6 +173,7 @@ fn read_root(field: &ConfigField<'_>) -> Option<Config> {
 
     let defaults = root.read("defaults", read_defaults).unwrap_or_default();
     let limits = limits::read(&root, defaults);
+    let inline_limits = InlineLimits::read(&root, defaults);
     let headers = root.read("headers", monitoring::read_headers);
     let denial = root.read("denial", denial::read);
     let monitoring = root.read("monitoring", monitoring::read);
@@ -188,6 +192,7 @@ fn read_root(field: &ConfigField<'_>) -> Option<Config> {
         clients: clients.unwrap_or_default(),
         hashing,
         limits: limits?,
+        inline_limits,
         headers: headers.unwrap_or_default(),
         denial,
         monitoring: monitoring.unwrap_or_default(),

@@ -17,6 +17,7 @@ pub(super) const ROOT: &[&str] = &[
     "hash_secret",
     "tiers",
     "limits",
+    "inline_limits",
     "headers",
     "denial",
     "monitoring",
@@ -125,6 +126,32 @@ pub(super) const UNITS: &[(&str, QuotaUnit)] = &[
     ("output_tokens", QuotaUnit::OutputTokens),
     ("bytes", QuotaUnit::Bytes),
 ];
+
+/// The fields of a limit that a request brings along. `key` and `cost` belong to the request; they
+/// are listed for errors.
+pub(super) const INLINE_LIMIT: &[&str] = &[
+    "name",
+    "key",
+    "algorithm",
+    "limit",
+    "window",
+    "align",
+    "capacity",
+    "refill_rate",
+    "mode",
+    "leak_rate",
+    "permit_timeout",
+    "cost",
+    "consistency",
+    "on_store_failure",
+    "shadow",
+    "unit",
+];
+
+pub(super) const INLINE_LIMITS: &[&str] = &["names", "limit_max"];
+
+/// The values of `inline_limits`: whether requests may bring any limit along.
+pub(super) const INLINE_POLICIES: &[(&str, bool)] = &[("allow", true), ("deny", false)];
 
 pub(super) const ALGORITHMS: &[(&str, Algorithm)] = &[
     ("fixed_window", Algorithm::FixedWindow),

@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use super::names::{
     ALERTS, ALGORITHMS, ALIGNS, CLIENT_IP, CONSISTENCIES, COST, DEFAULTS, DENIAL, FORWARDED_BY,
-    HEADERS, LIMIT, MODES, MONITORING, ON_STORE_FAILURE, PERMISSIONS, PROFILES, RENAMED, ROOT,
-    SERVER, STORE, STORE_TYPES, TIER, TIER_CHOICE, TLS, TOKEN, TRACING, UNITS,
+    HEADERS, INLINE_LIMIT, INLINE_LIMITS, INLINE_POLICIES, LIMIT, MODES, MONITORING,
+    ON_STORE_FAILURE, PERMISSIONS, PROFILES, RENAMED, ROOT, SERVER, STORE, STORE_TYPES, TIER,
+    TIER_CHOICE, TLS, TOKEN, TRACING, UNITS,
 };
 
 fn schema() -> Value {
@@ -46,6 +47,7 @@ fn the_schema_has_the_same_fields() {
         ("/$defs/limit", LIMIT),
         ("/$defs/limit/properties/tier", TIER_CHOICE),
         ("/$defs/limit/properties/cost/anyOf/1", COST),
+        ("/$defs/inline_limits", INLINE_LIMITS),
         ("/$defs/headers", HEADERS),
         ("/$defs/denial", DENIAL),
         ("/$defs/monitoring", MONITORING),
@@ -72,6 +74,21 @@ fn the_schema_has_the_same_fields() {
             assert!(has_description, "{path}/{name} has no description");
         }
     }
+}
+
+/// What a limit of the file has besides its conditions, its attributes and its tiers.
+#[test]
+fn a_limit_of_a_request_has_the_fields_of_the_file() {
+    let selecting = set([
+        "match",
+        "match_case",
+        "on_ambiguous_path",
+        "optional",
+        "tier",
+    ]);
+    let all = set(LIMIT.iter().copied());
+    let inline = set(INLINE_LIMIT.iter().copied());
+    assert_eq!(inline, all.difference(&selecting).copied().collect());
 }
 
 fn choices<T>(choices: &[(&'static str, T)]) -> BTreeSet<&'static str> {
@@ -202,6 +219,7 @@ fn the_page_documents_every_field() {
         ("## `limits`", LIMIT),
         ("In `tier`:", TIER_CHOICE),
         ("In `cost`, where it is a mapping:", COST),
+        ("## `inline_limits`", INLINE_LIMITS),
         ("## `headers`", HEADERS),
         ("## `denial`", DENIAL),
         ("## `monitoring`", MONITORING),
@@ -228,6 +246,7 @@ fn the_page_documents_every_choice() {
         choices(UNITS),
         choices(PROFILES),
         choices(PERMISSIONS),
+        choices(INLINE_POLICIES),
     ];
 
     for name in choices.iter().flatten() {
@@ -255,7 +274,7 @@ fn the_examples_of_the_page_are_valid() {
 
     for example in examples {
         let limit = "limits: [{ name: a, key: [], algorithm: sliding_log, limit: 1, window: 1s }]";
-        let text = if example.contains("limits:") {
+        let text = if example.starts_with("limits:") || example.contains("\nlimits:") {
             example.to_owned()
         } else {
             format!("{example}{limit}")

@@ -7,6 +7,7 @@ mod explanation;
 mod limit_index;
 mod request_path;
 mod request_view;
+mod requested;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,12 +18,13 @@ use tollgate::{Demand, EncodedKey, KeyError};
 use tollgate_subject::{AddressError, ClientResolver, FieldValues, PathReadings, VALUES_MAX};
 
 use crate::attribute::{Attribute, AttributeKind};
-use crate::config::{Config, HashConfig};
+use crate::config::{Config, HashConfig, InlineLimitError};
 use crate::limit::{Condition, Cost, LimitConfig, Pattern};
 
 pub use explanation::{DisplayPart, Explanation};
 use limit_index::{Candidate, LimitIndex, PathMatch};
 use request_view::RequestView;
+pub use requested::RequestedLimit;
 
 /// The attributes of a request.
 pub trait Attributes {
@@ -283,10 +285,15 @@ impl Selector {
 
     fn index_of(&self, name: &str) -> Result<usize, SelectError> {
         let index = self.index_by_name.get(name).copied();
-        index.ok_or_else(|| SelectError::UnknownLimit {
+        index.ok_or_else(|| self.unknown(name))
+    }
+
+    #[cold]
+    fn unknown(&self, name: &str) -> SelectError {
+        SelectError::UnknownLimit {
             found: name.chars().take(80).collect(),
             known: self.names(),
-        })
+        }
     }
 
     /// The names of the first limits, for error messages.
@@ -354,6 +361,29 @@ pub enum SelectError {
         found: String,
         /// The names of the first limits of the configuration.
         known: String,
+    },
+    /// A limit that the request brings along is configured.
+    #[error("the limit {limit:?} is configured: send only `name`, `key` and `cost`")]
+    Configured {
+        /// The name of the limit.
+        limit: String,
+    },
+    /// A limit that the request brings along is invalid or not allowed.
+    #[error(transparent)]
+    Inline(#[from] InlineLimitError),
+    /// A limit that the request brings along has no key.
+    #[error("missing field `key` of the limit {limit:?}; expected a string, such as \"user:42\"")]
+    MissingKey {
+        /// The name of the limit.
+        limit: String,
+    },
+    /// The request gives one key for a limit whose key does not have exactly one attribute.
+    #[error("invalid `key` for the limit {limit:?}: {expected}")]
+    AmbiguousKey {
+        /// The name of the limit.
+        limit: String,
+        /// What the limit counts by, and what to send.
+        expected: String,
     },
     /// The request lacks an attribute of a limit's key.
     #[error(

@@ -27,6 +27,13 @@ pub struct CheckArgs {
     /// be repeated
     #[arg(long = "limit", short, value_name = "NAME")]
     limits: Vec<String>,
+    /// Check this limit, which the service need not have configured; may be repeated
+    ///
+    /// A JSON object with the fields of a limit in the configuration file and a `key`, such as
+    /// `{"name": "chat", "key": "ann", "algorithm": "sliding_window", "limit": 5, "window": "1m"}`.
+    /// For a configured limit, `name` and `key` are enough.
+    #[arg(verbatim_doc_comment, long = "inline", value_name = "JSON")]
+    inline: Vec<String>,
     /// Cost of the request [default: the cost configured for the limit]
     #[arg(long, value_name = "N")]
     cost: Option<u64>,
@@ -44,7 +51,7 @@ pub(crate) fn run(args: &CheckArgs) -> ExitCode {
 fn check(args: &CheckArgs) -> CommandResult {
     let connection = &args.client.connection;
     let service = connection.service(&args.url, &[client::TOKEN_VARIABLE])?;
-    let body = body(&args.request.read()?, args);
+    let body = body(&args.request.read()?, args)?;
     let request = ServiceRequest {
         method: Method::POST,
         path: if args.peek { "/v1/peek" } else { "/v1/check" },
@@ -62,19 +69,36 @@ fn check(args: &CheckArgs) -> CommandResult {
     output(args.client.json, &decision, text, exit)
 }
 
-fn body(attributes: &RequestAttributes, args: &CheckArgs) -> Value {
+fn body(attributes: &RequestAttributes, args: &CheckArgs) -> Result<Value, CommandError> {
     let attributes = attributes
         .iter()
         .map(|(name, value)| (name.to_string(), Value::from(value)));
 
     let mut body = json!({ "attributes": attributes.collect::<Map<_, _>>() });
-    if !args.limits.is_empty() {
-        body["limits"] = args.limits.clone().into();
+    let mut limits: Vec<Value> = args.limits.iter().cloned().map(Value::from).collect();
+    for text in &args.inline {
+        limits.push(inline_limit(text)?);
+    }
+    if !limits.is_empty() {
+        body["limits"] = limits.into();
     }
     if let Some(cost) = args.cost {
         body["cost"] = cost.into();
     }
-    body
+    Ok(body)
+}
+
+/// A limit of the command line. The service reads its members.
+fn inline_limit(text: &str) -> Result<Value, CommandError> {
+    let example = "expected a JSON object, such as {\"name\": \"chat\", \"key\": \"ann\", \
+                   \"algorithm\": \"sliding_window\", \"limit\": 5, \"window\": \"1m\"}";
+    let limit: Value = serde_json::from_str(text)
+        .map_err(|error| invalid(format!("--inline: {error}; {example}")))?;
+    if limit.is_object() {
+        Ok(limit)
+    } else {
+        Err(invalid(format!("--inline: {example}")))
+    }
 }
 
 fn is_allowed(decision: &Value) -> Option<bool> {

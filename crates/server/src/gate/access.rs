@@ -24,6 +24,15 @@ pub(crate) enum AccessError {
     },
 }
 
+/// Who sent a request: the index of its token, or nobody in particular if no tokens are configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caller(Option<usize>);
+
+impl Caller {
+    /// The caller of a service without tokens, who may do everything.
+    pub(crate) const ANYONE: Self = Self(None);
+}
+
 impl ActiveConfig {
     /// True when requests must bring a token.
     pub(crate) const fn requires_token(&self) -> bool {
@@ -37,22 +46,27 @@ impl ActiveConfig {
         presented: Option<&[u8]>,
         permission: Permission,
     ) -> Result<(), AccessError> {
-        if let Some(index) = self.require(presented, permission)? {
-            self.token_metrics.tokens[index].count_accepted();
-        }
+        let caller = self.require(presented, permission)?;
+        self.count_accepted(caller);
         Ok(())
     }
 
-    /// Requires a further permission of a request that was authorized and counted. Returns the index
-    /// of its token, if tokens are configured.
+    /// Requires a further permission of a request that was authorized and counted.
     pub(crate) fn require(
         &self,
         presented: Option<&[u8]>,
         permission: Permission,
-    ) -> Result<Option<usize>, AccessError> {
+    ) -> Result<Caller, AccessError> {
+        let caller = self.identify(presented)?;
+        self.permit(caller, permission)?;
+        Ok(caller)
+    }
+
+    /// Who sent a request with this token.
+    pub(crate) fn identify(&self, presented: Option<&[u8]>) -> Result<Caller, AccessError> {
         let access = &self.config.server.access;
         if access.tokens.is_empty() {
-            return Ok(None);
+            return Ok(Caller::ANYONE);
         }
 
         let index = presented.and_then(|presented| access.find_token(presented));
@@ -63,16 +77,31 @@ impl ActiveConfig {
                 Some(_) => AccessError::UnknownToken,
             });
         };
+        Ok(Caller(Some(index)))
+    }
 
-        let token = &access.tokens[index];
+    /// Decides whether a caller may do something.
+    pub(crate) fn permit(&self, caller: Caller, permission: Permission) -> Result<(), AccessError> {
+        let Caller(Some(index)) = caller else {
+            return Ok(());
+        };
+
+        let token = &self.config.server.access.tokens[index];
         if token.permissions.contains(permission) {
-            return Ok(Some(index));
+            return Ok(());
         }
         self.token_metrics.tokens[index].count_forbidden(permission);
         Err(AccessError::NotPermitted {
             token: token.name.clone(),
             permission,
         })
+    }
+
+    /// Counts a request by the name of its token.
+    pub(crate) fn count_accepted(&self, caller: Caller) {
+        if let Caller(Some(index)) = caller {
+            self.token_metrics.tokens[index].count_accepted();
+        }
     }
 }
 

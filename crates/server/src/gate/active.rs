@@ -1,17 +1,19 @@
 //! The active configuration: its limits on its store, with their metrics.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::limiter::{LimitHandle, LimiterBuilder};
+use tollgate::limiter::LimiterBuilder;
 use tollgate::store::Intent;
 use tollgate::{
     Calendar, Decision, Demand, EncodedKey, FixedWindow, Limit, Limiter, Quota, Rate, Rule,
     StoreError,
 };
-use tollgate_rules::{Attributes, Config, MissingKeyPolicy, SelectError, Selection, Selector};
+use tollgate_rules::{
+    Attributes, Config, MissingKeyPolicy, RequestedLimit, SelectError, Selection, Selector,
+};
 
+use super::inline::{self, InlineRules};
 use super::permit::PermitSealer;
 use super::store::{OpenStore, StoreOpenError};
 use crate::metrics::{DeniedKeys, LimitMetrics, Metrics, TokenCounts};
@@ -38,8 +40,8 @@ const PROBES_MAX: u64 = 1_000_000;
 /// What a request asks for in addition to its attributes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckOptions<'q> {
-    /// Names of the limits to check; none checks every limit whose conditions match.
-    pub(crate) limits: Option<&'q [Cow<'q, str>]>,
+    /// The limits to check; none checks every limit whose conditions match.
+    pub(crate) limits: Option<&'q [RequestedLimit<'q>]>,
     /// Units the request costs; none uses the cost that each limit configures.
     pub(crate) cost: Option<u64>,
     /// Whether the request is charged or only peeks.
@@ -77,6 +79,8 @@ pub(crate) struct ActiveConfig {
     pub(super) permits: PermitSealer,
     /// The limits of [`OVERRIDES`], whose positions follow the configured limits.
     overrides: Vec<Rule>,
+    /// The limits that requests bring along, whose positions follow the overrides.
+    inline: InlineRules,
     /// By the position of a limit.
     metrics: Vec<Arc<LimitMetrics>>,
     denied_keys: Arc<DeniedKeys>,
@@ -137,9 +141,11 @@ impl ActiveConfig {
         let denied_keys = metrics.denied_keys().clone();
         let tokens = config.server.access.tokens.iter();
         let token_metrics = metrics.set_tokens(tokens.map(|token| &token.name));
+        let inline_metrics = metrics.inline().clone();
         let metrics = metrics.set_limits(names, OVERRIDES);
 
         Self {
+            inline: InlineRules::new(inline_metrics, metrics.len()),
             selector: Selector::new(&config),
             overrides: override_rules(&config),
             permits: PermitSealer::new(config.hashing.as_ref()),
@@ -152,15 +158,24 @@ impl ActiveConfig {
         }
     }
 
-    /// Selects the limits that apply to a request.
-    pub(crate) fn select(
-        &self,
+    /// The rules of the limits that a request brings along.
+    pub(super) fn inline_rules(&self, options: CheckOptions<'_>) -> Result<Vec<Rule>, SelectError> {
+        let limits = options.limits.unwrap_or_default();
+        let config = &self.config.inline_limits;
+        self.inline.read(config, &self.selector, limits)
+    }
+
+    /// Selects the limits that apply to a request. `inline` has the rules that it brings along.
+    pub(super) fn select<'r>(
+        &'r self,
         attributes: &impl Attributes,
+        inline: &'r [Rule],
         options: CheckOptions<'_>,
-    ) -> Result<Selection<'_>, SelectError> {
+    ) -> Result<Selection<'r>, SelectError> {
         let CheckOptions { limits, cost, .. } = options;
+        let selector = &self.selector;
         match limits {
-            Some(names) => self.selector.select_named(names, attributes, cost),
+            Some(limits) => selector.select_requested(limits, inline, attributes, cost),
             None => self
                 .selector
                 .select(attributes, cost, MissingKeyPolicy::Error),
@@ -178,14 +193,23 @@ impl ActiveConfig {
         Ok(self.limiter.refund_request(&demands).await?)
     }
 
-    /// The limit with this name, configured or an override, on the store.
-    pub(super) fn handle(&self, limit: &str) -> Result<LimitHandle<'_>, SelectError> {
+    /// A limit as a token carries it.
+    pub(super) fn limit_text(&self, rule: &Rule) -> String {
+        inline::limit_text(rule, self.inline.contains(rule))
+    }
+
+    /// The limit that a token carries: a configured one, an override, or one that a request brought
+    /// along.
+    pub(super) fn rule_from_text(&self, text: &str) -> Result<Rule, SelectError> {
+        if let Some(rule) = inline::rule_from_text(text) {
+            return Ok(rule.with_replicas(self.config.expected_replicas));
+        }
+
         let mut overrides = self.overrides.iter();
-        let rule = match overrides.find(|rule| rule.name().as_str() == limit) {
-            Some(rule) => rule,
-            None => &self.selector.limit(limit)?.rule,
-        };
-        Ok(self.limiter.with_rule(rule))
+        match overrides.find(|rule| rule.name().as_str() == text) {
+            Some(rule) => Ok(*rule),
+            None => Ok(self.selector.limit(text)?.rule),
+        }
     }
 
     /// The limit at this index of [`OVERRIDES`].
@@ -202,7 +226,12 @@ impl ActiveConfig {
     /// Counts the outcome of each limit.
     pub(crate) fn count(&self, demands: &[Demand<'_, EncodedKey>], decision: &Decision) {
         for (demand, outcome) in demands.iter().zip(decision.limits()) {
-            if let Some(metrics) = self.metrics.get(demand.limit.position()) {
+            let configured = self.metrics.get(demand.limit.position());
+            let metrics = match configured {
+                Some(metrics) => Some(&**metrics),
+                None => self.inline.metrics(demand.limit),
+            };
+            if let Some(metrics) = metrics {
                 metrics.count(outcome);
             }
         }
@@ -213,7 +242,8 @@ impl ActiveConfig {
     }
 
     /// Records the keys that configured limits denied, shadow limits included. Keys of overrides
-    /// are left out: they have no key recipe to display them with.
+    /// and of limits that requests bring along are left out: they have no key recipe to display
+    /// them with.
     #[cold]
     fn record_denied_keys(&self, demands: &[Demand<'_, EncodedKey>], decision: &Decision) {
         for (demand, outcome) in demands.iter().zip(decision.limits()) {

@@ -87,7 +87,8 @@ impl Gate {
         attributes: &(impl Attributes + Sync),
         options: CheckOptions<'_>,
     ) -> Result<GateDecision, DecideError> {
-        let demands = active.select(attributes, options);
+        let inline = active.inline_rules(options)?;
+        let demands = active.select(attributes, &inline, options);
         let demands = demands.inspect_err(|error| self.metrics.count_refusal(error))?;
         self.spend(active, &demands, options.intent).await
     }
@@ -109,9 +110,10 @@ impl Gate {
                 .observe_decision(self.clock.now().since(started_at));
         }
 
-        let permit = decision
-            .permit_id()
-            .map(|permit_id| active.permits.seal(&PermitToken::new(permit_id, demands)));
+        let permit = decision.permit_id().map(|permit_id| {
+            let token = PermitToken::new(permit_id, demands, |rule| active.limit_text(rule));
+            active.permits.seal(&token)
+        });
         Ok(GateDecision { decision, permit })
     }
 
@@ -123,7 +125,8 @@ impl Gate {
         attributes: &(impl Attributes + Sync),
         options: CheckOptions<'_>,
     ) -> Result<(), DecideError> {
-        let demands = active.select(attributes, options)?;
+        let inline = active.inline_rules(options)?;
+        let demands = active.select(attributes, &inline, options)?;
         active.refund(&demands).await
     }
 
@@ -138,10 +141,9 @@ impl Gate {
 
         let mut was_held = false;
         for counter in &permit.counters {
-            was_held |= active
-                .handle(&counter.limit)?
-                .release(&counter.key, permit.id)
-                .await?;
+            let rule = active.rule_from_text(&counter.limit)?;
+            let limit = active.limiter.with_rule(&rule);
+            was_held |= limit.release(&counter.key, permit.id).await?;
         }
         Ok(was_held)
     }

@@ -6,12 +6,13 @@
 mod access;
 mod active;
 mod decide;
+mod inline;
 mod operations;
 mod permit;
 mod snapshot_file;
 mod store;
 
-pub(crate) use access::AccessError;
+pub(crate) use access::{AccessError, Caller};
 pub(crate) use active::{ActiveConfig, CheckOptions, DecideError, OVERRIDES, THROTTLE};
 pub(crate) use decide::{Gate, GateDecision};
 pub(crate) use operations::{StoreSigns, StoreState};

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::hmac;
 use tollgate::store::DEMANDS_MAX;
-use tollgate::{Demand, EncodedKey, PermitId};
+use tollgate::{Demand, EncodedKey, PermitId, Rule};
 use tollgate_rules::config::HashConfig;
 
 /// The version of the layout: the permit's id, then sealed for each counter its limit and its key,
@@ -23,8 +23,8 @@ const PUBLIC_KEY: [u8; 32] = *b"tollgate: not secret, only hides";
 /// The values whose hashes are the two halves of the key with a configured secret. Values of
 /// attributes are UTF-8, so none of them has the same hash.
 const SECRET_KEY_HALVES: [&[u8]; 2] = [b"\xffpermit 1", b"\xffpermit 2"];
-/// The longest token in characters: [`DEMANDS_MAX`] counters with the longest names and keys.
-const TOKEN_MAX: usize = DEMANDS_MAX * 1_440;
+/// The longest token in characters: [`DEMANDS_MAX`] counters with the longest limits and keys.
+const TOKEN_MAX: usize = DEMANDS_MAX * 1_720;
 /// The longest token that is sent in a header, in characters. Proxies take a longer head for a
 /// failure; a permit whose token is longer ends with its timeout.
 pub(crate) const PERMIT_HEADER_MAX: usize = 24 * 1024;
@@ -40,6 +40,7 @@ pub(crate) struct PermitToken {
 /// A counter of requests in flight: a concurrency limit and a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PermitCounter {
+    /// As [`limit_text`](super::inline::limit_text) writes it, at most 255 bytes.
     pub(super) limit: String,
     pub(super) key: EncodedKey,
 }
@@ -50,12 +51,18 @@ pub(super) struct PermitCounter {
 pub(crate) struct PermitTokenError;
 
 impl PermitToken {
-    pub(super) fn new(id: PermitId, demands: &[Demand<'_, EncodedKey>]) -> Self {
+    /// The token of the demands that take a permit. `limit_text` writes a limit so that it is found
+    /// again.
+    pub(super) fn new(
+        id: PermitId,
+        demands: &[Demand<'_, EncodedKey>],
+        limit_text: impl Fn(&Rule) -> String,
+    ) -> Self {
         let counters = demands
             .iter()
             .filter(|demand| demand.needs_permit())
             .map(|demand| PermitCounter {
-                limit: demand.limit.name().to_string(),
+                limit: limit_text(demand.limit),
                 key: demand.key.clone(),
             });
 
@@ -69,7 +76,7 @@ impl PermitToken {
     fn encode_counters(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for PermitCounter { limit, key } in &self.counters {
-            // Names have at most 47 bytes, keys at most 1,024.
+            // Limits have at most 255 bytes, keys at most 1,024.
             let limit_length = u8::try_from(limit.len()).unwrap_or(u8::MAX);
             let key_length = u16::try_from(key.as_bytes().len()).unwrap_or(u16::MAX);
 

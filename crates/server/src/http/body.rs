@@ -13,9 +13,10 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::Request;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::CONTENT_TYPE;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::value::{CowStrDeserializer, MapAccessDeserializer};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor,
+};
 use smallvec::SmallVec;
 use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
 
@@ -33,13 +34,13 @@ pub(super) struct BodyLimits {
     pub(super) timeout: Duration,
 }
 
-/// Reads the whole body.
+/// Reads the whole body, whatever its content type: many clients send JSON as something else by
+/// default. Web pages, which may send some types without asking, are turned away by their origin.
 pub(super) async fn read(
     request: &mut Request<Incoming>,
     connection: &Arc<ClientConnection>,
     limits: BodyLimits,
 ) -> Result<Bytes, ApiError> {
-    expect_json(request)?;
     if request.body().size_hint().lower() > limits.bytes_max as u64 {
         return Err(ApiError::body_too_large(limits.bytes_max));
     }
@@ -120,78 +121,99 @@ fn frame_data(frame: BodyFrame) -> Result<Option<Bytes>, ApiError> {
     }
 }
 
-fn expect_json(request: &Request<Incoming>) -> Result<(), ApiError> {
-    let Some(found) = request.headers().get(CONTENT_TYPE) else {
-        return Ok(());
-    };
-    // The usual value needs no parsing.
-    if found == "application/json" {
-        return Ok(());
+/// The bytes of a body that must be a JSON object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JsonBody<'b> {
+    bytes: &'b [u8],
+    /// Whether this is a request of a batch, in which a member names the operation.
+    has_op: bool,
+}
+
+impl<'b> JsonBody<'b> {
+    pub(super) const fn new(bytes: &'b [u8]) -> Self {
+        Self {
+            bytes,
+            has_op: false,
+        }
     }
 
-    let found = found.to_str().unwrap_or("not text");
-    let kind = found.split(';').next().unwrap_or_default().trim();
-    let is_json = kind.eq_ignore_ascii_case("application/json")
-        || kind
-            .split_once('/')
-            .is_some_and(|(_, kind)| kind.to_ascii_lowercase().ends_with("+json"));
-    // The default of `curl -d`.
-    let is_curl_default = kind.eq_ignore_ascii_case("application/x-www-form-urlencoded");
+    /// The body of a request of a batch.
+    pub(super) const fn for_batch(bytes: &'b [u8]) -> Self {
+        Self {
+            bytes,
+            has_op: true,
+        }
+    }
 
-    if is_json || is_curl_default {
-        Ok(())
-    } else {
-        Err(ApiError::media_type(found))
+    /// Decodes the object, without the member that names the operation of a batch.
+    pub(super) fn decode<T: Deserialize<'b>>(self) -> Result<T, ApiError> {
+        self.decode_object(self.has_op)
+    }
+
+    /// Decodes the object with all its members.
+    pub(super) fn decode_with_op<T: Deserialize<'b>>(self) -> Result<T, ApiError> {
+        self.decode_object(false)
+    }
+
+    fn decode_object<T: Deserialize<'b>>(self, skips_op: bool) -> Result<T, ApiError> {
+        let mut json = serde_json::Deserializer::from_slice(self.bytes);
+        let object = JsonObject {
+            skips_op,
+            kind: PhantomData,
+        };
+        let value = json.deserialize_map(object);
+        let value = value.and_then(|value| json.end().map(|()| value));
+        value.map_err(|error| ApiError::json(&error))
     }
 }
 
-/// Decodes a body. It must be an object: serde would also read a struct from a list, by position.
-pub(super) fn decode<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, ApiError> {
-    let JsonObject(body) = serde_json::from_slice(bytes).map_err(|error| ApiError::json(&error))?;
-    Ok(body)
+/// Reads a value that must be written as a JSON object: serde would also read a struct from a list,
+/// by position.
+struct JsonObject<T> {
+    /// Whether the member `op` is left out.
+    skips_op: bool,
+    kind: PhantomData<T>,
 }
 
-/// A value that must be written as a JSON object.
-struct JsonObject<T>(T);
-
-struct JsonObjectVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for JsonObjectVisitor<T> {
-    type Value = JsonObject<T>;
+impl<'de, T: Deserialize<'de>> Visitor<'de> for JsonObject<T> {
+    type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<JsonObject<T>, M::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(JsonObject)
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<T, M::Error> {
+        if self.skips_op {
+            T::deserialize(MapAccessDeserializer::new(WithoutOp(map)))
+        } else {
+            T::deserialize(MapAccessDeserializer::new(map))
+        }
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for JsonObject<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(JsonObjectVisitor(PhantomData))
+/// The members of an object other than `op`.
+struct WithoutOp<M>(M);
+
+impl<'de, M: MapAccess<'de>> MapAccess<'de> for WithoutOp<M> {
+    type Error = M::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, M::Error> {
+        while let Some(BodyText(name)) = self.0.next_key()? {
+            if name == "op" {
+                self.0.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            return seed.deserialize(CowStrDeserializer::new(name)).map(Some);
+        }
+        Ok(None)
     }
-}
 
-/// The body of `/v1/check`, `/v1/peek` and `/v1/refund`.
-#[derive(Debug, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CheckBody<'b> {
-    #[serde(borrow, default)]
-    pub(super) attributes: NamedAttributes<'b>,
-    #[serde(borrow, default)]
-    pub(super) limits: Option<Vec<BodyText<'b>>>,
-    #[serde(default)]
-    pub(super) cost: Option<u64>,
-}
-
-/// The body of `/v1/release`.
-#[derive(Debug, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ReleaseBody<'b> {
-    #[serde(borrow)]
-    pub(super) permit: BodyText<'b>,
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, M::Error> {
+        self.0.next_value_seed(seed)
+    }
 }
 
 /// A string, borrowed from the body unless it has escapes.
@@ -222,8 +244,8 @@ impl<'de: 'b, 'b> Deserialize<'de> for BodyText<'b> {
     }
 }
 
-/// The value of an attribute: a string, or a whole number or boolean as text.
-struct AttributeText<'b>(Cow<'b, str>);
+/// The value of an attribute: a string, or a whole number or boolean as text; empty for null.
+pub(super) struct AttributeText<'b>(pub(super) Cow<'b, str>);
 
 struct AttributeTextVisitor;
 
@@ -252,6 +274,11 @@ impl<'b> Visitor<'b> for AttributeTextVisitor {
 
     fn visit_bool<E>(self, value: bool) -> Result<AttributeText<'b>, E> {
         Ok(AttributeText(if value { "true" } else { "false" }.into()))
+    }
+
+    /// Many languages write a value that is not there as null. An empty value counts as missing.
+    fn visit_unit<E>(self) -> Result<AttributeText<'b>, E> {
+        Ok(AttributeText(Cow::Borrowed("")))
     }
 }
 

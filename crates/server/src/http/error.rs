@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use hyper::{Method, StatusCode};
 use tollgate_http::Problem;
-use tollgate_rules::SelectError;
+use tollgate_rules::{InlineLimitError, SelectError};
 
 use crate::gate::{AccessError, DecideError, PermitTokenError};
 use crate::guard::BrowserError;
@@ -24,6 +24,9 @@ pub(crate) struct ApiError {
     pub(crate) allow: Option<&'static str>,
     /// When to retry, in seconds.
     pub(crate) retry_after_secs: Option<u64>,
+    /// Whether the same request can succeed later: the cause was the service, the network or the
+    /// speed of the client, and not what the request says.
+    is_retryable: bool,
 }
 
 impl ApiError {
@@ -34,6 +37,10 @@ impl ApiError {
             detail: detail.into(),
             allow: None,
             retry_after_secs: None,
+            is_retryable: matches!(
+                status,
+                StatusCode::REQUEST_TIMEOUT | StatusCode::SERVICE_UNAVAILABLE
+            ),
         }
     }
 
@@ -41,6 +48,7 @@ impl ApiError {
     pub(crate) fn problem(&self) -> Problem<'_> {
         let mut problem = Problem::new(self.status, &*self.detail);
         problem.code = Some(self.code);
+        problem.retryable = Some(self.is_retryable);
         problem
     }
 
@@ -86,13 +94,10 @@ impl ApiError {
 
     /// The connection ended before the whole body had arrived.
     pub(crate) fn incomplete_body() -> Self {
-        Self::bad_request("incomplete-body", "the body is incomplete")
-    }
-
-    pub(crate) fn media_type(found: &str) -> Self {
-        let found: String = found.chars().take(80).collect();
-        let detail = format!("the content type is {found:?}; it must be application/json");
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", detail)
+        Self {
+            is_retryable: true,
+            ..Self::bad_request("incomplete-body", "the body is incomplete")
+        }
     }
 
     /// The request is malformed.
@@ -228,6 +233,11 @@ impl From<DecideError> for ApiError {
         }
 
         let code = match &error {
+            DecideError::Select(SelectError::Inline(InlineLimitError::NotAllowed(reason))) => {
+                return Self::new(StatusCode::FORBIDDEN, "inline-not-allowed", reason.clone());
+            }
+            DecideError::Select(SelectError::Inline(_)) => "bad-limit",
+            DecideError::Select(SelectError::Configured { .. }) => "limit-is-configured",
             DecideError::Select(SelectError::UnknownLimit { .. })
             | DecideError::Limiter(tollgate::Error::UnknownLimit { .. }) => "unknown-limit",
             DecideError::Select(SelectError::MissingAttribute { .. }) => "missing-attribute",
@@ -241,7 +251,7 @@ impl From<DecideError> for ApiError {
             DecideError::Limiter(tollgate::Error::DuplicateLimit { .. }) => "duplicate-limit",
             _ => "bad-key",
         };
-        Self::unprocessable(code, error.to_string())
+        Self::unprocessable(code, shortened(&error.to_string()).into_owned())
     }
 }
 

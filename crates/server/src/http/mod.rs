@@ -4,13 +4,17 @@
 //! them; it knows its status and its body.
 
 mod api;
+mod batch;
 mod body;
 mod error;
 mod forward_auth;
 mod health;
 mod host;
+mod operation;
+mod requested_limit;
 mod respond;
 mod route;
+mod timing;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,8 +29,9 @@ pub(crate) use health::{Readiness, alive};
 pub(crate) use host::expect_host;
 pub(crate) use respond::{Body, json, problem};
 
+use self::operation::ApiContext;
 use self::route::HttpRoute;
-use crate::gate::{ActiveConfig, Gate};
+use crate::gate::{ActiveConfig, Caller, Gate};
 use crate::guard::{BrowserGuard, presented_token};
 use crate::listen::{self, ClientConnection, Front};
 use crate::traces;
@@ -70,18 +75,18 @@ impl HttpFront {
 
         let route = route.ok_or_else(|| ApiError::not_found(request.uri().path()))?;
         let (gate, active) = (&*self.gate, &*self.gate.active());
-        self.authorize(active, route, request)?;
+        let caller = self.authorize(active, route, request)?;
+        let context = ApiContext {
+            gate,
+            active,
+            caller,
+        };
 
-        // Less frequent operations are boxed, to keep the future of a check small.
         match route {
-            HttpRoute::Check => api::check(gate, active, post(request)?, connection).await,
-            HttpRoute::Peek => api::peek(gate, active, post(request)?, connection).await,
-            HttpRoute::Refund => {
-                Box::pin(api::refund(gate, active, post(request)?, connection)).await
+            HttpRoute::Api(operation) => {
+                api::handle(operation, context, post(request)?, connection).await
             }
-            HttpRoute::Release => {
-                Box::pin(api::release(gate, active, post(request)?, connection)).await
-            }
+            HttpRoute::Batch => Box::pin(batch::handle(context, post(request)?, connection)).await,
             HttpRoute::Alive => get(request).map(|()| alive()),
             HttpRoute::Ready => get(request).map(|()| self.readiness.response(gate)),
             HttpRoute::OpenApi => get(request).map(|()| {
@@ -107,26 +112,32 @@ impl HttpFront {
         active: &ActiveConfig,
         route: HttpRoute,
         request: &Request<B>,
-    ) -> Result<(), ApiError> {
-        let Some(permission) = route.permission() else {
-            return Ok(());
-        };
+    ) -> Result<Caller, ApiError> {
+        if route.is_public() {
+            return Ok(Caller::ANYONE);
+        }
         if active.requires_token() {
             // A page of another site does not know the token, so no further check is needed.
             let token = presented_token(request.headers());
-            return Ok(active.authorize(token, permission)?);
+            let caller = active.identify(token)?;
+            if let Some(permission) = route.permission() {
+                active.permit(caller, permission)?;
+            }
+            active.count_accepted(caller);
+            return Ok(caller);
         }
 
         // A proxy passes on the headers of its clients, and many of those are browsers.
         if route == HttpRoute::ForwardAuth {
-            return Ok(());
+            return Ok(Caller::ANYONE);
         }
         let browsers = BrowserGuard::new(&active.config.server.access);
         // Other addresses have names that this service does not know.
         if self.is_loopback {
             browsers.expect_own_host(request)?;
         }
-        Ok(browsers.expect_own_page(request)?)
+        browsers.expect_own_page(request)?;
+        Ok(Caller::ANYONE)
     }
 }
 

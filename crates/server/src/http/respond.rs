@@ -1,5 +1,7 @@
 //! Encodes decisions and errors as HTTP responses.
 
+use std::borrow::Cow;
+
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{
@@ -10,6 +12,7 @@ use tollgate::{Decision, LimitOutcome, Micros};
 use tollgate_http::{DecisionBody, DenialTemplate, EnabledFields, Fields, Problem};
 
 use super::error::ApiError;
+use super::operation::Answer;
 use crate::gate::GateDecision;
 
 pub(crate) type Body = Full<Bytes>;
@@ -17,7 +20,9 @@ pub(crate) type Body = Full<Bytes>;
 /// The status of a denial whose response has another one, chosen with `deny_status`.
 const ORIGINAL_STATUS: HeaderName = HeaderName::from_static("x-ratelimit-status");
 /// The most header fields of a response, including those that hyper adds.
-const FIELDS_MAX: usize = 12;
+const FIELDS_MAX: usize = 13;
+/// The space that an answer of a batch usually takes, in bytes.
+const BATCH_ANSWER_CAPACITY: usize = 256;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A response with a JSON body.
@@ -48,24 +53,60 @@ pub(crate) fn problem(error: &ApiError) -> Response<Body> {
     response
 }
 
-/// The response to a check or peek: 200, 429 or 503.
-pub(super) fn decision(
-    decision: &GateDecision,
-    fields: EnabledFields,
-    now: Micros,
-) -> Response<Body> {
-    let GateDecision { decision, permit } = decision;
+/// The response to an operation.
+pub(super) fn answer(answer: &Answer, fields: EnabledFields, now: Micros) -> Response<Body> {
+    match answer {
+        Answer::Decision(answer) => decision(answer, fields, now),
+        Answer::Done(text) => json(StatusCode::OK, *text),
+    }
+}
 
-    let mut response = if let Some(problem) = Problem::denied(decision) {
-        denied(problem, None, None)
-    } else {
-        let mut body = DecisionBody::new(decision);
-        body.permit.clone_from(permit);
-        json(StatusCode::OK, body.to_json())
+/// The response to a check or peek: 200, 429 or 503.
+fn decision(decision: &GateDecision, fields: EnabledFields, now: Micros) -> Response<Body> {
+    let mut response = match Problem::denied(&decision.decision) {
+        Some(problem) => denied(problem, None, None),
+        None => json(StatusCode::OK, allowed_body(decision)),
     };
 
-    add_fields(response.headers_mut(), decision, fields, now);
+    add_fields(response.headers_mut(), &decision.decision, fields, now);
     response
+}
+
+/// The body of an allowed request.
+fn allowed_body(GateDecision { decision, permit }: &GateDecision) -> String {
+    let mut body = DecisionBody::new(decision);
+    body.permit.clone_from(permit);
+    body.to_json()
+}
+
+/// The response to a batch: the statuses and bodies of its requests, without their header fields.
+pub(super) fn batch(answers: &[Result<Answer, ApiError>]) -> Response<Body> {
+    let mut text = String::with_capacity(BATCH_ANSWER_CAPACITY * answers.len());
+    text.push_str("{\"answers\":");
+    let mut separator = '[';
+    for answer in answers {
+        let (status, body) = batch_answer(answer);
+        text.push(separator);
+        text.extend(["{\"status\":", status.as_str(), ",\"body\":", &body, "}"]);
+        separator = ',';
+    }
+    text.push_str("]}");
+
+    let mut response = json(StatusCode::OK, text);
+    let no_store = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(CACHE_CONTROL, no_store);
+    response
+}
+
+fn batch_answer(answer: &Result<Answer, ApiError>) -> (StatusCode, Cow<'static, str>) {
+    match answer {
+        Ok(Answer::Decision(decision)) => match Problem::denied(&decision.decision) {
+            Some(problem) => (problem.status, problem.to_json().into()),
+            None => (StatusCode::OK, allowed_body(decision).into()),
+        },
+        Ok(Answer::Done(text)) => (StatusCode::OK, Cow::Borrowed(*text)),
+        Err(error) => (error.status, error.problem().to_json().into()),
+    }
 }
 
 /// The response to a denied request, with another status if one is given. The original status then

@@ -2,16 +2,18 @@
 
 use tollgate_rules::Permission;
 
+use super::operation::ApiOperation;
+
 /// The path of forward-auth; Envoy appends the path of the original request.
 pub(super) const FORWARD_AUTH: &str = "/v1/forward-auth";
 
 /// An operation of the HTTP port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HttpRoute {
-    Check,
-    Peek,
-    Refund,
-    Release,
+    /// An operation of the decision API.
+    Api(ApiOperation),
+    /// Many operations.
+    Batch,
     ForwardAuth,
     Alive,
     Ready,
@@ -19,11 +21,12 @@ pub(super) enum HttpRoute {
 }
 
 /// Every path. Only forward-auth also has paths below its own.
-const ROUTES: [(&str, HttpRoute); 8] = [
-    ("/v1/check", HttpRoute::Check),
-    ("/v1/peek", HttpRoute::Peek),
-    ("/v1/refund", HttpRoute::Refund),
-    ("/v1/release", HttpRoute::Release),
+const ROUTES: [(&str, HttpRoute); 9] = [
+    ("/v1/check", HttpRoute::Api(ApiOperation::Check)),
+    ("/v1/peek", HttpRoute::Api(ApiOperation::Peek)),
+    ("/v1/refund", HttpRoute::Api(ApiOperation::Refund)),
+    ("/v1/release", HttpRoute::Api(ApiOperation::Release)),
+    ("/v1/batch", HttpRoute::Batch),
     (FORWARD_AUTH, HttpRoute::ForwardAuth),
     ("/healthz", HttpRoute::Alive),
     ("/readyz", HttpRoute::Ready),
@@ -44,14 +47,17 @@ impl HttpRoute {
         exact.or_else(|| below().map(|_| Self::ForwardAuth))
     }
 
-    /// What a token must allow for this operation. Health checks and the description need no token.
+    /// Whether everyone may use it: health checks and the description.
+    pub(super) const fn is_public(self) -> bool {
+        matches!(self, Self::Alive | Self::Ready | Self::OpenApi)
+    }
+
+    /// What a token must allow. None if that depends on the body, and for public routes.
     pub(super) const fn permission(self) -> Option<Permission> {
         match self {
-            Self::Check | Self::ForwardAuth => Some(Permission::Check),
-            Self::Peek => Some(Permission::Peek),
-            Self::Refund => Some(Permission::Refund),
-            Self::Release => Some(Permission::Release),
-            Self::Alive | Self::Ready | Self::OpenApi => None,
+            Self::Api(operation) => Some(operation.permission()),
+            Self::ForwardAuth => Some(Permission::Check),
+            Self::Batch | Self::Alive | Self::Ready | Self::OpenApi => None,
         }
     }
 

@@ -1,13 +1,15 @@
 //! The metrics of decisions and tokens, for Prometheus.
 //!
-//! Labels hold names from the configuration, never keys of clients, so the number of series is
-//! bounded. The keys denied most often are kept in a short list that never becomes a label.
+//! Labels hold names from the configuration and the first names of limits that requests bring
+//! along, never keys of clients, so the number of series is bounded. The keys denied most often are
+//! kept in a short list that never becomes a label.
 //!
 //! There is no registry: each scrape writes a page from the current counters, so a limit that was
 //! removed from the configuration leaves no series behind.
 
 mod denied_keys;
 mod duration;
+mod inline;
 mod limit;
 mod page;
 mod token;
@@ -23,6 +25,7 @@ use tollgate_rules::SelectError;
 pub(crate) use self::denied_keys::{DenialCount, DeniedKey, DeniedKeys};
 pub(crate) use self::duration::DurationBuckets;
 use self::duration::DurationHistogram;
+pub(crate) use self::inline::InlineMetrics;
 pub(crate) use self::limit::{LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
 pub(crate) use self::page::{CONTENT_TYPE, MetricSample, MetricType, MetricsPage, seconds, to_f64};
 pub(crate) use self::token::TokenCounts;
@@ -33,6 +36,7 @@ pub(crate) struct Metrics {
     durations: DurationHistogram,
     /// The limits of the active configuration.
     limits: Mutex<Vec<Arc<LimitMetrics>>>,
+    inline: Arc<InlineMetrics>,
     /// The id of the next limit.
     next_id: AtomicU32,
     denied_keys: Arc<DeniedKeys>,
@@ -47,6 +51,7 @@ impl Metrics {
         Self {
             durations: DurationHistogram::new(),
             limits: Mutex::default(),
+            inline: Arc::default(),
             next_id: AtomicU32::new(1),
             denied_keys: Arc::default(),
             ambiguous_paths: AtomicU64::new(0),
@@ -66,9 +71,24 @@ impl Metrics {
         &self.denied_keys
     }
 
-    /// The metrics of the limits of the active configuration.
+    /// The metrics of the limits that requests bring along.
+    pub(crate) const fn inline(&self) -> &Arc<InlineMetrics> {
+        &self.inline
+    }
+
+    /// The metrics of the limits of the active configuration, then those of limits that requests
+    /// bring along. No name is listed twice.
     pub(crate) fn limits(&self) -> Vec<Arc<LimitMetrics>> {
-        self.limits.lock().clone()
+        let mut limits = self.limits.lock().clone();
+        let configured = limits.len();
+        for inline in self.inline.iter() {
+            // The name may have been configured since.
+            let is_same = |limit: &Arc<LimitMetrics>| limit.name() == inline.name();
+            if !limits[..configured].iter().any(is_same) {
+                limits.push(inline.clone());
+            }
+        }
+        limits
     }
 
     /// Adds a decision's duration to the histogram.
@@ -83,9 +103,8 @@ impl Metrics {
 
     /// The outcomes of each limit so far, by its name.
     pub(crate) fn outcomes(&self) -> BTreeMap<Arc<str>, OutcomeCounts> {
-        self.limits
-            .lock()
-            .iter()
+        let limits = self.limits().into_iter();
+        limits
             .map(|limit| (limit.name().clone(), limit.counts().outcomes()))
             .collect()
     }
@@ -128,7 +147,7 @@ impl Metrics {
             MetricType::COUNTER,
             "decisions_total",
             "Limit decisions by outcome and source",
-            self.limits.lock().iter().flat_map(|limit| limit.samples()),
+            self.limits().iter().flat_map(|limit| limit.samples()),
         );
         page.add(self.durations.families());
         page.family(

@@ -87,7 +87,8 @@ fn every_configuration_is_valid() {
         if OTHER_PROGRAMS.iter().any(|key| code.starts_with(key)) {
             continue;
         }
-        let limit = if code.contains("limits:") { "" } else { LIMIT };
+        let has_limits = code.lines().any(|line| line.starts_with("limits:"));
+        let limit = if has_limits { "" } else { LIMIT };
         let code = code
             .replace("/etc/tollgate/tls.crt", &cert.to_string())
             .replace("/etc/tollgate/tls.key", &key.to_string());

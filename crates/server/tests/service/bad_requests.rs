@@ -1,5 +1,7 @@
 //! Every invalid request gets an error that names the cause, and is not charged.
 
+mod batch_rows;
+mod inline_rows;
 mod rows;
 
 use serde_json::Value;
@@ -113,6 +115,7 @@ fn mismatch(row: &Row, service: &Tollgate, codes: &[Value]) -> Option<String> {
         && body["status"] == row.status
         && body["code"] == row.code
         && codes.contains(&body["code"])
+        && body["retryable"] == (row.status == 408 || row.code == "incomplete-body")
         && body["detail"]
             .as_str()
             .is_some_and(|detail| detail.contains(row.detail) && detail.len() < 500)
@@ -139,12 +142,13 @@ fn nothing_was_charged(service: &Tollgate) {
     for client in ["203.0.113.7", "127.0.0.1"] {
         let asked = format!(
             r#"{{"attributes": {{"client_ip": "{client}", "email": "ann@example.com", "tenant": "acme"}},
-                "limits": ["address", "login", "reports", "work", "many-0", "many-16"]}}"#
+                "limits": ["address", "login", "reports", "work", "many-0", "many-16",
+                    {{"name": "chat", "key": "ann", "algorithm": "sliding_log", "limit": 5, "window": "1h"}}]}}"#
         );
         let peeked: Value =
             serde_json::from_slice(&service.post("/v1/peek", &asked).body).expect("JSON");
         let limits = peeked["limits"].as_array().expect("a list").clone();
-        assert_eq!(limits.len(), 6);
+        assert_eq!(limits.len(), 7);
         for limit in limits {
             assert_eq!(limit["remaining"], limit["limit"], "{peeked}");
         }
@@ -165,6 +169,25 @@ fn a_valid_request_among_invalid_ones_is_charged() {
         service.check(asked).header("x-ratelimit-remaining"),
         Some("98")
     );
+}
+
+#[test]
+fn every_invalid_request_of_a_batch_gets_its_error() {
+    let service = Tollgate::with_config(&config());
+    let items: Vec<&str> = batch_rows::ITEMS.iter().map(|(item, ..)| *item).collect();
+    let response = service.post(
+        "/v1/batch",
+        &format!(r#"{{"requests": [{}]}}"#, items.join(",")),
+    );
+    let body: Value = serde_json::from_slice(&response.body).expect("JSON");
+    for (index, (item, status, code, detail)) in batch_rows::ITEMS.iter().enumerate() {
+        let answer = &body["answers"][index];
+        let found = answer["body"]["detail"].as_str().unwrap_or_default();
+        assert_eq!(answer["status"], *status, "{item}: {answer}");
+        assert_eq!(answer["body"]["code"], *code, "{item}: {answer}");
+        assert!(found.contains(detail), "{item}: {answer}");
+    }
+    nothing_was_charged(&service);
 }
 
 /// HTTP/1.0 clients get an HTTP/1.0 response, after which the connection is closed.
@@ -209,9 +232,7 @@ fn a_body_that_does_not_arrive_times_out() {
     let head = "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\n{";
     let answer = raw::exchange(service.http, head.as_bytes(), false);
     assert_eq!(answer.status, 408);
-    assert!(
-        answer
-            .text()
-            .contains(r#""detail":"the body did not arrive within 0.2 s","code":"body-too-slow""#)
-    );
+    assert!(answer.text().contains(
+        r#""detail":"the body did not arrive within 0.2 s","code":"body-too-slow","retryable":true"#
+    ));
 }

@@ -77,6 +77,45 @@ fn docs_show_the_real_output_of_check() {
 }
 
 #[test]
+fn a_limit_may_come_from_the_command_line() {
+    let service = Tollgate::start();
+    let chat =
+        r#"{"name": "chat", "key": "ann", "algorithm": "sliding_log", "limit": 1, "window": "1h"}"#;
+    let (code, out, _) = check(&service.http, &["--inline", chat]);
+    assert!(
+        code == 0 && out.starts_with("allowed\n  chat  0 of 1 left"),
+        "{out}"
+    );
+    let (code, out, _) = check(
+        &service.http,
+        &["--inline", chat, "--limit", "default", "-a", ANN],
+    );
+    assert!(code == 1 && out.starts_with("denied by chat"), "{out}");
+
+    let default = r#"{"name": "default", "key": "203.0.113.7"}"#;
+    let (code, out, _) = check(&service.http, &["--inline", default]);
+    assert!(
+        code == 0 && out.contains("default  99 of 100 left"),
+        "{out}"
+    );
+
+    for (wrong, expected) in [
+        (
+            "chat",
+            "error: --inline: expected value at line 1 column 1; expected a JSON object",
+        ),
+        (
+            "[1]",
+            "error: --inline: expected a JSON object, such as {\"name\": \"chat\"",
+        ),
+        (r#"{"name": "chat", "widow": 1}"#, "did you mean `window`?"),
+    ] {
+        let (code, _, err) = check(&service.http, &["--inline", wrong]);
+        assert!(code == 2 && err.contains(expected), "{code} {err}");
+    }
+}
+
+#[test]
 fn peek_consumes_nothing_and_json_is_the_response() {
     let service = Tollgate::start();
     let url = format!("http://{}/", service.http);

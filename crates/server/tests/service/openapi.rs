@@ -170,12 +170,19 @@ fn the_example_requests_are_valid() {
     let description: Value =
         serde_json::from_slice(&reverse_proxy::get(service.http, "/openapi.json", &[]).body)
             .expect("JSON");
-    for path in ["/v1/check", "/v1/peek", "/v1/refund", "/v1/release"] {
+    for path in [
+        "/v1/check",
+        "/v1/peek",
+        "/v1/refund",
+        "/v1/release",
+        "/v1/batch",
+    ] {
         let content =
             &description["paths"][path]["post"]["requestBody"]["content"]["application/json"];
         for (name, example) in content["examples"].as_object().expect("examples") {
             let answer = service.post(path, &example["value"].to_string());
             assert_eq!(answer.status, 200, "{path} {name}: {}", answer.text());
+            assert!(!answer.text().contains("about:blank"), "{}", answer.text());
         }
     }
 }

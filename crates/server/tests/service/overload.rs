@@ -75,7 +75,12 @@ fn a_connection_with_a_request_in_flight_is_not_evicted() {
         let mut newcomer = open(&service);
         let answer = newcomer.check(ANN).expect("an answer");
         assert_eq!(answer.status, 503);
-        assert!(answer.body.contains(r#""code":"overloaded""#), "{answer:?}");
+        assert!(
+            answer
+                .body
+                .contains(r#""code":"overloaded","retryable":true"#),
+            "{answer:?}"
+        );
         newcomer
             .send(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
             .expect("it is sent");

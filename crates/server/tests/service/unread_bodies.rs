@@ -7,13 +7,13 @@ const ANN: &str = r#"{"attributes": {"client_ip": "203.0.113.7"}}"#;
 /// Every case is repeated, because whether a connection breaks depends on timing.
 const ROUNDS: usize = 15;
 
-/// A request that is answered early, up to its content type, and the status of the answer.
+/// A request that is answered early, and the status of the answer.
 const EARLY: [(&str, u16); 4] = [
     ("POST /nowhere HTTP/1.1\r\nHost: x\r\n", 404),
     ("PUT /v1/check HTTP/1.1\r\nHost: x\r\n", 405),
     (
-        "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n",
-        415,
+        "POST /v1/check HTTP/1.1\r\nHost: x\r\nOrigin: https://evil.example\r\n",
+        403,
     ),
     ("POST /v1/check HTTP/1.1\r\nHost: x\r\nHost: x\r\n", 400),
 ];

@@ -10,9 +10,10 @@ use std::collections::HashMap;
 use std::num::NonZeroU32;
 
 use tollgate::algorithm::AMOUNT_MAX;
-use tollgate::{Consistency, FailurePolicy, LeakyMode, Limit, LimitName, Quota, QuotaUnit};
+use tollgate::{Consistency, FailurePolicy, LeakyMode, Limit, LimitName, Quota, QuotaUnit, Rule};
 use tollgate_subject::Case;
 
+use self::quota::QuotaReader;
 use self::tiers::Tier;
 use super::clients::ATTRIBUTE;
 use super::field::{BOOLEAN, ConfigField, collect_all, list_and, list_or};
@@ -42,7 +43,7 @@ const NAME: ValueKind<LimitName> = ValueKind::new(
 );
 
 /// The section `defaults`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct LimitDefaults {
     pub(super) consistency: Consistency,
     pub(super) on_store_failure: FailurePolicy,
@@ -124,26 +125,12 @@ fn read_limit(
 
     let quota = quotas.as_ref().map(|(quota, _)| *quota);
     let cost = mapping.read("cost", |field| read_cost(field, quota));
-    let unit = mapping.read("unit", |field| read_unit(field, algorithm));
-    let flag = |name| mapping.value(name, &BOOLEAN).unwrap_or_default();
-    let (optional, shadow) = (flag("optional"), flag("shadow"));
-    let on_store_failure = mapping.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE));
-    let consistency = mapping.read("consistency", |field| {
-        read_consistency(field, mapping, algorithm)
-    });
+    let optional = mapping.value("optional", &BOOLEAN).unwrap_or_default();
+    let rule = read_rule(mapping, name, algorithm, quota, defaults);
 
-    let (quota, tiers) = quotas?;
-    let limit = Limit::new(name?.as_str(), quota)
-        .unit(unit.unwrap_or_default())
-        .on_store_failure(on_store_failure.unwrap_or(defaults.on_store_failure))
-        .consistency(consistency.unwrap_or(defaults.consistency));
-    let rule = limit.validate().map_err(|error| mapping.field.error(error));
-
+    let (_, tiers) = quotas?;
     Some(LimitConfig {
-        rule: rule
-            .ok()?
-            .with_shadow(shadow)
-            .with_replicas(defaults.expected_replicas),
+        rule: rule?,
         conditions: conditions?,
         on_ambiguous_path: on_ambiguous_path.unwrap_or(defaults.on_ambiguous_path),
         key: key?,
@@ -151,6 +138,49 @@ fn read_limit(
         tiers,
         cost,
     })
+}
+
+/// Reads a limit that a request brings along: it has neither conditions nor tiers, and its key and
+/// cost are those of the request.
+pub(super) fn read_inline(mapping: &FieldMap<'_>, defaults: LimitDefaults) -> Option<Rule> {
+    let name = mapping.require_value("name", &NAME);
+    let algorithm = read_algorithm(mapping);
+    let quota = algorithm.and_then(|algorithm| {
+        let reader = QuotaReader {
+            limit: mapping,
+            tier: None,
+            algorithm,
+        };
+        reader.read()
+    });
+    read_rule(mapping, name, algorithm, quota, defaults)
+}
+
+/// Reads the settings of a limit besides its quota, and validates it.
+fn read_rule(
+    mapping: &FieldMap<'_>,
+    name: Option<LimitName>,
+    algorithm: Option<Algorithm>,
+    quota: Option<Quota>,
+    defaults: LimitDefaults,
+) -> Option<Rule> {
+    let shadow = mapping.value("shadow", &BOOLEAN).unwrap_or_default();
+    let unit = mapping.read("unit", |field| read_unit(field, algorithm));
+    let on_store_failure = mapping.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE));
+    let consistency = mapping.read("consistency", |field| {
+        read_consistency(field, mapping, algorithm)
+    });
+
+    let limit = Limit::new(name?.as_str(), quota?)
+        .unit(unit.unwrap_or_default())
+        .on_store_failure(on_store_failure.unwrap_or(defaults.on_store_failure))
+        .consistency(consistency.unwrap_or(defaults.consistency));
+    let rule = limit.validate().map_err(|error| mapping.field.error(error));
+    Some(
+        rule.ok()?
+            .with_shadow(shadow)
+            .with_replicas(defaults.expected_replicas),
+    )
 }
 
 /// Reads the algorithm, and reports the fields that do not apply to it.

@@ -8,10 +8,11 @@ use super::super::OPENAPI;
 use super::{FORWARD_AUTH, HttpRoute, ROUTES};
 
 /// The files that create errors.
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     include_str!("../error.rs"),
     include_str!("../host.rs"),
-    include_str!("../api.rs"),
+    include_str!("../operation.rs"),
+    include_str!("../batch.rs"),
     include_str!("../forward_auth/original_request.rs"),
     include_str!("../forward_auth/parameters.rs"),
 ];

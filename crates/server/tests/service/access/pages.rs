@@ -8,6 +8,10 @@ use crate::harness::Tollgate;
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
 
+/// A batch that spends.
+const BATCH: &str =
+    r#"{"requests": [{"op": "check", "attributes": {"client_ip": "203.0.113.7"}}]}"#;
+
 /// The status of a request with these headers.
 fn status(service: &Tollgate, path: &str, headers: &[(&str, &str)]) -> u16 {
     reverse_proxy::send(service.http, "POST", path, headers, ANN.as_bytes()).status
@@ -45,7 +49,13 @@ fn a_page_of_another_site_can_neither_spend_nor_refund() {
         &rebound,
         &rebound[..1],
     ];
-    for path in ["/v1/check", "/v1/refund", "/v1/peek", "/v1/release"] {
+    for path in [
+        "/v1/check",
+        "/v1/refund",
+        "/v1/peek",
+        "/v1/release",
+        "/v1/batch",
+    ] {
         for attempt in attempts {
             assert_eq!(status(&service, path, attempt), 403, "{path} {attempt:?}");
         }
@@ -73,21 +83,38 @@ fn a_real_browser_cannot_spend_either() {
 
     let (site, browser) = (Upstream::start(), Browser::start());
     let page = browser.open(&format!("http://{}/", site.addr()));
-    let send = |path: &str| {
+    let send = |path: &str, content_type: &str| {
         let url = format!("http://{}{path}", service.http);
+        let body = match path {
+            "/v1/batch" => BATCH,
+            _ => ANN,
+        };
         format!(
-            "fetch('{url}', {{ method: 'POST', mode: 'no-cors', body: '{ANN}', \
-             headers: {{ 'content-type': 'application/x-www-form-urlencoded' }} }})"
+            "fetch('{url}', {{ method: 'POST', mode: 'no-cors', body: '{body}', \
+             headers: {{ 'content-type': '{content_type}' }} }})"
         )
     };
-    for path in ["/v1/check", "/v1/refund"] {
-        let request = send(path);
+    // The types that a page may send without asking, of which the second is the default of `fetch`.
+    let types = [
+        "application/x-www-form-urlencoded",
+        "text/plain;charset=UTF-8",
+    ];
+    let paths = ["/v1/check", "/v1/refund", "/v1/batch"];
+    for (path, content_type) in paths
+        .iter()
+        .flat_map(|path| types.map(|kind| (*path, kind)))
+    {
+        let request = send(path, content_type);
         page.eval(&format!(
             "window.sent = false, {request}.then(() => {{ window.sent = true }}), 0"
         ));
         page.until("window.sent", "the response");
-        assert_eq!(remaining(&service), before, "{path}");
+        assert_eq!(remaining(&service), before, "{path} {content_type}");
     }
+    // The same body is valid if a program sends it.
+    let text = [("content-type", types[1])];
+    assert_eq!(status(&service, "/v1/check", &text), 200);
+    assert_ne!(remaining(&service), before);
 }
 
 #[test]
