@@ -109,6 +109,14 @@ impl Decision {
             .and_then(|(index, _)| u16::try_from(index).ok())
     }
 
+    /// The same decision with a permit that was acquired although the request did not fit, because
+    /// it was only counted.
+    #[cold]
+    pub(crate) fn with_counted_permit(mut self, permit_id: Option<PermitId>) -> Self {
+        self.permit_id = permit_id.unwrap_or(PermitId::NONE);
+        self
+    }
+
     /// Turns an allowed decision into a denial, for a caller that cannot wait in the queue as long
     /// as required. The units and the permit must have been returned already.
     pub(crate) fn into_queue_denial(mut self) -> Self {
@@ -234,8 +242,8 @@ impl Decision {
             .is_some_and(LimitOutcome::is_denied_by_policy)
     }
 
-    /// The permit to release when the work is done. `None` when the request is denied, or when no
-    /// concurrency limit granted a permit.
+    /// The permit to release when the work is done. `None` when the request is denied (unless it was
+    /// only counted), or when no concurrency limit granted a permit.
     pub fn permit_id(&self) -> Option<PermitId> {
         Some(self.permit_id).filter(|permit_id| *permit_id != PermitId::NONE)
     }

@@ -499,6 +499,12 @@ impl Rule {
         }
     }
 
+    /// The same rule with another quota, which must have its algorithm and window.
+    #[must_use]
+    pub const fn with_quota(self, quota: Quota) -> Self {
+        Self { quota, ..self }
+    }
+
     /// The same rule, as a shadow limit or not.
     #[must_use]
     pub const fn with_shadow(self, shadow: bool) -> Self {

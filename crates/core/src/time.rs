@@ -78,7 +78,7 @@ impl Micros {
     /// Reads a duration as it is displayed: a whole number and a unit. The error shows the text and
     /// what is expected.
     #[cfg(feature = "serde")]
-    pub(crate) fn from_text(text: &str) -> Result<Self, String> {
+    pub fn from_text(text: &str) -> Result<Self, String> {
         let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
         let amount = text
             .strip_suffix(unit)

@@ -45,6 +45,10 @@ pub struct DecisionBody<'a> {
     /// base64 token of its own. Absent when there is no permit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permit: Option<String>,
+    /// An opaque token to settle the reservation with. The service sets it. Absent when nothing was
+    /// reserved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<String>,
 }
 
 /// The outcome of one limit, in [`DecisionBody::limits`].
@@ -85,6 +89,7 @@ impl<'a> DecisionBody<'a> {
             wait_ms: millis_ceil(decision.wait()),
             limits: decision.limits().iter().map(LimitBody::new).collect(),
             permit: decision.permit_id().map(|id| format!("{:032x}", id.get())),
+            reservation: None,
         }
     }
 
@@ -99,8 +104,9 @@ impl<'a> DecisionBody<'a> {
 
     /// The approximate length of the text, in bytes.
     pub(crate) fn capacity(&self) -> usize {
-        let permit = self.permit.as_ref().map_or(0, String::len);
-        DECISION_CAPACITY + LIMIT_CAPACITY * self.limits.len() + permit
+        let tokens = self.permit.iter().chain(&self.reservation);
+        let tokens: usize = tokens.map(String::len).sum();
+        DECISION_CAPACITY + LIMIT_CAPACITY * self.limits.len() + tokens
     }
 
     /// Adds the members to an object.
@@ -111,6 +117,7 @@ impl<'a> DecisionBody<'a> {
         object.member("wait_ms", &self.wait_ms);
         object.member("limits", &self.limits[..]);
         object.optional("permit", self.permit.as_deref());
+        object.optional("reservation", self.reservation.as_deref());
     }
 }
 

@@ -81,10 +81,40 @@ pub struct Tiers {
 /// The cost of a request: a constant, or the value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// The attribute that holds the cost as a whole number. `None` if the cost is constant.
+    /// The attribute that holds the cost as a whole number. `None` if the cost is constant, or the
+    /// sum of token counts.
     pub attribute: Option<Attribute>,
+    /// The kinds of tokens that the limit counts, with their weights. Empty if it does not.
+    pub tokens: Vec<TokenWeight>,
     /// The cost of a request that lacks the attribute and does not state a cost itself.
     pub default: u64,
+}
+
+/// A kind of tokens, and what one of them costs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenWeight {
+    /// The attribute that holds the number of tokens: `tokens.` and the kind.
+    pub attribute: Attribute,
+    /// The units of a thousand tokens.
+    pub thousandths: u32,
+}
+
+impl Cost {
+    /// True when every request costs the same.
+    pub fn is_constant(&self) -> bool {
+        self.attribute.is_none() && self.tokens.is_empty()
+    }
+
+    /// The weighted sum of token counts, rounded up. `count` returns the number of tokens of a
+    /// kind; `None` if no kind has one.
+    pub fn weigh(&self, count: impl Fn(&Attribute) -> Option<u64>) -> Option<u64> {
+        let counts = self.tokens.iter().filter_map(|weight| {
+            let product = u128::from(count(&weight.attribute)?) * u128::from(weight.thousandths);
+            Some(product)
+        });
+        let sum = counts.reduce(u128::saturating_add)?;
+        Some(u64::try_from(sum.div_ceil(1_000)).unwrap_or(u64::MAX))
+    }
 }
 
 impl LimitConfig {
@@ -94,7 +124,9 @@ impl LimitConfig {
         let conditions = self.conditions.iter().map(|condition| &condition.attribute);
         let tier = self.tiers.iter().map(|tiers| &tiers.by);
         let cost = self.cost.iter().filter_map(|cost| cost.attribute.as_ref());
-        key.chain(conditions).chain(tier).chain(cost)
+        let tokens = self.cost.iter().flat_map(|cost| &cost.tokens);
+        let tokens = tokens.map(|weight| &weight.attribute);
+        key.chain(conditions).chain(tier).chain(cost).chain(tokens)
     }
 }
 

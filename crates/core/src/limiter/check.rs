@@ -178,7 +178,8 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
                     .record_lease(demand, intent, outcome.verdict.is_allowed());
             }
             let limit = LimitOutcome::new(demand, outcome, source);
-            return Ok(extract(Decision::single(limit, limit.source(), permit_id)));
+            let decision = Decision::single(limit, limit.source(), permit_id);
+            return Ok(extract(self.keep_counted(decision, permit_id)));
         }
         let decision = self.try_spend_all(demands, permit_id);
         decision.map(extract).ok_or(Error::WouldBlock)
@@ -193,7 +194,17 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
         let id = permit_id.unwrap_or(PermitId::NONE);
         let reply = self.engine.try_spend(demands, self.intent, id)?;
         self.engine.record_reply(demands, self.intent, &reply);
-        Some(assemble_decision(demands, reply.outcomes(), permit_id))
+        let decision = assemble_decision(demands, reply.outcomes(), permit_id);
+        Some(self.keep_counted(decision, permit_id))
+    }
+
+    /// A request that is only counted has its permit even if it does not fit.
+    #[inline(always)]
+    fn keep_counted(&self, decision: Decision, permit_id: Option<PermitId>) -> Decision {
+        if self.intent == Intent::Count {
+            return decision.with_counted_permit(permit_id);
+        }
+        decision
     }
 
     /// A new permit id if the request takes permits.
@@ -252,7 +263,8 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
         match result {
             Ok(reply) => {
                 self.engine.record_reply(demands, self.intent, &reply);
-                assemble_decision(demands, reply.outcomes(), permit_id)
+                let decision = assemble_decision(demands, reply.outcomes(), permit_id);
+                self.keep_counted(decision, permit_id)
             }
             Err(error) => self
                 .engine

@@ -1,7 +1,7 @@
 //! The names of all fields and values of a configuration. A test compares them with
 //! `docs/tollgate.schema.json` and `docs/configuration.md`.
 
-use tollgate::{Consistency, FailurePolicy, LeakyMode, QuotaUnit};
+use tollgate::{Consistency, FailurePolicy, LeakyMode, QuotaUnit, ReservationExpiry};
 use tollgate_subject::{Case, ForwardedBy};
 
 use crate::limit::AmbiguousPathPolicy;
@@ -117,6 +117,14 @@ pub(super) const LIMIT: &[&str] = &[
     "consistency",
     "on_store_failure",
     "shadow",
+    "debt_max",
+    "reservation_max",
+    "on_reservation_expiry",
+];
+
+pub(super) const ON_RESERVATION_EXPIRY: &[(&str, ReservationExpiry)] = &[
+    ("keep", ReservationExpiry::Keep),
+    ("release", ReservationExpiry::Release),
 ];
 
 pub(super) const UNITS: &[(&str, QuotaUnit)] = &[
@@ -146,6 +154,9 @@ pub(super) const INLINE_LIMIT: &[&str] = &[
     "on_store_failure",
     "shadow",
     "unit",
+    "debt_max",
+    "reservation_max",
+    "on_reservation_expiry",
 ];
 
 pub(super) const INLINE_LIMITS: &[&str] = &["names", "limit_max"];
@@ -201,7 +212,7 @@ pub(super) const MODES: &[(&str, LeakyMode)] =
     &[("meter", LeakyMode::Meter), ("queue", LeakyMode::Queue)];
 
 pub(super) const TIER_CHOICE: &[&str] = &["by", "default"];
-pub(super) const COST: &[&str] = &["by", "default"];
+pub(super) const COST: &[&str] = &["by", "tokens", "default"];
 pub(super) const HEADERS: &[&str] = &["profiles", "ietf", "legacy", "retry_after"];
 
 pub(super) const PROFILES: &[(&str, Profile)] = &[

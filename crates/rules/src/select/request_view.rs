@@ -133,9 +133,12 @@ impl<'a, A: Attributes> RequestView<'a, A> {
             .map_or((&tiers.default, None), |(name, quota)| (name, Some(quota)))
     }
 
-    /// The cost: from the attribute, of several values the highest, else as stated by the request,
-    /// else the default. The error is the start of the invalid value.
+    /// The cost: from the attribute, of several values the highest, or from token counts; else as
+    /// stated by the request, else the default. The error is the start of the invalid value.
     pub(super) fn cost(&self, cost: &Cost, stated: Option<u64>) -> Result<u64, String> {
+        if !cost.tokens.is_empty() {
+            return self.weighed_cost(cost, stated);
+        }
         let cost_min = u64::from(cost.attribute.as_ref().is_some_and(Attribute::is_field));
         let found = cost.attribute.as_ref().map(|name| self.texts(name));
         let costs = found.iter().flat_map(FieldValues::as_slice).map(|found| {
@@ -149,6 +152,27 @@ impl<'a, A: Attributes> RequestView<'a, A> {
 
         let highest = costs.reduce(|one, other| Ok(one?.max(other?)));
         highest.unwrap_or_else(|| Ok(stated.unwrap_or(cost.default)))
+    }
+
+    /// The cost of the tokens that a request counts.
+    #[cold]
+    fn weighed_cost(&self, cost: &Cost, stated: Option<u64>) -> Result<u64, String> {
+        let mut counts = Vec::with_capacity(cost.tokens.len());
+        for weight in &cost.tokens {
+            for found in self.texts(&weight.attribute).as_slice() {
+                let is_whole = found.bytes().all(|byte| byte.is_ascii_digit());
+                let count: Option<u64> = found.parse().ok().filter(|_| is_whole);
+                let invalid = || found.chars().take(FOUND_MAX).collect::<String>();
+                counts.push((&weight.attribute, count.ok_or_else(invalid)?));
+            }
+        }
+
+        let count = |attribute: &Attribute| {
+            let of_kind = counts.iter().filter(|(kind, _)| *kind == attribute);
+            of_kind.map(|(_, count)| *count).max()
+        };
+        let weighed = cost.weigh(count).or(stated);
+        Ok(weighed.unwrap_or(cost.default))
     }
 }
 

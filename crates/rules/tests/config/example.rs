@@ -136,6 +136,7 @@ fn the_limits_have_their_keys_and_conditions() {
     assert_eq!(
         rule("reports").cost,
         Some(Cost {
+            tokens: Vec::new(),
             attribute: Some("report_pages".parse().unwrap()),
             default: 1
         })
@@ -365,6 +366,7 @@ fn all_fields_of_a_limit_are_read() {
     assert_eq!(
         rule.cost,
         Some(Cost {
+            tokens: Vec::new(),
             attribute: None,
             default: 3
         })

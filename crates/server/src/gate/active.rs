@@ -198,6 +198,14 @@ impl ActiveConfig {
         inline::limit_text(rule, self.inline.contains(rule))
     }
 
+    /// The limit of a demand as a token carries it, with the quota that the demand uses.
+    pub(super) fn demand_text(&self, demand: &Demand<'_, EncodedKey>) -> String {
+        match demand.quota {
+            Some(quota) => inline::limit_text(&demand.limit.with_quota(quota), true),
+            None => self.limit_text(demand.limit),
+        }
+    }
+
     /// The limit that a token carries: a configured one, an override, or one that a request brought
     /// along.
     pub(super) fn rule_from_text(&self, text: &str) -> Result<Rule, SelectError> {

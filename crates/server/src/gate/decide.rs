@@ -8,7 +8,7 @@ use tollgate::{Clock as _, Decision, Demand, EncodedKey, SystemClock};
 use tollgate_rules::{Attributes, Config};
 
 use super::active::{ActiveConfig, CheckOptions, DecideError};
-use super::permit::{PermitToken, PermitTokenError};
+use super::permit::{PermitToken, PermitTokenError, TokenKind};
 use super::store::StoreOpenError;
 use crate::metrics::Metrics;
 use crate::traces;
@@ -28,6 +28,8 @@ pub(crate) struct GateDecision {
     /// The text of a token. Present when the request was allowed and acquired a permit of a
     /// concurrency limit.
     pub(crate) permit: Option<String>,
+    /// The text of a token. Present when the request was allowed and reserves what it charged.
+    pub(crate) reservation: Option<String>,
 }
 
 impl Gate {
@@ -104,17 +106,22 @@ impl Gate {
         let decision = active.limiter.request(demands, intent).await?;
 
         traces::record_decision(&tracing::Span::current(), &decision);
-        if intent == Intent::Spend {
+        if intent.is_charge() {
             active.count(demands, &decision);
             self.metrics
                 .observe_decision(self.clock.now().since(started_at));
         }
 
-        let permit = decision.permit_id().map(|permit_id| {
+        let permit_id = decision.permit_id().filter(|_| !intent.is_reserve());
+        let permit = permit_id.map(|permit_id| {
             let token = PermitToken::new(permit_id, demands, |rule| active.limit_text(rule));
             active.permits.seal(&token)
         });
-        Ok(GateDecision { decision, permit })
+        Ok(GateDecision {
+            decision,
+            permit,
+            reservation: None,
+        })
     }
 
     /// Refunds what a check charged. Concurrency limits are left out: their permits are released
@@ -132,7 +139,7 @@ impl Gate {
 
     /// Reads the token of a permit.
     pub(crate) fn open_permit(&self, token: &str) -> Result<PermitToken, PermitTokenError> {
-        self.active().permits.open(token)
+        self.active().permits.open(TokenKind::Permit, token)
     }
 
     /// Releases a permit. Returns false if it was already released or had timed out.

@@ -9,6 +9,7 @@ mod decide;
 mod inline;
 mod operations;
 mod permit;
+mod reserve;
 mod snapshot_file;
 mod store;
 
@@ -17,4 +18,5 @@ pub(crate) use active::{ActiveConfig, CheckOptions, DecideError, OVERRIDES, THRO
 pub(crate) use decide::{Gate, GateDecision};
 pub(crate) use operations::{StoreSigns, StoreState};
 pub(crate) use permit::{PERMIT_HEADER_MAX, PermitTokenError};
+pub(crate) use reserve::{ActualCost, GateSettlement};
 pub(crate) use store::{OpenStore, StoreOpenError};

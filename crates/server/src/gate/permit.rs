@@ -1,6 +1,6 @@
-//! The token with which a client releases its permits. It carries everything a release needs, so
-//! any replica can accept it. It is sealed, because it carries the key of a counter, which may be a
-//! user's name or address.
+//! The tokens with which a client releases its permits or settles its reservation. A token carries
+//! everything that is needed for it, so any replica can accept it. It is sealed, because it carries
+//! the keys of counters, which may be users' names or addresses.
 
 use std::fmt;
 
@@ -12,9 +12,10 @@ use tollgate::store::DEMANDS_MAX;
 use tollgate::{Demand, EncodedKey, PermitId, Rule};
 use tollgate_rules::config::HashConfig;
 
-/// The version of the layout: the permit's id, then sealed for each counter its limit and its key,
-/// each preceded by its length.
-const VERSION: u8 = 2;
+/// The versions of the layout: the id, then sealed for each counter its limit and its key, each
+/// preceded by its length, and in a reservation the reserved units and whether they are fixed.
+const PERMIT_VERSION: u8 = 3;
+const RESERVATION_VERSION: u8 = 4;
 /// The version and the id, which are not sealed.
 const HEAD: usize = 1 + size_of::<u128>();
 /// The key without a configured secret. It is the same everywhere and no secret: it only keeps the
@@ -24,31 +25,63 @@ const PUBLIC_KEY: [u8; 32] = *b"tollgate: not secret, only hides";
 /// attributes are UTF-8, so none of them has the same hash.
 const SECRET_KEY_HALVES: [&[u8]; 2] = [b"\xffpermit 1", b"\xffpermit 2"];
 /// The longest token in characters: [`DEMANDS_MAX`] counters with the longest limits and keys.
-const TOKEN_MAX: usize = DEMANDS_MAX * 1_720;
+const TOKEN_MAX: usize = DEMANDS_MAX * 2_048;
 /// The longest token that is sent in a header, in characters. Proxies take a longer head for a
 /// failure; a permit whose token is longer ends with its timeout.
 pub(crate) const PERMIT_HEADER_MAX: usize = 24 * 1024;
 
-/// The permit that a request holds, and the counters that it holds it on.
+/// The permit or the reservation of a request, and the counters that it has charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PermitToken {
+    pub(super) kind: TokenKind,
     pub(super) id: PermitId,
     /// Between 1 and [`DEMANDS_MAX`].
-    pub(super) counters: Vec<PermitCounter>,
+    pub(super) counters: Vec<TokenCounter>,
 }
 
-/// A counter of requests in flight: a concurrency limit and a key.
+/// What a token is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenKind {
+    Permit,
+    Reservation,
+}
+
+/// A counter: a limit and a key, and what a reservation has charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PermitCounter {
-    /// As [`limit_text`](super::inline::limit_text) writes it, at most 255 bytes.
+pub(super) struct TokenCounter {
+    /// As [`limit_text`](super::inline::limit_text) writes it.
     pub(super) limit: String,
     pub(super) key: EncodedKey,
+    /// The units that were reserved; 0 in a permit.
+    pub(super) units: u64,
+    /// True when the actual cost is that which was reserved; false in a permit.
+    pub(super) is_fixed: bool,
 }
 
-/// The text is not a token that `/v1/check` returned.
+/// The text is not a token of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid permit: expected the token returned by /v1/check, unchanged")]
-pub(crate) struct PermitTokenError;
+pub(crate) enum PermitTokenError {
+    #[error("invalid permit: expected the token returned by /v1/check, unchanged")]
+    Permit,
+    #[error("invalid reservation: expected the token returned by /v1/reserve, unchanged")]
+    Reservation,
+}
+
+impl TokenKind {
+    const fn version(self) -> u8 {
+        match self {
+            Self::Permit => PERMIT_VERSION,
+            Self::Reservation => RESERVATION_VERSION,
+        }
+    }
+
+    const fn error(self) -> PermitTokenError {
+        match self {
+            Self::Permit => PermitTokenError::Permit,
+            Self::Reservation => PermitTokenError::Reservation,
+        }
+    }
+}
 
 impl PermitToken {
     /// The token of the demands that take a permit. `limit_text` writes a limit so that it is found
@@ -61,48 +94,68 @@ impl PermitToken {
         let counters = demands
             .iter()
             .filter(|demand| demand.needs_permit())
-            .map(|demand| PermitCounter {
+            .map(|demand| TokenCounter {
                 limit: limit_text(demand.limit),
                 key: demand.key.clone(),
+                units: 0,
+                is_fixed: false,
             });
 
         Self {
+            kind: TokenKind::Permit,
             id,
             counters: counters.collect(),
         }
     }
 
-    /// The counters, each as its limit and its key, preceded by their lengths.
+    /// The counters, each as its limit and its key, preceded by their lengths, and what was
+    /// reserved.
     fn encode_counters(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for PermitCounter { limit, key } in &self.counters {
-            // Limits have at most 255 bytes, keys at most 1,024.
-            let limit_length = u8::try_from(limit.len()).unwrap_or(u8::MAX);
-            let key_length = u16::try_from(key.as_bytes().len()).unwrap_or(u16::MAX);
-
-            bytes.push(limit_length);
-            bytes.extend_from_slice(limit.as_bytes());
-            bytes.extend_from_slice(&key_length.to_le_bytes());
-            bytes.extend_from_slice(key.as_bytes());
+        for counter in &self.counters {
+            for part in [counter.limit.as_bytes(), counter.key.as_bytes()] {
+                // Limits have at most a few hundred bytes, keys at most 1,024.
+                let length = u16::try_from(part.len()).unwrap_or(u16::MAX);
+                bytes.extend_from_slice(&length.to_le_bytes());
+                bytes.extend_from_slice(part);
+            }
+            if self.kind == TokenKind::Reservation {
+                bytes.extend_from_slice(&counter.units.to_le_bytes());
+                bytes.push(u8::from(counter.is_fixed));
+            }
         }
         bytes
     }
 
-    fn decode_counters(mut bytes: &[u8]) -> Option<Vec<PermitCounter>> {
+    fn decode_counters(kind: TokenKind, mut bytes: &[u8]) -> Option<Vec<TokenCounter>> {
         let mut counters = Vec::new();
-        while let Some((length, rest)) = bytes.split_first() {
-            let (limit, rest) = rest.split_at_checked(usize::from(*length))?;
-            let (length, rest) = rest.split_first_chunk()?;
-            let (key, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+        while !bytes.is_empty() {
+            let limit = take_part(&mut bytes)?;
+            let key = take_part(&mut bytes)?;
+            let (mut units, mut is_fixed) = (0, false);
+            if kind == TokenKind::Reservation {
+                let (number, rest) = bytes.split_first_chunk()?;
+                let (flag, rest) = rest.split_first()?;
+                (units, is_fixed, bytes) = (u64::from_le_bytes(*number), *flag == 1, rest);
+            }
 
-            counters.push(PermitCounter {
+            counters.push(TokenCounter {
                 limit: std::str::from_utf8(limit).ok()?.to_owned(),
                 key: EncodedKey::from_bytes(key).ok()?,
+                units,
+                is_fixed,
             });
-            bytes = rest;
         }
         Some(counters)
     }
+}
+
+/// Takes a part that is preceded by its length.
+fn take_part<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let (part, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+    *bytes = rest;
+    Some(part)
 }
 
 /// Makes texts of tokens and reads them.
@@ -128,7 +181,7 @@ impl PermitSealer {
 
     /// The token as URL-safe text.
     pub(super) fn seal(&self, token: &PermitToken) -> String {
-        let mut text = vec![VERSION];
+        let mut text = vec![token.kind.version()];
         text.extend_from_slice(&token.id.get().to_le_bytes());
 
         let (key, nonce) = self.token_key(&text);
@@ -140,30 +193,36 @@ impl PermitSealer {
         URL_SAFE_NO_PAD.encode(text)
     }
 
-    /// Reads a token that a client sent.
-    pub(super) fn open(&self, text: &str) -> Result<PermitToken, PermitTokenError> {
+    /// Reads a token of this kind that a client sent.
+    pub(super) fn open(
+        &self,
+        kind: TokenKind,
+        text: &str,
+    ) -> Result<PermitToken, PermitTokenError> {
         if text.len() > TOKEN_MAX {
-            return Err(PermitTokenError);
+            return Err(kind.error());
         }
 
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| PermitTokenError)?;
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| kind.error())?;
         // Each counter costs a store call, and no check uses more than DEMANDS_MAX of them.
-        self.open_bytes(bytes)
+        self.open_bytes(kind, bytes)
             .filter(|token| (1..=DEMANDS_MAX).contains(&token.counters.len()))
-            .ok_or(PermitTokenError)
+            .ok_or(kind.error())
     }
 
-    fn open_bytes(&self, mut bytes: Vec<u8>) -> Option<PermitToken> {
+    fn open_bytes(&self, kind: TokenKind, mut bytes: Vec<u8>) -> Option<PermitToken> {
         let (head, sealed) = bytes.split_at_mut_checked(HEAD)?;
-        let (VERSION, id) = head.split_first().map(|(version, id)| (*version, id))? else {
+        let (version, id) = head.split_first()?;
+        if *version != kind.version() {
             return None;
-        };
+        }
 
         let (key, nonce) = self.token_key(head);
         let opened = key.open_in_place(nonce, Aad::from(&head), sealed).ok()?;
         Some(PermitToken {
+            kind,
             id: PermitId::new(u128::from_le_bytes(id.try_into().ok()?)),
-            counters: PermitToken::decode_counters(opened)?,
+            counters: PermitToken::decode_counters(kind, opened)?,
         })
     }
 
@@ -191,11 +250,14 @@ mod tests {
     use super::*;
 
     fn token() -> PermitToken {
-        let counter = |limit: &str, key: &str| PermitCounter {
+        let counter = |limit: &str, key: &str| TokenCounter {
             limit: limit.to_owned(),
             key: EncodedKey::new(key).expect("a key"),
+            units: 0,
+            is_fixed: false,
         };
         PermitToken {
+            kind: TokenKind::Permit,
             id: PermitId::new(7 << 100),
             counters: vec![counter("in-flight", "acme"), counter("b", "c")],
         }
@@ -212,8 +274,28 @@ mod tests {
     #[test]
     fn a_token_survives_the_round_trip_through_text() {
         for sealer in [PermitSealer::new(None), with_secret("0123456789abcdef")] {
-            assert_eq!(sealer.open(&sealer.seal(&token())), Ok(token()));
+            assert_eq!(
+                sealer.open(TokenKind::Permit, &sealer.seal(&token())),
+                Ok(token())
+            );
         }
+    }
+
+    #[test]
+    fn a_permit_is_no_reservation() {
+        let sealer = PermitSealer::new(None);
+        let mut reservation = token();
+        reservation.kind = TokenKind::Reservation;
+        reservation.counters[0].units = u64::MAX;
+        reservation.counters[1].is_fixed = true;
+
+        let text = sealer.seal(&reservation);
+        assert_eq!(sealer.open(TokenKind::Reservation, &text), Ok(reservation));
+        let error = Err(PermitTokenError::Permit);
+        assert_eq!(sealer.open(TokenKind::Permit, &text), error);
+        let error = Err(PermitTokenError::Reservation);
+        let permit = sealer.seal(&token());
+        assert_eq!(sealer.open(TokenKind::Reservation, &permit), error);
     }
 
     #[test]
@@ -228,9 +310,16 @@ mod tests {
     #[test]
     fn only_a_service_with_the_same_secret_reads_a_token() {
         let sealed = with_secret("0123456789abcdef").seal(&token());
-        assert!(with_secret("0123456789abcdef").open(&sealed).is_ok());
+        assert!(
+            with_secret("0123456789abcdef")
+                .open(TokenKind::Permit, &sealed)
+                .is_ok()
+        );
         for other in [with_secret("0123456789abcdeF"), PermitSealer::new(None)] {
-            assert_eq!(other.open(&sealed), Err(PermitTokenError));
+            assert_eq!(
+                other.open(TokenKind::Permit, &sealed),
+                Err(PermitTokenError::Permit)
+            );
         }
     }
 
@@ -244,13 +333,20 @@ mod tests {
             changed[index] ^= 1;
             for wrong in [&changed, &bytes[..index]] {
                 let wrong = URL_SAFE_NO_PAD.encode(wrong);
-                assert_eq!(sealer.open(&wrong), Err(PermitTokenError), "{index}");
+                assert_eq!(
+                    sealer.open(TokenKind::Permit, &wrong),
+                    Err(PermitTokenError::Permit),
+                    "{index}"
+                );
             }
         }
 
         let long = "A".repeat(TOKEN_MAX + 4);
         for wrong in ["", "not base64!", "AAAA", &long] {
-            assert_eq!(sealer.open(wrong), Err(PermitTokenError));
+            assert_eq!(
+                sealer.open(TokenKind::Permit, wrong),
+                Err(PermitTokenError::Permit)
+            );
         }
     }
 
@@ -265,11 +361,12 @@ mod tests {
             (DEMANDS_MAX + 1, false),
         ] {
             let token = PermitToken {
+                kind: TokenKind::Permit,
                 id: PermitId::new(7),
                 counters: vec![token().counters[0].clone(); count],
             };
             assert_eq!(
-                sealer.open(&sealer.seal(&token)).is_ok(),
+                sealer.open(TokenKind::Permit, &sealer.seal(&token)).is_ok(),
                 is_valid,
                 "{count}"
             );

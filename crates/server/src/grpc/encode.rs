@@ -35,7 +35,9 @@ pub(super) fn decision(
     decision: &GateDecision,
     now: Micros,
 ) -> RateLimitResponse {
-    let GateDecision { decision, permit } = decision;
+    let GateDecision {
+        decision, permit, ..
+    } = decision;
     let statuses = plan
         .descriptors
         .iter()

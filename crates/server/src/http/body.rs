@@ -335,6 +335,69 @@ impl<'de: 'b, 'b> Deserialize<'de> for NamedAttributes<'b> {
     }
 }
 
+/// Numbers of tokens by their kind, as the caller sent them.
+#[derive(Debug, Default)]
+pub(super) struct TokenCounts<'b>(SmallVec<[(Cow<'b, str>, u64); 4]>);
+
+/// The most kinds of tokens in a body.
+const TOKEN_KINDS_MAX: usize = 16;
+
+struct TokenCountsVisitor<'b>(PhantomData<&'b str>);
+
+impl<'de: 'b, 'b> Visitor<'de> for TokenCountsVisitor<'b> {
+    type Value = TokenCounts<'b>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of token counts, such as {\"input\": 400, \"output\": 100}")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<TokenCounts<'b>, M::Error> {
+        let mut counts = TokenCounts::default();
+        while let Some((BodyText(kind), count)) = map.next_entry::<BodyText<'b>, u64>()? {
+            if counts.0.len() == TOKEN_KINDS_MAX {
+                return Err(M::Error::custom(format_args!(
+                    "more than {TOKEN_KINDS_MAX} kinds of tokens"
+                )));
+            }
+            if counts.0.iter().any(|(other, _)| *other == kind) {
+                let kind: String = kind.chars().take(80).collect();
+                return Err(M::Error::custom(format_args!(
+                    "duplicate kind of tokens {kind:?}"
+                )));
+            }
+            counts.0.push((kind, count));
+        }
+        Ok(counts)
+    }
+}
+
+impl<'de: 'b, 'b> Deserialize<'de> for TokenCounts<'b> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(TokenCountsVisitor(PhantomData))
+    }
+}
+
+impl TokenCounts<'_> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().map(|(kind, count)| (&**kind, *count))
+    }
+}
+
+impl NamedAttributes<'_> {
+    /// Adds token counts as attributes, which limits refer to by their kind.
+    pub(super) fn add_tokens(&mut self, tokens: &TokenCounts<'_>) -> Result<(), ApiError> {
+        for (kind, count) in tokens.iter() {
+            let name = format!("tokens.{kind}");
+            if self.0.len() >= ATTRIBUTES_MAX || self.0.iter().any(|(other, _)| *other == name) {
+                let detail = format!("too many attributes, or {name:?} and `tokens` name the same");
+                return Err(ApiError::unprocessable("bad-tokens", detail));
+            }
+            self.0.push((name.into(), count.to_string().into()));
+        }
+        Ok(())
+    }
+}
+
 /// Whether two names denote the same attribute. Names of headers ignore case.
 pub(crate) fn is_same_attribute(one: &str, other: &str) -> bool {
     const HEADER: &str = "header:";

@@ -257,6 +257,10 @@ impl From<DecideError> for ApiError {
 
 impl From<PermitTokenError> for ApiError {
     fn from(error: PermitTokenError) -> Self {
-        Self::unprocessable("bad-permit", error.to_string())
+        let code = match error {
+            PermitTokenError::Permit => "bad-permit",
+            PermitTokenError::Reservation => "bad-reservation",
+        };
+        Self::unprocessable(code, error.to_string())
     }
 }

@@ -47,7 +47,9 @@ pub(super) async fn handle(
         cost: None,
         intent: Intent::Spend,
     };
-    let GateDecision { decision, permit } = match gate.decide(active, &original, options).await {
+    let GateDecision {
+        decision, permit, ..
+    } = match gate.decide(active, &original, options).await {
         Ok(decision) => decision,
         Err(error) => return refusal(error.into(), parameters.deny_status),
     };

@@ -1,12 +1,19 @@
 //! The operations of the decision API: each has a path of its own, and a name in a batch.
 
-use tollgate::store::Intent;
+use std::borrow::Cow;
+use std::time::Duration;
+
+use tollgate::Micros;
+use tollgate::limiter::{RESERVATION_TTL_DEFAULT, RESERVATION_TTL_MAX};
+use tollgate::store::{Intent, SettlementKind};
 use tollgate_rules::{Permission, RequestedLimit};
 
-use super::body::{BodyText, JsonBody, NamedAttributes};
+use super::body::{BodyText, JsonBody, NamedAttributes, TokenCounts};
 use super::error::ApiError;
 use super::requested_limit::LimitEntry;
-use crate::gate::{ActiveConfig, Caller, CheckOptions, Gate, GateDecision};
+use crate::gate::{
+    ActiveConfig, ActualCost, Caller, CheckOptions, Gate, GateDecision, GateSettlement,
+};
 
 /// An operation that a request body asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,14 +22,20 @@ pub(super) enum ApiOperation {
     Peek,
     Refund,
     Release,
+    Reserve,
+    Settle,
+    Cancel,
 }
 
 /// Every operation with its name in a batch.
-const OPERATIONS: [(&str, ApiOperation); 4] = [
+const OPERATIONS: [(&str, ApiOperation); 7] = [
     ("check", ApiOperation::Check),
     ("peek", ApiOperation::Peek),
     ("refund", ApiOperation::Refund),
     ("release", ApiOperation::Release),
+    ("reserve", ApiOperation::Reserve),
+    ("settle", ApiOperation::Settle),
+    ("cancel", ApiOperation::Cancel),
 ];
 
 /// What an operation answers.
@@ -30,8 +43,10 @@ const OPERATIONS: [(&str, ApiOperation); 4] = [
 pub(super) enum Answer {
     /// A decision: 200, 429 or 503.
     Decision(GateDecision),
+    /// A decision that was charged in any case: 200, or 503 if the store was unavailable.
+    Counted(GateDecision),
     /// A JSON text with status 200.
-    Done(&'static str),
+    Done(Cow<'static, str>),
 }
 
 /// What all operations of a request share.
@@ -66,7 +81,7 @@ impl ApiOperation {
     /// What a token must allow for this operation.
     pub(super) const fn permission(self) -> Permission {
         match self {
-            Self::Check => Permission::Check,
+            Self::Check | Self::Reserve | Self::Settle | Self::Cancel => Permission::Check,
             Self::Peek => Permission::Peek,
             Self::Refund => Permission::Refund,
             Self::Release => Permission::Release,
@@ -85,6 +100,9 @@ impl ApiOperation {
             Self::Peek => decide(context, body, Intent::Peek).await,
             Self::Refund => Box::pin(refund(context, body)).await,
             Self::Release => Box::pin(release(context, body)).await,
+            Self::Reserve => Box::pin(reserve(context, body)).await,
+            Self::Settle => Box::pin(settle(context, body)).await,
+            Self::Cancel => Box::pin(cancel(context, body)).await,
         }
     }
 }
@@ -96,19 +114,92 @@ async fn decide(
 ) -> Result<Answer, ApiError> {
     let body = CheckBody::decode(body, context)?;
     let ApiContext { gate, active, .. } = context;
+    body.forbid_ttl()?;
+    let is_count = body.is_count();
+    if is_count && intent != Intent::Spend {
+        return Err(ApiError::unprocessable(
+            "bad-count",
+            "`count` charges, which a peek or a refund does not; use /v1/check",
+        ));
+    }
 
-    let options = body.options(intent);
+    let options = body.options(if is_count { Intent::Count } else { intent });
     let decision = gate.decide(active, &body.attributes, options).await?;
+    Ok(if is_count {
+        Answer::Counted(decision)
+    } else {
+        Answer::Decision(decision)
+    })
+}
+
+async fn reserve(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
+    let body = CheckBody::decode(body, context)?;
+    let ApiContext { gate, active, .. } = context;
+    if body.is_count() {
+        return Err(ApiError::unprocessable(
+            "bad-count",
+            "`count` charges whether it fits or not, so there is nothing to reserve; use /v1/check",
+        ));
+    }
+
+    let ttl = body.ttl()?;
+    let options = body.options(Intent::Spend);
+    let decision = gate.reserve(active, &body.attributes, options, ttl).await?;
     Ok(Answer::Decision(decision))
+}
+
+async fn settle(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
+    let body: SettleBody<'_> = body.decode()?;
+    let tokens: Vec<(&str, u64)> = body.tokens.iter().collect();
+    if body.actual.is_none() && tokens.is_empty() {
+        return Err(ApiError::unprocessable(
+            "no-actual",
+            "missing field `actual`: what the work has cost, in units, or `tokens` by their kind",
+        ));
+    }
+
+    let reservation = context.gate.open_reservation(&body.reservation.0)?;
+    let actual = ActualCost {
+        units: body.actual,
+        tokens: &tokens,
+    };
+    let settled = context.gate.settle(&reservation, Some(actual)).await?;
+    Ok(settled_answer(settled))
+}
+
+async fn cancel(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
+    let body: CancelBody<'_> = body.decode()?;
+
+    let reservation = context.gate.open_reservation(&body.reservation.0)?;
+    let settled = context.gate.settle(&reservation, None).await?;
+    Ok(settled_answer(settled))
+}
+
+/// The answer to a settlement. `reservation` tells whether it was open.
+fn settled_answer(GateSettlement { kind, charged }: GateSettlement) -> Answer {
+    let reservation = match kind {
+        SettlementKind::Reserved => "open",
+        SettlementKind::Repeated => "settled",
+        _ => "unknown",
+    };
+    let text = format!(r#"{{"settled":true,"charged":{charged},"reservation":"{reservation}"}}"#);
+    Answer::Done(text.into())
 }
 
 async fn refund(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
     let body = CheckBody::decode(body, context)?;
     let ApiContext { gate, active, .. } = context;
+    body.forbid_ttl()?;
+    if body.is_count() {
+        return Err(ApiError::unprocessable(
+            "bad-count",
+            "a refund cannot be counted",
+        ));
+    }
 
     let options = body.options(Intent::Spend);
     gate.refund(active, &body.attributes, options).await?;
-    Ok(Answer::Done(r#"{"refunded":true}"#))
+    Ok(Answer::Done(r#"{"refunded":true}"#.into()))
 }
 
 async fn release(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
@@ -116,14 +207,15 @@ async fn release(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, 
 
     let permit = context.gate.open_permit(&body.permit.0)?;
     let was_held = context.gate.release(&permit).await?;
-    Ok(Answer::Done(if was_held {
+    let text = if was_held {
         r#"{"released":true}"#
     } else {
         r#"{"released":false}"#
-    }))
+    };
+    Ok(Answer::Done(text.into()))
 }
 
-/// The body of `/v1/check`, `/v1/peek` and `/v1/refund`.
+/// The body of `/v1/check`, `/v1/peek`, `/v1/refund` and `/v1/reserve`.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CheckFields<'b> {
@@ -133,6 +225,32 @@ struct CheckFields<'b> {
     limits: Option<Vec<LimitEntry<'b>>>,
     #[serde(default)]
     cost: Option<u64>,
+    #[serde(default)]
+    count: Option<bool>,
+    #[serde(borrow, default)]
+    tokens: TokenCounts<'b>,
+    #[serde(borrow, default)]
+    ttl: Option<BodyText<'b>>,
+}
+
+/// The body of `/v1/settle`.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SettleBody<'b> {
+    #[serde(borrow)]
+    reservation: BodyText<'b>,
+    #[serde(default)]
+    actual: Option<u64>,
+    #[serde(borrow, default)]
+    tokens: TokenCounts<'b>,
+}
+
+/// The body of `/v1/cancel`.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CancelBody<'b> {
+    #[serde(borrow)]
+    reservation: BodyText<'b>,
 }
 
 /// The body of `/v1/release`.
@@ -148,6 +266,8 @@ struct CheckBody<'b> {
     attributes: NamedAttributes<'b>,
     limits: Option<Vec<RequestedLimit<'b>>>,
     cost: Option<u64>,
+    count: Option<bool>,
+    ttl: Option<BodyText<'b>>,
 }
 
 impl<'b> CheckBody<'b> {
@@ -168,11 +288,46 @@ impl<'b> CheckBody<'b> {
             context.active.permit(context.caller, Permission::Inline)?;
         }
 
+        let mut attributes = fields.attributes;
+        attributes.add_tokens(&fields.tokens)?;
         Ok(Self {
-            attributes: fields.attributes,
+            attributes,
             limits,
             cost: fields.cost,
+            count: fields.count,
+            ttl: fields.ttl,
         })
+    }
+
+    /// Whether the request is charged in any case.
+    fn is_count(&self) -> bool {
+        self.count.unwrap_or_default()
+    }
+
+    /// How long the reservation is open.
+    fn ttl(&self) -> Result<Micros, ApiError> {
+        let Some(BodyText(text)) = &self.ttl else {
+            return Ok(Micros::from_duration(RESERVATION_TTL_DEFAULT).unwrap_or_default());
+        };
+        let range = Duration::from_millis(1)..=RESERVATION_TTL_MAX;
+        let length = Micros::from_text(text).ok();
+        let valid = length.filter(|length| range.contains(&Duration::from(*length)));
+        valid.ok_or_else(|| {
+            let found: String = text.chars().take(80).collect();
+            let expected = "a duration between 1ms and 1h, such as \"60s\"";
+            let detail = format!("invalid `ttl` {found:?}; expected {expected}");
+            ApiError::unprocessable("bad-ttl", detail)
+        })
+    }
+
+    fn forbid_ttl(&self) -> Result<(), ApiError> {
+        match self.ttl {
+            None => Ok(()),
+            Some(_) => Err(ApiError::unprocessable(
+                "bad-ttl",
+                "`ttl` is for reservations; use /v1/reserve, or leave it out",
+            )),
+        }
     }
 
     fn options(&self, intent: Intent) -> CheckOptions<'_> {

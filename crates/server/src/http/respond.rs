@@ -57,7 +57,8 @@ pub(crate) fn problem(error: &ApiError) -> Response<Body> {
 pub(super) fn answer(answer: &Answer, fields: EnabledFields, now: Micros) -> Response<Body> {
     match answer {
         Answer::Decision(answer) => decision(answer, fields, now),
-        Answer::Done(text) => json(StatusCode::OK, *text),
+        Answer::Counted(answer) => counted(answer, fields, now),
+        Answer::Done(text) => json(StatusCode::OK, text.clone().into_owned()),
     }
 }
 
@@ -72,10 +73,29 @@ fn decision(decision: &GateDecision, fields: EnabledFields, now: Micros) -> Resp
     response
 }
 
-/// The body of an allowed request.
-fn allowed_body(GateDecision { decision, permit }: &GateDecision) -> String {
-    let mut body = DecisionBody::new(decision);
-    body.permit.clone_from(permit);
+/// The response to a check that only counts: 200 whether it fitted or not, since it was charged. If
+/// the store was unavailable and the policy is to deny, it was not charged: 503.
+fn counted(decision: &GateDecision, fields: EnabledFields, now: Micros) -> Response<Body> {
+    let mut response = match unavailable(decision) {
+        Some(problem) => denied(problem, None, None),
+        None => json(StatusCode::OK, allowed_body(decision)),
+    };
+
+    add_fields(response.headers_mut(), &decision.decision, fields, now);
+    response
+}
+
+/// The problem of a decision that was not made, because the store was unavailable.
+fn unavailable(decision: &GateDecision) -> Option<Problem<'_>> {
+    let problem = Problem::denied(&decision.decision);
+    problem.filter(|problem| problem.status == StatusCode::SERVICE_UNAVAILABLE)
+}
+
+/// The body of a request that was charged.
+fn allowed_body(decision: &GateDecision) -> String {
+    let mut body = DecisionBody::new(&decision.decision);
+    body.permit.clone_from(&decision.permit);
+    body.reservation.clone_from(&decision.reservation);
     body.to_json()
 }
 
@@ -104,7 +124,11 @@ fn batch_answer(answer: &Result<Answer, ApiError>) -> (StatusCode, Cow<'static, 
             Some(problem) => (problem.status, problem.to_json().into()),
             None => (StatusCode::OK, allowed_body(decision).into()),
         },
-        Ok(Answer::Done(text)) => (StatusCode::OK, Cow::Borrowed(*text)),
+        Ok(Answer::Counted(decision)) => match unavailable(decision) {
+            Some(problem) => (problem.status, problem.to_json().into()),
+            None => (StatusCode::OK, allowed_body(decision).into()),
+        },
+        Ok(Answer::Done(text)) => (StatusCode::OK, text.clone()),
         Err(error) => (error.status, error.problem().to_json().into()),
     }
 }

@@ -21,11 +21,14 @@ pub(super) enum HttpRoute {
 }
 
 /// Every path. Only forward-auth also has paths below its own.
-const ROUTES: [(&str, HttpRoute); 9] = [
+const ROUTES: [(&str, HttpRoute); 12] = [
     ("/v1/check", HttpRoute::Api(ApiOperation::Check)),
     ("/v1/peek", HttpRoute::Api(ApiOperation::Peek)),
     ("/v1/refund", HttpRoute::Api(ApiOperation::Refund)),
     ("/v1/release", HttpRoute::Api(ApiOperation::Release)),
+    ("/v1/reserve", HttpRoute::Api(ApiOperation::Reserve)),
+    ("/v1/settle", HttpRoute::Api(ApiOperation::Settle)),
+    ("/v1/cancel", HttpRoute::Api(ApiOperation::Cancel)),
     ("/v1/batch", HttpRoute::Batch),
     (FORWARD_AUTH, HttpRoute::ForwardAuth),
     ("/healthz", HttpRoute::Alive),

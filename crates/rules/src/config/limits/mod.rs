@@ -20,13 +20,16 @@ use super::field::{BOOLEAN, ConfigField, collect_all, list_and, list_or};
 use super::field_map::FieldMap;
 use super::names::{
     ALGORITHMS, Algorithm, CONSISTENCIES, COST, LIMIT, MATCH_CASES, ON_AMBIGUOUS_PATH,
-    ON_STORE_FAILURE, UNITS,
+    ON_RESERVATION_EXPIRY, ON_STORE_FAILURE, UNITS,
 };
-use super::values::{ValueError, ValueKind};
-use super::yaml::YamlValue;
-use crate::limit::{AmbiguousPathPolicy, Cost, LimitConfig};
+use super::values::{RATIO, ValueError, ValueKind, WEIGHT};
+use super::yaml::{YamlEntry, YamlValue};
+use crate::attribute::Attribute;
+use crate::limit::{AmbiguousPathPolicy, Cost, LimitConfig, TokenWeight};
 
 const LIMITS_MAX: usize = 1_000;
+/// The most kinds of tokens of a limit.
+const TOKEN_KINDS_MAX: usize = 16;
 const LIMITS: &str = "expected a list of limits, such as - { name: api, key: [client_ip], \
                       algorithm: sliding_window, limit: 100, window: 1m }";
 const NAME: ValueKind<LimitName> = ValueKind::new(
@@ -170,11 +173,21 @@ fn read_rule(
     let consistency = mapping.read("consistency", |field| {
         read_consistency(field, mapping, algorithm)
     });
+    let debt_max = mapping.read("debt_max", |field| field.integer_in(0..=AMOUNT_MAX));
+    let reservation_max = mapping.read("reservation_max", read_reservation_max);
+    let on_expiry = mapping.read("on_reservation_expiry", |field| {
+        field.choice(ON_RESERVATION_EXPIRY)
+    });
 
-    let limit = Limit::new(name?.as_str(), quota?)
+    let mut limit = Limit::new(name?.as_str(), quota?)
         .unit(unit.unwrap_or_default())
         .on_store_failure(on_store_failure.unwrap_or(defaults.on_store_failure))
-        .consistency(consistency.unwrap_or(defaults.consistency));
+        .consistency(consistency.unwrap_or(defaults.consistency))
+        .debt_max(debt_max.unwrap_or(AMOUNT_MAX))
+        .on_reservation_expiry(on_expiry.unwrap_or_default());
+    if let Some(share) = reservation_max {
+        limit = limit.reservation_max(share);
+    }
     let rule = limit.validate().map_err(|error| mapping.field.error(error));
     Some(
         rule.ok()?
@@ -217,6 +230,19 @@ fn read_unit(field: &ConfigField<'_>, algorithm: Option<Algorithm>) -> Option<Qu
     Some(unit)
 }
 
+/// Reads the largest share of the limit that one reservation may take.
+fn read_reservation_max(field: &ConfigField<'_>) -> Option<f64> {
+    let share = field.value(&RATIO)?;
+    if share > 0.0 {
+        return Some(share);
+    }
+    field.invalid(
+        "share",
+        "must be greater than 0, or no reservation would take anything",
+    );
+    None
+}
+
 /// Reads the consistency of a limit. Adds a warning if the algorithm does not support it.
 fn read_consistency(
     field: &ConfigField<'_>,
@@ -247,17 +273,51 @@ fn read_cost(field: &ConfigField<'_>, quota: Option<Quota>) -> Option<Cost> {
     if field.scalar().is_some() {
         return Some(Cost {
             attribute: None,
+            tokens: Vec::new(),
             default: read_units(field, 1, quota)?,
         });
     }
 
     let mapping = FieldMap::new(field, COST)?;
-    let attribute = mapping.require_value("by", &ATTRIBUTE);
     let default = mapping.read("default", |field| read_units(field, 0, quota));
+    let default = default.unwrap_or(1);
+    if let Some(tokens) = mapping.get("tokens") {
+        mapping.reject("by", "`tokens` takes its place; use one of them");
+        return Some(Cost {
+            attribute: None,
+            tokens: read_tokens(&tokens)?,
+            default,
+        });
+    }
+    let attribute = mapping.require_value("by", &ATTRIBUTE);
     Some(Cost {
         attribute: Some(attribute?),
-        default: default.unwrap_or(1),
+        tokens: Vec::new(),
+        default,
     })
+}
+
+/// Reads the kinds of tokens that a limit counts, with their weights.
+fn read_tokens(field: &ConfigField<'_>) -> Option<Vec<TokenWeight>> {
+    let expected = "expected weights by the kind of tokens, such as { input: 1, output: 4 }";
+    let mapping = FieldMap::with_free_keys(field, expected)?;
+    if mapping.len() == 0 {
+        field.error(expected);
+        return None;
+    }
+    field.at_most(TOKEN_KINDS_MAX, mapping.len(), "kinds of tokens")?;
+
+    let weight = |(entry, field): (&YamlEntry, ConfigField<'_>)| {
+        let attribute: Result<Attribute, _> = format!("tokens.{}", entry.key.text).parse();
+        if let Err(error) = &attribute {
+            mapping.error_at_key(entry, error);
+        }
+        Some(TokenWeight {
+            attribute: attribute.ok()?,
+            thousandths: field.value(&WEIGHT)?,
+        })
+    };
+    collect_all(mapping.entries().map(weight))
 }
 
 /// Reads a number of units that the limit can allow at all.

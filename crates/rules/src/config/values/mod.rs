@@ -10,5 +10,5 @@ mod tests;
 pub use duration::parse_duration;
 pub(super) use duration::{CALENDAR, DURATION};
 pub(super) use kind::{ValueError, ValueKind, text_if};
-pub(super) use number::{INTEGER, RATIO, SIZE};
+pub(super) use number::{INTEGER, RATIO, SIZE, WEIGHT};
 pub(super) use rate::RATE;

@@ -11,6 +11,12 @@ pub(crate) const RATIO: ValueKind<f64> = ValueKind::new(
     "expected a number between 0 and 1, such as 0.8",
     |text| ratio(text.trim()),
 );
+/// What a token costs, in thousandths of a unit.
+pub(crate) const WEIGHT: ValueKind<u32> = ValueKind::new(
+    "weight",
+    "expected a number between 0 and 1000 with at most three decimals, such as 4 or 0.1",
+    |text| weight(text.trim()),
+);
 pub(crate) const SIZE: ValueKind<u64> = ValueKind::new(
     "size",
     "expected a number of bytes, such as 65536, 64KiB or 1MiB",
@@ -45,6 +51,15 @@ pub(super) fn ratio(text: &str) -> Result<f64, ValueError> {
         }
         _ => Err(ValueError::Unexpected),
     }
+}
+
+/// Parses a weight from 0 to 1000, in thousandths.
+pub(super) fn weight(text: &str) -> Result<u32, ValueError> {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
+    let is_plain = are_digits(whole) && are_digits(decimals) && decimals.len() <= 3;
+    let thousandths: Option<u32> = format!("{whole}{decimals:0<3}").parse().ok();
+    let valid = thousandths.filter(|thousandths| is_plain && *thousandths <= 1_000_000);
+    valid.ok_or(ValueError::Unexpected)
 }
 
 /// Parses a number of bytes, in units of 1024 (`KiB`, `MiB`, `GiB`) or 1000 (`kB`, `MB`, `GB`).

@@ -1,0 +1,182 @@
+//! Reservations: an estimate is charged now, the actual cost when it is known.
+
+use tollgate::store::{Intent, Settlement, SettlementKind};
+use tollgate::{Demand, EncodedKey, Micros, PermitId, Quota, Rule};
+use tollgate_rules::{Attribute, Attributes, Cost, Selection};
+
+use super::active::{ActiveConfig, CheckOptions, DecideError};
+use super::decide::{Gate, GateDecision};
+use super::permit::{PermitToken, PermitTokenError, TokenCounter, TokenKind};
+
+/// What a reservation has really cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ActualCost<'q> {
+    /// The units of every limit whose cost is not fixed and that does not count tokens.
+    pub(crate) units: Option<u64>,
+    /// The numbers of tokens by their kind.
+    pub(crate) tokens: &'q [(&'q str, u64)],
+}
+
+/// How a reservation was settled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GateSettlement {
+    pub(crate) kind: SettlementKind,
+    /// The largest number of units that a limit with an estimate was charged in all.
+    pub(crate) charged: u64,
+}
+
+impl Gate {
+    /// Selects the limits that apply to the request, and charges the estimate until it is settled.
+    pub(crate) async fn reserve(
+        &self,
+        active: &ActiveConfig,
+        attributes: &(impl Attributes + Sync),
+        options: CheckOptions<'_>,
+        ttl: Micros,
+    ) -> Result<GateDecision, DecideError> {
+        let inline = active.inline_rules(options)?;
+        let selected = active.select(attributes, &inline, options);
+        let selected = selected.inspect_err(|error| self.metrics().count_refusal(error))?;
+        let (demands, fixed): (Selection<'_>, Vec<bool>) = selected
+            .into_iter()
+            .map(|demand| active.reserved(demand, options))
+            .unzip();
+
+        self.reserve_demands(active, &demands, &fixed, ttl).await
+    }
+
+    /// Charges these demands until they are settled. `fixed` tells which of them have a cost that
+    /// does not change.
+    pub(crate) async fn reserve_demands(
+        &self,
+        active: &ActiveConfig,
+        demands: &[Demand<'_, EncodedKey>],
+        fixed: &[bool],
+        ttl: Micros,
+    ) -> Result<GateDecision, DecideError> {
+        let intent = Intent::Reserve { ttl };
+        let mut decision = self.spend(active, demands, intent).await?;
+        let id = decision.decision.permit_id();
+        decision.reservation = id.filter(|_| !demands.is_empty()).map(|id| {
+            let token = active.reservation_token(id, demands, fixed);
+            active.permits.seal(&token)
+        });
+        Ok(decision)
+    }
+
+    /// Reads the token of a reservation.
+    pub(crate) fn open_reservation(&self, token: &str) -> Result<PermitToken, PermitTokenError> {
+        self.active().permits.open(TokenKind::Reservation, token)
+    }
+
+    /// Applies the actual cost of a reservation, always all of it. `None` returns everything.
+    pub(crate) async fn settle(
+        &self,
+        reservation: &PermitToken,
+        actual: Option<ActualCost<'_>>,
+    ) -> Result<GateSettlement, DecideError> {
+        let active = self.active();
+        let mut rules: Vec<Rule> = Vec::with_capacity(reservation.counters.len());
+        for counter in &reservation.counters {
+            rules.push(active.rule_from_text(&counter.limit)?);
+        }
+
+        let rows = rules.iter().zip(&reservation.counters);
+        let demands: Vec<Demand<'_, EncodedKey>> = rows
+            .map(|(rule, counter)| Demand::new(rule, counter.key.clone()).with_cost(counter.units))
+            .collect();
+        let mut charged = 0;
+        let mut settlements = Vec::with_capacity(demands.len());
+        for (demand, counter) in demands.iter().zip(&reservation.counters) {
+            let units = actual.map_or(0, |actual| active.actual_units(demand, counter, actual));
+            if !counter.is_fixed {
+                charged = units.max(charged);
+            }
+            settlements.push(Settlement {
+                demand: demand.as_demand(),
+                actual: units,
+            });
+        }
+
+        let limiter = &active.limiter;
+        let kind = limiter.settle_request(&settlements, reservation.id).await?;
+        Ok(GateSettlement { kind, charged })
+    }
+}
+
+impl ActiveConfig {
+    /// A demand as it is reserved, and whether its cost is fixed: permits and constant costs of the
+    /// file are, and costs that the request states for one limit.
+    fn reserved<'r>(
+        &self,
+        demand: Demand<'r, EncodedKey>,
+        options: CheckOptions<'_>,
+    ) -> (Demand<'r, EncodedKey>, bool) {
+        let name = demand.limit.name().as_str();
+        let requested = options.limits.unwrap_or_default();
+        let has_own_cost =
+            |limit: &tollgate_rules::RequestedLimit<'_>| limit.name == name && limit.cost.is_some();
+        if requested.iter().any(has_own_cost) {
+            return (demand.reserved(), true);
+        }
+
+        let constant = self.cost_of(name).filter(|cost| cost.is_constant());
+        let is_permit = matches!(demand.quota(), Quota::Concurrency(_));
+        match constant {
+            Some(cost) => (demand.with_cost(cost.default), true),
+            None if is_permit => (demand.with_cost(1), true),
+            None => (demand.reserved(), false),
+        }
+    }
+
+    /// The cost that the file gives a limit.
+    fn cost_of(&self, limit: &str) -> Option<&Cost> {
+        self.selector.limit(limit).ok()?.cost.as_ref()
+    }
+
+    fn reservation_token(
+        &self,
+        id: PermitId,
+        demands: &[Demand<'_, EncodedKey>],
+        fixed: &[bool],
+    ) -> PermitToken {
+        let counters = demands
+            .iter()
+            .zip(fixed)
+            .map(|(demand, is_fixed)| TokenCounter {
+                limit: self.demand_text(demand),
+                key: demand.key.clone(),
+                units: demand.cost,
+                is_fixed: *is_fixed,
+            });
+        PermitToken {
+            kind: TokenKind::Reservation,
+            id,
+            counters: counters.collect(),
+        }
+    }
+
+    /// What a demand of a reservation has really cost. A limit about which nothing is said keeps
+    /// what was reserved.
+    fn actual_units(
+        &self,
+        demand: &Demand<'_, EncodedKey>,
+        counter: &TokenCounter,
+        actual: ActualCost<'_>,
+    ) -> u64 {
+        if counter.is_fixed {
+            return counter.units;
+        }
+        let tokens = |attribute: &Attribute| {
+            let kind = attribute.name().strip_prefix("tokens.")?;
+            let mut counts = actual.tokens.iter();
+            counts
+                .find(|(name, _)| *name == kind)
+                .map(|(_, count)| *count)
+        };
+        let weighed = self
+            .cost_of(demand.limit.name().as_str())
+            .and_then(|cost| cost.weigh(tokens));
+        weighed.or(actual.units).unwrap_or(counter.units)
+    }
+}
