@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::names::{
     ALERTS, ALGORITHMS, ALIGNS, CLIENT_IP, CONSISTENCIES, COST, DEFAULTS, DENIAL, FORWARDED_BY,
     HEADERS, INLINE_LIMIT, INLINE_LIMITS, INLINE_POLICIES, LIMIT, MODES, MONITORING,
-    ON_STORE_FAILURE, PERMISSIONS, PROFILES, RENAMED, ROOT, SERVER, STORE, STORE_TYPES, TIER,
-    TIER_CHOICE, TLS, TOKEN, TRACING, UNITS,
+    ON_RESERVATION_EXPIRY, ON_STORE_FAILURE, PERMISSIONS, PROFILES, RENAMED, ROOT, SERVER, STORE,
+    STORE_TYPES, TIER, TIER_CHOICE, TLS, TOKEN, TRACING, UNITS,
 };
 
 fn schema() -> Value {
@@ -113,6 +113,10 @@ fn the_schema_has_the_same_choices() {
         ("/$defs/limit/properties/align", choices(ALIGNS)),
         ("/$defs/limit/properties/mode", choices(MODES)),
         ("/$defs/limit/properties/unit", choices(UNITS)),
+        (
+            "/$defs/limit/properties/on_reservation_expiry",
+            choices(ON_RESERVATION_EXPIRY),
+        ),
         (
             "/$defs/headers/properties/profiles/items",
             choices(PROFILES),
@@ -244,6 +248,7 @@ fn the_page_documents_every_choice() {
         choices(ALIGNS),
         choices(MODES),
         choices(UNITS),
+        choices(ON_RESERVATION_EXPIRY),
         choices(PROFILES),
         choices(PERMISSIONS),
         choices(INLINE_POLICIES),

@@ -35,6 +35,7 @@ mod paths;
 mod raw;
 mod redis;
 mod reload;
+mod reservations;
 mod resp;
 mod snapshot;
 mod spoofing;

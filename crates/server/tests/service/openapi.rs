@@ -175,6 +175,9 @@ fn the_example_requests_are_valid() {
         "/v1/peek",
         "/v1/refund",
         "/v1/release",
+        "/v1/reserve",
+        "/v1/settle",
+        "/v1/cancel",
         "/v1/batch",
     ] {
         let content =

@@ -52,6 +52,7 @@ pub(super) fn all() -> Vec<Row> {
         bodies(),
         paths(),
         permits(),
+        reservations(),
         proxies(),
         cut_off_bodies(),
         inline_rows::numbers(),
@@ -208,12 +209,61 @@ fn permits() -> Vec<Row> {
         row("an empty permit", post("/v1/release", r#"{"permit": ""}"#), 422, "bad-permit", "the token returned by /v1/check"),
         row("not a token", post("/v1/release", r#"{"permit": "let me out"}"#), 422, "bad-permit", "invalid permit"),
         row("a token of other bytes", post("/v1/release", r#"{"permit": "AQIDBAUGBwgJCgsMDQ4P"}"#), 422, "bad-permit", "invalid permit"),
-        row("a permit without counters", post("/v1/release", r#"{"permit": "AgcAAAAAAAAAAAAAAAAAAADBlwbso4JJdwGJpwLuiUaC"}"#), 422, "bad-permit", "invalid permit"),
-        row("a permit of another limit", post("/v1/release", r#"{"permit": "AgcAAAAAAAAAAAAAAAAAAABM95etVy3Bsa7wvjYHkYPlFMROWAOfepAxBNdpl18"}"#), 422, "unknown-limit", "nope"),
+        row("a permit without counters", post("/v1/release", r#"{"permit": "AwcAAAAAAAAAAAAAAAAAAAAC461mmKV9BYGTggStzh3k"}"#), 422, "bad-permit", "invalid permit"),
+        row("a permit of another limit", post("/v1/release", r#"{"permit": "AwcAAAAAAAAAAAAAAAAAAABnuQ0egKhzSecs2C6_5ugIY4zL7Q3l4POPkDelLlfO"}"#), 422, "unknown-limit", "nope"),
         row("a permit as a number", post("/v1/release", r#"{"permit": 7}"#), 422, "invalid-body", "expected a string"),
         row("a permit as null", post("/v1/release", r#"{"permit": null}"#), 422, "invalid-body", "expected a string"),
         row("a permit and more", post("/v1/release", r#"{"permit": "A", "all": true}"#), 422, "invalid-body", "unknown field `all`"),
         row("a long permit", post("/v1/release", format!(r#"{{"permit": "{}"}}"#, "A".repeat(60_000))), 422, "bad-permit", "invalid permit"),
+    ]
+}
+
+#[rustfmt::skip]
+fn reservations() -> Vec<Row> {
+    const PERMIT: &str = "AwcAAAAAAAAAAAAAAAAAAABnuQ0egKhzSecs2C6_5ugIY4zL7Q3l4POPkDelLlfO";
+    const NOPE: &str = "BAcAAAAAAAAAAAAAAAAAAACNpn9UmvR7dnLsHAzS7W9e1OKx0SBUNFoG74Z96FmvJxecsv9GRSEq";
+    let reserve = |more: &str| post("/v1/reserve", format!(r#"{{"limits": [{{"name": "chat", "key": "ann", "algorithm": "fixed_window", "limit": 10, "window": "1m"}}]{more}}}"#));
+    let settle = |token: &str, more: &str| post("/v1/settle", format!(r#"{{"reservation": "{token}"{more}}}"#));
+    vec![
+        row("a time of 0", reserve(r#", "ttl": "0s""#), 422, "bad-ttl", "between 1ms and 1h"),
+        row("a time without a unit", reserve(r#", "ttl": "60""#), 422, "bad-ttl", "invalid `ttl` \"60\""),
+        row("a time as a number", reserve(r#", "ttl": 60"#), 422, "invalid-body", "expected a string"),
+        row("a time that is too long", reserve(r#", "ttl": "2h""#), 422, "bad-ttl", "between 1ms and 1h"),
+        row("a time that is too short", reserve(r#", "ttl": "1us""#), 422, "bad-ttl", "between 1ms and 1h"),
+        row("a negative time", reserve(r#", "ttl": "-1s""#), 422, "bad-ttl", "such as \"60s\""),
+        row("a negative estimate", reserve(r#", "cost": -20"#), 422, "invalid-body", "-20"),
+        row("an estimate with a fraction", reserve(r#", "cost": 1.5"#), 422, "invalid-body", "1.5"),
+        row("an estimate that is too large", reserve(r#", "cost": 18446744073709551616"#), 422, "invalid-body", "u64"),
+        row("a count that is reserved", reserve(r#", "count": true"#), 422, "bad-count", "use /v1/check"),
+        row("tokens as a number", reserve(r#", "tokens": 7"#), 422, "invalid-body", "an object of token counts"),
+        row("tokens as a list", reserve(r#", "tokens": [7]"#), 422, "invalid-body", "an object of token counts"),
+        row("negative tokens", reserve(r#", "tokens": {"input": -1}"#), 422, "invalid-body", "-1"),
+        row("tokens as a text", reserve(r#", "tokens": {"input": "1"}"#), 422, "invalid-body", "expected u64"),
+        row("a kind of tokens twice", reserve(r#", "tokens": {"input": 1, "input": 2}"#), 422, "invalid-body", "duplicate kind of tokens"),
+        row("tokens and their attribute", reserve(r#", "tokens": {"input": 1}, "attributes": {"tokens.input": 2}"#), 422, "bad-tokens", "tokens.input"),
+        row("too many kinds of tokens", reserve(&format!(r#", "tokens": {{{}}}"#, (0..17).map(|n| format!(r#""k{n}": 1"#)).collect::<Vec<_>>().join(", "))), 422, "invalid-body", "more than 16 kinds of tokens"),
+        row("a reservation without limits", post("/v1/reserve", r#"{"limits": []}"#), 422, "no-limits", "empty"),
+        row("a check with a time", post("/v1/check", r#"{"attributes": {"client_ip": "203.0.113.7"}, "ttl": "1s"}"#), 422, "bad-ttl", "use /v1/reserve"),
+        row("a peek that counts", post("/v1/peek", r#"{"attributes": {"client_ip": "203.0.113.7"}, "count": true}"#), 422, "bad-count", "use /v1/check"),
+        row("a refund that counts", post("/v1/refund", r#"{"attributes": {"client_ip": "203.0.113.7"}, "count": true}"#), 422, "bad-count", "refund"),
+        row("a count as a number", post("/v1/check", r#"{"attributes": {"client_ip": "203.0.113.7"}, "count": 1}"#), 422, "invalid-body", "expected a boolean"),
+        row("a settlement of nothing", post("/v1/settle", "{}"), 422, "invalid-body", "missing field `reservation`"),
+        row("a settlement without a cost", settle(NOPE, ""), 422, "no-actual", "missing field `actual`"),
+        row("a negative cost", settle(NOPE, r#", "actual": -1"#), 422, "invalid-body", "-1"),
+        row("a cost with a fraction", settle(NOPE, r#", "actual": 0.5"#), 422, "invalid-body", "0.5"),
+        row("a cost that is too large", settle(NOPE, r#", "actual": 1e30"#), 422, "invalid-body", "invalid type"),
+        row("an empty reservation", settle("", r#", "actual": 1"#), 422, "bad-reservation", "the token returned by /v1/reserve"),
+        row("a reservation that is no token", settle("mine!", r#", "actual": 1"#), 422, "bad-reservation", "invalid reservation"),
+        row("a permit as a reservation", settle(PERMIT, r#", "actual": 1"#), 422, "bad-reservation", "invalid reservation"),
+        row("a reservation without counters", settle("BAcAAAAAAAAAAAAAAAAAAABK4ZCvFrmDJIgs59C11TiU", r#", "actual": 1"#), 422, "bad-reservation", "invalid reservation"),
+        row("a reservation of another limit", settle(NOPE, r#", "actual": 1"#), 422, "unknown-limit", "nope"),
+        row("a reservation as a permit", post("/v1/release", format!(r#"{{"permit": "{NOPE}"}}"#)), 422, "bad-permit", "invalid permit"),
+        row("a settlement and more", settle(NOPE, r#", "actual": 1, "cost": 1"#), 422, "invalid-body", "unknown field `cost`"),
+        row("a cancellation of nothing", post("/v1/cancel", "{}"), 422, "invalid-body", "missing field `reservation`"),
+        row("a cancellation with a cost", post("/v1/cancel", format!(r#"{{"reservation": "{NOPE}", "actual": 1}}"#)), 422, "invalid-body", "unknown field `actual`"),
+        row("a cancellation of a permit", post("/v1/cancel", format!(r#"{{"reservation": "{PERMIT}"}}"#)), 422, "bad-reservation", "invalid reservation"),
+        row("a reservation by GET", Request::Send("GET", "/v1/reserve", &[], b""), 405, "method-not-allowed", "POST"),
+        row("a settlement by PUT", Request::Send("PUT", "/v1/settle", &[], b""), 405, "method-not-allowed", "POST"),
     ]
 }
 
