@@ -13,6 +13,7 @@ use crate::algorithm::{PermitId, Quota};
 use crate::decision::Decision;
 use crate::demand::DemandBuf;
 use crate::key::ToKey;
+use crate::limit::ReservationExpiry;
 use crate::store::{Intent, Settlement, SettlementKind};
 use crate::time::Micros;
 
@@ -144,38 +145,58 @@ impl Reservation {
     /// Charges the actual cost: always all of it. What was reserved too much is returned; what was
     /// reserved too little makes the counter owe units. Permits of concurrency limits are released.
     ///
-    /// If the reservation has expired, the actual cost is charged as it is. If it was settled
-    /// before, nothing changes, so a call that failed can be repeated. Does nothing if the
-    /// reservation was denied.
+    /// If the reservation has expired, or was allowed by a failure policy because the store was
+    /// unavailable, the actual cost is charged as it is. If it was settled before, nothing changes,
+    /// so a call that failed can be repeated. Does nothing if the reservation was denied, nor to
+    /// shadow limits that would have denied it.
     pub async fn settle(&self, actual: u64) -> Result<SettlementKind, Error> {
-        let estimated = |(index, demand): (usize, &DemandBuf)| {
-            if index < self.estimated {
-                actual
-            } else {
-                demand.cost
+        self.settle_with(|index, demand| {
+            let is_estimated = index < self.estimated;
+            match demand.quota() {
+                Quota::Concurrency(_) => Some(0),
+                _ if is_estimated => Some(actual),
+                _ => self.fixed_cost(index, demand),
             }
-        };
-        let costs: Vec<u64> = self.demands.iter().enumerate().map(estimated).collect();
-        self.settle_with(&costs).await
+        })
+        .await
     }
 
     /// Returns everything, because the work was not done: permits, and the units of all limits.
+    /// Can be repeated if it fails.
     pub async fn cancel(&self) -> Result<SettlementKind, Error> {
-        self.settle_with(&vec![0; self.demands.len()]).await
+        self.settle_with(|_, _| Some(0)).await
     }
 
-    async fn settle_with(&self, costs: &[u64]) -> Result<SettlementKind, Error> {
+    /// What to settle a limit without an estimate with. `None` if it stays as it is charged, even
+    /// after the reservation has expired.
+    fn fixed_cost(&self, index: usize, demand: &DemandBuf) -> Option<u64> {
+        let is_released = demand.limit.on_reservation_expiry() == ReservationExpiry::Release;
+        let is_fallback = self.decision.limits()[index].fallback().is_some();
+        (is_released && !is_fallback).then_some(demand.cost)
+    }
+
+    /// Settles every limit for which `actual` returns a cost.
+    async fn settle_with(
+        &self,
+        actual: impl Fn(usize, &DemandBuf) -> Option<u64>,
+    ) -> Result<SettlementKind, Error> {
         if !self.is_allowed() {
             return Ok(SettlementKind::Unreserved);
         }
 
-        let pairs = self.demands.iter().zip(costs);
-        let settlements: Vec<Settlement<'_>> = pairs
-            .map(|(demand, actual)| Settlement {
-                demand: demand.as_demand(),
-                actual: *actual,
-            })
-            .collect();
+        let mut settlements: Vec<Settlement<'_>> = Vec::new();
+        let outcomes = self.decision.limits().iter();
+        for (index, (buf, outcome)) in self.demands.iter().zip(outcomes).enumerate() {
+            let demand = buf.as_demand();
+            if outcome.retry().is_some() {
+                continue;
+            }
+            if outcome.fallback().is_some() && demand.needs_permit() {
+                self.engine.local_fallback().release(&demand, self.id);
+            } else if let Some(actual) = actual(index, buf) {
+                settlements.push(Settlement { demand, actual });
+            }
+        }
         self.engine.settle(&settlements, self.id).await
     }
 }
