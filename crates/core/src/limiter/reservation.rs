@@ -22,6 +22,17 @@ pub const RESERVATION_TTL_DEFAULT: Duration = Duration::from_secs(60);
 /// The longest time that a reservation may be open.
 pub const RESERVATION_TTL_MAX: Duration = Duration::from_secs(3_600);
 
+/// The time that a reservation is open, for [`Intent::Reserve`]; an error if it is less than a
+/// millisecond or more than [`RESERVATION_TTL_MAX`].
+pub fn reservation_ttl(ttl: Duration) -> Result<Micros, Error> {
+    let is_valid = |micros: &Micros| {
+        *micros >= Micros::from_millis(1) && Duration::from(*micros) <= RESERVATION_TTL_MAX
+    };
+    Micros::from_duration(ttl)
+        .filter(is_valid)
+        .ok_or(Error::ReservationTtl { found: ttl })
+}
+
 /// A request that charges an estimate, created by [`Limiter::reserve`](crate::Limiter::reserve).
 /// Await it for the [`Reservation`].
 #[derive(Debug)]
@@ -80,11 +91,7 @@ impl<'a> Reserve<'a> {
     }
 
     async fn run(self) -> Result<Reservation, Error> {
-        let ttl = Micros::from_duration(self.ttl).filter(|ttl| {
-            *ttl >= Micros::from_millis(1) && Duration::from(*ttl) <= RESERVATION_TTL_MAX
-        });
-        let ttl = ttl.ok_or(Error::ReservationTtl { found: self.ttl })?;
-
+        let ttl = reservation_ttl(self.ttl)?;
         let demands: Vec<DemandBuf> = self.demands.with(&self.engine.rules, |demands| {
             Ok(demands
                 .iter()
