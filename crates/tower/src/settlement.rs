@@ -118,17 +118,16 @@ impl PendingSettlement {
             return;
         }
 
-        match self.reservation {
-            Some(reservation) => SettleCall::start(&self.policy, reservation, costs),
-            // Without estimates, a charge is either final or refunded as a whole.
-            None => {
-                let demands = costs.into_iter().map(|(demand, _)| demand);
-                let demands: LayerDemands<'_> =
-                    demands.map(|demand| self.policy.restore(demand)).collect();
-                let refund = self.policy.limiter.refund_request(&demands);
-                background::poll_once(refund.into_future());
-            }
+        if let Some(reservation) = self.reservation {
+            SettleCall::start(&self.policy, reservation, costs);
+            return;
         }
+
+        // Without estimates, a charge is either final or refunded as a whole.
+        let demands = costs.into_iter().map(|(demand, _)| demand);
+        let demands: LayerDemands<'_> = demands.map(|demand| self.policy.restore(demand)).collect();
+        let refund = self.policy.limiter.refund_request(&demands);
+        background::poll_once(refund.into_future());
     }
 }
 

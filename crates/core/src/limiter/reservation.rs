@@ -156,6 +156,28 @@ impl Reservation {
     /// unavailable, the actual cost is charged as it is. If it was settled before, nothing changes,
     /// so a call that failed can be repeated. Does nothing if the reservation was denied, nor to
     /// shadow limits that would have denied it.
+    ///
+    /// An error means that the store is unavailable, and may or may not have charged the cost. Until
+    /// the call succeeds, the estimate stays charged. Repeat it within 10 minutes: a store remembers
+    /// for [that long](crate::store::SETTLED_FOR) what was settled.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use std::time::Duration;
+    /// use tollgate::store::SettlementKind;
+    /// use tollgate::{Limit, Limiter};
+    ///
+    /// let tokens = Limit::sliding_log("tokens", 1_000, Duration::from_secs(60));
+    /// let limiter = Limiter::in_memory([tokens])?;
+    /// let reservation = limiter.reserve("tokens", "ann").cost(400).await?;
+    ///
+    /// assert_eq!(reservation.settle(1_300).await?, SettlementKind::Reserved);
+    /// assert_eq!(reservation.settle(1_300).await?, SettlementKind::Repeated);
+    /// // The key owes 300 tokens.
+    /// assert!(!limiter.check("tokens", "ann").await?.is_allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn settle(&self, actual: u64) -> Result<SettlementKind, Error> {
         self.settle_with(|index, demand| {
             let is_estimated = index < self.estimated;
