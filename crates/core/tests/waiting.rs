@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use pollster::block_on;
 use tollgate::limiter::{Check, Demands};
-use tollgate::{Acquisition, Error, Limit, Limiter, ManualClock, MemoryStore, Rate};
+use tollgate::store::{Intent, Settlement, SettlementKind};
+use tollgate::{
+    Acquisition, Demand, EncodedKey, Error, Limit, Limiter, ManualClock, MemoryStore, Micros, Rate,
+    ReservationExpiry,
+};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -301,4 +305,48 @@ fn waiting_works_in_real_time() {
             assert!(check.wait_up_to(MINUTE).await.unwrap().is_allowed());
         }
     });
+}
+
+/// A request that reserves units may hold a permit and wait in a queue. If it is dropped in the
+/// queue, everything is returned, once.
+#[test]
+fn a_reservation_waits_in_the_queue_and_holds_a_permit() {
+    let (limiter, clock) = limiter([
+        Limit::concurrency("jobs", 2, MINUTE),
+        Limit::queue("model", 4, Rate::per_second(1))
+            .on_reservation_expiry(ReservationExpiry::Release),
+        Limit::sliding_log("tokens", 100, MINUTE).on_reservation_expiry(ReservationExpiry::Release),
+    ]);
+    let key = || EncodedKey::new(&()).unwrap();
+    let demands = [("jobs", 1), ("model", 1), ("tokens", 40)]
+        .map(|(name, cost)| Demand::new(limiter.rule(name).unwrap(), key()).with_cost(cost));
+    let ttl = Micros::from_secs(10);
+    let start = || limiter.request(&demands, Intent::Reserve { ttl });
+    let left = || ["jobs", "model", "tokens"].map(|name| remaining(limiter.peek(name, ()).cost(0)));
+
+    let Acquisition::Acquired(permit) = block_on(start().acquire_in_queue()).unwrap() else {
+        panic!("a permit")
+    };
+    assert_eq!(left(), [1, 3, 60]);
+
+    let mut waiting = Box::pin(start().acquire_in_queue());
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    assert_eq!(left(), [0, 2, 20]);
+    drop(waiting);
+    assert_eq!(left(), [1, 3, 60], "the queue position was given up");
+
+    let id = permit.decision().permit_id().unwrap();
+    let settlement = |index: usize, actual| Settlement {
+        demand: Demand::as_demand(&demands[index]),
+        actual,
+    };
+    let settlements = [settlement(1, 1), settlement(2, 70)];
+    let settled = block_on(limiter.settle_request(&settlements, id));
+    assert_eq!(settled.unwrap(), SettlementKind::Reserved);
+    drop(permit);
+    assert_eq!(left(), [2, 3, 30]);
+
+    clock.advance(Duration::from_secs(11));
+    assert_eq!(left(), [2, 4, 30], "no reservation is open any more");
 }

@@ -14,7 +14,8 @@ const NOT_REPORTED: u64 = u64::MAX;
 ///
 /// It is an extension of every request that passes a limit with
 /// [`settle_by_actual_cost`](crate::RateLimitLayer::settle_by_actual_cost). The layer charges the
-/// cost reported last when the response body ends.
+/// cost reported last, all of it, when the response body ends or is dropped. A stream that reports
+/// what it has used so far is charged for that when its client disconnects.
 ///
 /// ```
 /// use tollgate_tower::ActualCost;

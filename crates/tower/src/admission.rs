@@ -7,7 +7,6 @@ use std::task::Context;
 use http::{Request, Response};
 use smallvec::smallvec;
 use tollgate::limiter::Acquisition;
-use tollgate::store::Intent;
 use tollgate::{Decision, Demand, EncodedKey, Error, Micros, Quota};
 use tollgate_http::Fields;
 
@@ -19,7 +18,7 @@ use crate::rejection::RejectionCause;
 use crate::request_head::RequestHead;
 use crate::response::ResponseHead;
 use crate::response_body::ResponseBody;
-use crate::settlement::Settlement;
+use crate::settlement::PendingSettlement;
 
 /// Whether a request is admitted: what to do with its response, or why it is rejected. `None` if
 /// the layer has nothing to do with the response.
@@ -39,7 +38,7 @@ pub(crate) struct AdmittedRequest {
     /// The fields to add to the response.
     fields: Option<Fields>,
     /// `None` if the response does not change what was charged and no permit is held.
-    settlement: Option<Box<Settlement>>,
+    settlement: Option<Box<PendingSettlement>>,
 }
 
 /// Decides about a request without waiting, if that is possible.
@@ -57,10 +56,10 @@ pub(crate) fn try_admit<B>(policy: &Arc<LayerPolicy>, request: &mut Request<B>) 
     };
 
     let started = metrics::start(&policy.limiter);
-    let check = policy
-        .limiter
-        .request(slice::from_ref(&demand), Intent::Spend);
-    let decision = match check.try_now() {
+    let demands = slice::from_ref(&demand);
+    let intent = policy.intent(demands);
+    let decision = intent.and_then(|intent| policy.limiter.request(demands, intent).try_now());
+    let decision = match decision {
         Ok(decision) => decision,
         Err(Error::WouldBlock) => return SyncAdmission::Incomplete(Some(demand.into())),
         Err(error) => {
@@ -105,7 +104,7 @@ async fn decide(
     policy: &LayerPolicy,
     demands: &[Demand<'_, EncodedKey>],
 ) -> Result<(Decision, Option<PermitGuard>), Error> {
-    let check = policy.limiter.request(demands, Intent::Spend);
+    let check = policy.limiter.request(demands, policy.intent(demands)?);
     let Some(permit_timeout) = shortest_permit_timeout(demands) else {
         let decision = match policy.max_wait {
             Some(max_wait) => check.wait_up_to(max_wait).await?,
@@ -177,7 +176,8 @@ fn conclude<'p, B>(
 
     let settlement = needs_settlement.then(|| {
         let demands = demands.into_iter().map(OwnedDemand::from);
-        Box::new(Settlement::new(policy, request, demands, &decision, permit))
+        let settlement = PendingSettlement::new(policy, request, demands, &decision, permit);
+        Box::new(settlement)
     });
     let fields =
         enabled.map(|enabled| Fields::new(&decision, enabled, policy.limiter.clock().now()));

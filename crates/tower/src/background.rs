@@ -1,7 +1,7 @@
 //! Limiter calls whose result no request waits for.
 
 use std::pin::pin;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use crate::observe::log;
 
@@ -13,17 +13,19 @@ pub(crate) fn poll_once<T>(call: impl Future<Output = T>) {
         .is_ready();
 }
 
-/// Runs a call of several steps in the background: on the Tokio runtime if there is one. Without a
-/// runtime the call is polled once, which completes it on a memory store.
+/// Runs a call of several steps in the background. What needs no waiting is done when this returns,
+/// which is all of it on a memory store. The rest runs on the Tokio runtime, if there is one.
 pub(crate) fn run(call: impl Future<Output = Result<(), tollgate::Error>> + Send + 'static) {
-    let call = async {
+    let mut call = Box::pin(async {
         if let Err(error) = call.await {
             log::background_failure(&error);
         }
-    };
+    });
 
-    match tokio::runtime::Handle::try_current() {
-        Ok(runtime) => drop(runtime.spawn(call)),
-        Err(_) => poll_once(call),
+    let mut context = Context::from_waker(Waker::noop());
+    if let Poll::Pending = call.as_mut().poll(&mut context)
+        && let Ok(runtime) = tokio::runtime::Handle::try_current()
+    {
+        drop(runtime.spawn(call));
     }
 }

@@ -127,10 +127,25 @@ impl RateLimitLayer {
     }
 
     /// Makes the [`cost`](Self::cost) of the limit added last an estimate. The function computes
-    /// the final cost from the response; `None` leaves the estimate.
+    /// the actual cost from the response, or from a service error; `None` leaves the estimate.
     ///
-    /// The difference is refunded or charged. If less remains than there is to charge, only what
-    /// remains is charged.
+    /// The estimate is reserved: at most [`Limit::reservation_max`] of the limit, half of it by
+    /// default. The actual cost is always charged in full. What was reserved too much is returned;
+    /// what was reserved too little makes the counter owe units, up to [`Limit::debt_max`], and
+    /// requests are denied until the debt is paid. An estimate should be at least 1, because a
+    /// request of cost 0 is admitted in any case.
+    ///
+    /// If the store is unavailable at admission, the limit's failure policy decides, and the actual
+    /// cost is charged when it is known. If the store is unavailable then, the call is repeated in
+    /// the background for 51 seconds, without charging anything twice. If it still fails, the limit
+    /// stays at the estimate, or without it if
+    /// [`Limit::on_reservation_expiry`] says so; a warning is logged, and
+    /// `tollgate_failed_settlements_total` counts it. The same happens without repetition beyond
+    /// 10,000 calls that wait for the store.
+    ///
+    /// [`Limit::reservation_max`]: tollgate::Limit::reservation_max
+    /// [`Limit::debt_max`]: tollgate::Limit::debt_max
+    /// [`Limit::on_reservation_expiry`]: tollgate::Limit::on_reservation_expiry
     #[must_use]
     pub fn settle(
         self,
@@ -140,11 +155,58 @@ impl RateLimitLayer {
     }
 
     /// Like [`settle`](Self::settle), for a cost that the application reports itself, through the
-    /// [`ActualCost`](crate::ActualCost) in the request's extensions. The cost reported last is
-    /// charged when the response body ends or the client disconnects.
+    /// [`ActualCost`](crate::ActualCost) in the request's extensions.
+    ///
+    /// | the request | costs |
+    /// |---|---|
+    /// | response body ends, or is dropped half way | the cost reported last, or else the estimate |
+    /// | handler is dropped or panics | the cost reported last, or else the estimate |
+    /// | error: no response, a status of 400 or above, a gRPC status other than `OK` | the cost reported last, or else 0 |
+    /// | free by [`refund_when`](Self::refund_when) | 0, whatever is reported |
+    ///
+    /// A handler that is dropped may have done its work. If it has not, let it report 0 first.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use std::convert::Infallible;
+    /// use std::time::Duration;
+    /// use http::{Request, Response};
+    /// use http_body_util::Full;
+    /// use tollgate::{Limit, Limiter};
+    /// use tollgate_tower::{ActualCost, RateLimitLayer, by};
+    /// use tower::{Layer, ServiceExt as _, service_fn};
+    ///
+    /// let limiter = Limiter::in_memory([
+    ///     Limit::sliding_window("tokens", 1_000, Duration::from_secs(60)),
+    /// ])?;
+    /// let layer = RateLimitLayer::new(&limiter, "tokens", by::everyone())
+    ///     .cost(|_| 300)
+    ///     .settle_by_actual_cost();
+    /// let service = layer.layer(service_fn(|request: Request<()>| async move {
+    ///     let cost = request.extensions().get::<ActualCost>().cloned().unwrap_or_default();
+    ///     cost.report("tokens", 120).ok();
+    ///     Ok::<_, Infallible>(Response::new(Full::<bytes::Bytes>::from("...")))
+    /// }));
+    ///
+    /// let Ok(response) = service.oneshot(Request::new(())).await;
+    /// assert_eq!(limiter.peek("tokens", ()).cost(0).await?.remaining(), 700);
+    /// drop(response);
+    /// assert_eq!(limiter.peek("tokens", ()).cost(0).await?.remaining(), 880);
+    /// # Ok::<(), tollgate::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub fn settle_by_actual_cost(self) -> Self {
         self.configure_last(|limit| limit.settle = SettlementRule::ByActualCost)
+    }
+
+    /// How long estimates wait for the actual cost: from a millisecond to an hour, by default 10
+    /// minutes. Choose more than the longest response takes. After that,
+    /// [`Limit::on_reservation_expiry`](tollgate::Limit::on_reservation_expiry) decides whether the
+    /// estimate stays charged, and the actual cost is charged in addition.
+    #[must_use]
+    pub fn reservation_ttl(self, ttl: Duration) -> Self {
+        self.configure(|policy| policy.reservation_ttl = ttl)
     }
 
     /// An allow list: requests for which the function returns true are admitted without being
@@ -270,8 +332,8 @@ impl RateLimitLayer {
         self.configure(|policy| policy.hooks.degraded.push(Arc::new(hook)))
     }
 
-    /// Returns the layer, or an error if the limiter does not have one of its limits or the limit
-    /// is invalid.
+    /// Returns the layer, or an error if the limiter does not have one of its limits or the
+    /// [`reservation_ttl`](Self::reservation_ttl) is out of range.
     pub fn validate(self) -> Result<Self, Error> {
         match self.policy.error() {
             Some(error) => Err(error),

@@ -72,6 +72,7 @@ mod request_head;
 pub mod response;
 mod response_body;
 mod service;
+mod settle_call;
 mod settlement;
 
 pub use actual_cost::{ActualCost, ActualCostError};

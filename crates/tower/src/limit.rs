@@ -37,7 +37,7 @@ pub(crate) struct LayerLimit {
 pub(crate) enum SettlementRule {
     /// The cost charged at admission is final.
     Never,
-    /// The response head determines the cost; `None` leaves it as charged.
+    /// The response head determines the cost; `None` leaves the estimate.
     ByResponse(ResponseFn<Option<u64>>),
     /// The application reports the cost before the response body ends.
     ByActualCost,
@@ -76,7 +76,18 @@ impl LayerLimit {
 
     /// Whether the response may change what the request has cost.
     pub(crate) const fn depends_on_response(&self) -> bool {
-        self.refund_when.is_some() || !matches!(self.settle, SettlementRule::Never)
+        self.refund_when.is_some() || self.is_estimated()
+    }
+
+    /// Whether the cost at admission is an estimate. Permits are held, not settled.
+    #[inline]
+    pub(crate) const fn is_estimated(&self) -> bool {
+        !matches!(self.settle, SettlementRule::Never) && !self.has_permits()
+    }
+
+    /// Whether this is a concurrency limit.
+    pub(crate) const fn has_permits(&self) -> bool {
+        matches!(self.rule.quota(), Quota::Concurrency(_))
     }
 
     /// What a request asks of this limit; `None` if the limit does not apply to it.
@@ -116,8 +127,14 @@ impl LayerLimit {
 
         let cost = self.cost.as_ref().map_or(1, |cost| cost(head));
         let quota = self.quota.as_ref().and_then(|quota| quota(head));
-        let demand = Demand::new(&self.rule, key);
-        Ok(Some(demand.with_cost(cost).with_quota(quota)))
+        let demand = Demand::new(&self.rule, key)
+            .with_cost(cost)
+            .with_quota(quota);
+        Ok(Some(if self.is_estimated() {
+            demand.reserved()
+        } else {
+            demand
+        }))
     }
 }
 

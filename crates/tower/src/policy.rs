@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use http::Extensions;
 use smallvec::SmallVec;
+use tollgate::limiter::reservation_ttl;
+use tollgate::store::Intent;
 use tollgate::{Demand, EncodedKey, Error, Limiter};
 use tollgate_http::EnabledFields;
 
@@ -16,6 +18,10 @@ use crate::limit::{LayerLimit, OwnedDemand, RequestFn};
 use crate::observe::{DecisionHooks, LayerMonitor, warning};
 use crate::rejection::{RejectionCause, RejectionHandler};
 use crate::request_head::RequestHead;
+
+/// How long the estimate of a request waits for the actual cost by default. It is longer than most
+/// responses take, because the cost of a later one is charged in addition to its estimate.
+pub(crate) const RESERVATION_TTL: Duration = Duration::from_secs(600);
 
 /// Everything a [`RateLimitLayer`](crate::RateLimitLayer) is configured with.
 #[derive(Clone)]
@@ -30,6 +36,8 @@ pub(crate) struct LayerPolicy {
     /// How long a request may wait until the limits admit it; `None` if requests wait in queue
     /// limits only.
     pub(crate) max_wait: Option<Duration>,
+    /// How long the estimate of a request may wait for the actual cost.
+    pub(crate) reservation_ttl: Duration,
     /// `None` if responses are left as they are. On outgoing calls their fields describe the limits
     /// of the remote service.
     pub(crate) fields: Option<EnabledFields>,
@@ -59,6 +67,7 @@ impl LayerPolicy {
             deny: Vec::new(),
             lookups: Vec::new(),
             max_wait: None,
+            reservation_ttl: RESERVATION_TTL,
 
             fields: Some(EnabledFields::default()),
             respond: None,
@@ -89,8 +98,24 @@ impl LayerPolicy {
 
     /// The mistake in the configuration, if there is one.
     pub(crate) fn error(&self) -> Option<Error> {
-        let name = self.unknown_limit.as_ref()?;
-        self.limiter.rule(name).err()
+        match &self.unknown_limit {
+            Some(name) => self.limiter.rule(name).err(),
+            None => reservation_ttl(self.reservation_ttl).err(),
+        }
+    }
+
+    /// What a request does: it reserves its estimates if it has any.
+    #[inline]
+    pub(crate) fn intent(&self, demands: &[Demand<'_, EncodedKey>]) -> Result<Intent, Error> {
+        let is_estimated = |demand: &Demand<'_, EncodedKey>| {
+            let limit = &self.limits[demand.limit.position()];
+            limit.is_estimated()
+        };
+        if !demands.iter().any(is_estimated) {
+            return Ok(Intent::Spend);
+        }
+        let ttl = reservation_ttl(self.reservation_ttl)?;
+        Ok(Intent::Reserve { ttl })
     }
 
     /// Whether the policy itself never has to wait: one limit that is neither a queue nor a

@@ -10,7 +10,7 @@ use http_body_util::Full;
 use pin_project_lite::pin_project;
 
 use crate::response::ResponseHead;
-use crate::settlement::Settlement;
+use crate::settlement::PendingSettlement;
 
 pin_project! {
     /// The body of a response that has passed a [`RateLimitLayer`](crate::RateLimitLayer). It is
@@ -22,7 +22,7 @@ pin_project! {
         // The HTTP status of the response, which trailers are judged together with.
         status: StatusCode,
         // `None` if nothing remains to be done at the end of the body.
-        settlement: Option<Box<Settlement>>,
+        settlement: Option<Box<PendingSettlement>>,
     }
 }
 
@@ -48,7 +48,7 @@ impl<B> ResponseBody<B> {
     /// The application's response, and what remains to be done at the end of its body.
     pub(crate) fn wrap(
         response: Response<B>,
-        settlement: Option<Box<Settlement>>,
+        settlement: Option<Box<PendingSettlement>>,
     ) -> Response<Self> {
         let status = response.status();
         response.map(|body| Self {

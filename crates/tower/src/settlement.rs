@@ -1,34 +1,44 @@
-//! What remains to be done after a request was admitted: refunds, final costs, and the permit.
+//! What remains to be done after a request was admitted: refunds, actual costs, and the permit.
+//!
+//! A request with an estimate reserves all its units under one id. Each limit is then settled once,
+//! as soon as its cost is known: when the response arrives, or when its body ends.
 
-use std::slice;
 use std::sync::Arc;
 use std::task::Context;
 
 use http::Request;
 use smallvec::SmallVec;
-use tollgate::Decision;
-use tollgate::store::Intent;
+use tollgate::{Decision, PermitId, ReservationExpiry};
 
 use crate::actual_cost::{ActualCost, CostCell};
 use crate::background;
-use crate::limit::{OwnedDemand, SettlementRule};
+use crate::limit::{LayerLimit, OwnedDemand, SettlementRule};
 use crate::permit_guard::PermitGuard;
-use crate::policy::LayerPolicy;
-use crate::response::ResponseHead;
+use crate::policy::{LayerDemands, LayerPolicy};
+use crate::response::{self, ResponseHead};
+use crate::settle_call::{ActualCosts, SettleCall};
 
 /// What remains to be done when the response arrives and when its body ends. Dropping it releases
-/// the permit and settles the limits for which an actual cost was reported.
-pub(crate) struct Settlement {
+/// the permit and settles the limits whose cost is still open: with the cost reported last, or else
+/// with the estimate, because the work may have been done.
+pub(crate) struct PendingSettlement {
     policy: Arc<LayerPolicy>,
-    /// What was charged and may change when the response head, or the trailers of a gRPC call,
-    /// arrive.
-    by_response: SmallVec<[OwnedDemand; 1]>,
-    /// What was charged and may change when the body ends.
-    by_actual_cost: SmallVec<[(OwnedDemand, Arc<CostCell>); 1]>,
+    /// The id under which the units are reserved; `None` if they are spent.
+    reservation: Option<PermitId>,
+    charges: SmallVec<[OpenCharge; 1]>,
     permit: Option<PermitGuard>,
 }
 
-impl Settlement {
+/// What was charged to one limit, until its cost is final.
+struct OpenCharge {
+    demand: OwnedDemand,
+    /// Where the application reports the actual cost, if it does.
+    cell: Option<Arc<CostCell>>,
+    /// Whether the store does not know of the charge, because a failure policy has decided.
+    is_fallback: bool,
+}
+
+impl PendingSettlement {
     pub(crate) fn new<B>(
         policy: &Arc<LayerPolicy>,
         request: &mut Request<B>,
@@ -36,36 +46,41 @@ impl Settlement {
         decision: &Decision,
         permit: Option<PermitGuard>,
     ) -> Self {
-        let mut settlement = Self {
-            policy: policy.clone(),
-            by_response: SmallVec::new(),
-            by_actual_cost: SmallVec::new(),
-            permit,
-        };
+        let demands: SmallVec<[OwnedDemand; 1]> = demands.collect();
+        let limit_of = |demand: &OwnedDemand| &policy.limits[demand.limit_index];
+        let is_reserved = demands.iter().any(|demand| limit_of(demand).is_estimated());
+        let reservation = decision.permit_id().filter(|_| is_reserved);
 
-        for (demand, outcome) in demands.zip(decision.limits()) {
-            // Skip limits that denied (shadow limits) and limits decided by a failure policy: their
-            // charges, if any, are in local counters that are not settled.
-            if outcome.retry().is_some() || outcome.fallback().is_some() {
+        let mut charges = SmallVec::new();
+        for (demand, outcome) in demands.into_iter().zip(decision.limits()) {
+            let limit = limit_of(&demand);
+            let is_fallback = outcome.fallback().is_some();
+            // A shadow limit that denied was not charged.
+            if outcome.retry().is_some() || !may_change(limit, is_reserved, is_fallback) {
                 continue;
             }
 
-            let limit = &policy.limits[demand.limit_index];
-            if matches!(limit.settle, SettlementRule::ByActualCost) {
-                let cell = ActualCost::add_cell(request.extensions_mut(), limit.rule.name());
-                settlement.by_actual_cost.push((demand.clone(), cell));
-            }
-            if limit.refund_when.is_some() || matches!(limit.settle, SettlementRule::ByResponse(_))
-            {
-                settlement.by_response.push(demand);
-            }
+            let is_reported = matches!(limit.settle, SettlementRule::ByActualCost);
+            let cell = is_reported
+                .then(|| ActualCost::add_cell(request.extensions_mut(), limit.rule.name()));
+            charges.push(OpenCharge {
+                demand,
+                cell,
+                is_fallback,
+            });
         }
-        settlement
+
+        Self {
+            policy: policy.clone(),
+            reservation,
+            charges,
+            permit,
+        }
     }
 
     /// Whether anything remains to be done at the end of the body.
     pub(crate) fn is_pending(&self) -> bool {
-        self.permit.is_some() || !self.by_actual_cost.is_empty() || !self.by_response.is_empty()
+        self.permit.is_some() || !self.charges.is_empty()
     }
 
     pub(crate) fn renew_permit(&mut self, context: &mut Context<'_>) {
@@ -76,65 +91,89 @@ impl Settlement {
 
     /// Refunds or settles what depends on the response, now that it is known.
     pub(crate) fn settle(&mut self, response: &ResponseHead<'_>) {
-        for demand in std::mem::take(&mut self.by_response) {
-            let limit = &self.policy.limits[demand.limit_index];
-            let is_free = limit
-                .refund_when
-                .as_ref()
-                .is_some_and(|is_free| is_free(response));
-
-            if is_free {
-                // A refunded request stays free, even if the application reports a cost.
-                self.by_actual_cost
-                    .retain(|(other, _)| other.limit_index != demand.limit_index);
-                adjust_charge(&self.policy, demand, 0);
-            } else if let SettlementRule::ByResponse(cost) = &limit.settle
-                && let Some(cost) = cost(response)
-            {
-                adjust_charge(&self.policy, demand, cost);
+        let mut costs = ActualCosts::new();
+        for charge in std::mem::take(&mut self.charges) {
+            let limit = &self.policy.limits[charge.demand.limit_index];
+            match charge.cost_by_response(limit, response) {
+                Some(cost) => costs.extend(self.correction(charge, cost)),
+                None => self.charges.push(charge),
             }
         }
+        self.correct(costs);
     }
-}
 
-impl Drop for Settlement {
-    fn drop(&mut self) {
-        for (demand, cell) in std::mem::take(&mut self.by_actual_cost) {
-            if let Some(cost) = cell.reported() {
-                adjust_charge(&self.policy, demand, cost);
-            }
+    /// The demand of a charge and its final cost; `None` if that is what was charged anyway.
+    fn correction(&self, charge: OpenCharge, cost: u64) -> Option<(OwnedDemand, u64)> {
+        let limit = &self.policy.limits[charge.demand.limit_index];
+        let is_returned = self.reservation.is_some()
+            && limit.rule.on_reservation_expiry() == ReservationExpiry::Release;
+
+        let is_final = cost == charge.demand.cost && !is_returned && !charge.is_fallback;
+        (!is_final).then_some((charge.demand, cost))
+    }
+
+    /// Corrects what was charged, in the background.
+    fn correct(&self, costs: ActualCosts) {
+        if costs.is_empty() {
+            return;
         }
-    }
-}
 
-/// Changes what a demand was charged to `cost`, by a refund or by a second charge.
-fn adjust_charge(policy: &Arc<LayerPolicy>, demand: OwnedDemand, cost: u64) {
-    let charged = demand.cost;
-    let difference = OwnedDemand {
-        cost: cost.abs_diff(charged),
-        ..demand
-    };
+        if let Some(reservation) = self.reservation {
+            SettleCall::start(&self.policy, reservation, costs);
+            return;
+        }
 
-    if cost < charged {
-        let demand = policy.restore(difference);
-        let refund = policy.limiter.refund_request(slice::from_ref(&demand));
+        // Without estimates, a charge is either final or refunded as a whole.
+        let demands = costs.into_iter().map(|(demand, _)| demand);
+        let demands: LayerDemands<'_> = demands.map(|demand| self.policy.restore(demand)).collect();
+        let refund = self.policy.limiter.refund_request(&demands);
         background::poll_once(refund.into_future());
-    } else if cost > charged {
-        background::run(charge_excess(policy.clone(), difference));
     }
 }
 
-/// Charges what a request cost beyond the estimate: all of it, or what remains of the limit.
-async fn charge_excess(
-    policy: Arc<LayerPolicy>,
-    demand: OwnedDemand,
-) -> Result<(), tollgate::Error> {
-    let excess = [policy.restore(demand)];
-    let decision = policy.limiter.request(&excess, Intent::Spend).await?;
-
-    if !decision.is_allowed() && decision.remaining() > 0 {
-        let rest = excess.map(|demand| demand.with_cost(decision.remaining()));
-        drop(policy.limiter.request(&rest, Intent::Spend).await?);
+impl Drop for PendingSettlement {
+    fn drop(&mut self) {
+        let charges = std::mem::take(&mut self.charges);
+        let corrections = charges.into_iter().filter_map(|charge| {
+            let cost = charge.reported().unwrap_or(charge.demand.cost);
+            self.correction(charge, cost)
+        });
+        self.correct(corrections.collect());
     }
-    Ok(())
+}
+
+impl OpenCharge {
+    /// The cost that the application has reported last.
+    fn reported(&self) -> Option<u64> {
+        self.cell.as_ref().and_then(|cell| cell.reported())
+    }
+
+    /// The final cost, now that the response is known; `None` if the end of the body decides.
+    fn cost_by_response(&self, limit: &LayerLimit, response: &ResponseHead<'_>) -> Option<u64> {
+        let is_free = limit.refund_when.as_ref();
+        if is_free.is_some_and(|is_free| is_free(response)) {
+            return Some(0);
+        }
+
+        match &limit.settle {
+            SettlementRule::Never => Some(self.demand.cost),
+            SettlementRule::ByResponse(cost) => Some(cost(response).unwrap_or(self.demand.cost)),
+            SettlementRule::ByActualCost => {
+                let is_failed = self.reported().is_none() && !response::succeeded(response);
+                is_failed.then_some(0)
+            }
+        }
+    }
+}
+
+/// Whether what was charged to a limit may change, or must be confirmed.
+fn may_change(limit: &LayerLimit, is_reserved: bool, is_fallback: bool) -> bool {
+    // If a failure policy decided, only an actual cost is charged later. Other charges, if any, are
+    // in local counters, which are not corrected.
+    if is_fallback || limit.has_permits() {
+        return limit.is_estimated();
+    }
+
+    let expiry = limit.rule.on_reservation_expiry();
+    limit.depends_on_response() || is_reserved && expiry == ReservationExpiry::Release
 }

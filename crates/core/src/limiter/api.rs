@@ -156,7 +156,8 @@ impl Limiter {
     /// Charges a request whether it fits or not, for costs that are known only after the work is
     /// done. The decision says whether it fitted. A counter that was charged more than its limit
     /// owes the rest, up to [`Limit::debt_max`]: nothing remains, and the retry time of a check
-    /// includes the debt.
+    /// includes the debt. While the store is unavailable, the limit's
+    /// [failure policy](crate::FailurePolicy) decides, and only `Local` counts.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter, Rate};
@@ -175,7 +176,9 @@ impl Limiter {
     }
 
     /// Charges an estimate, for work whose cost is known only when it is done, such as the tokens of
-    /// a language model. [Settle](crate::Reservation::settle) it with the actual cost.
+    /// a language model. [Settle](crate::Reservation::settle) it with the actual cost. If the store
+    /// is unavailable, the limits' [failure policies](crate::FailurePolicy) decide, and settling
+    /// charges the actual cost as it is.
     ///
     /// ```
     /// # pollster::block_on(async {

@@ -143,6 +143,26 @@ impl Engine {
         self.refund_parts(demands, shared)
     }
 
+    /// Returns what a decision has reserved, except for permits.
+    pub(super) fn cancel_charged(&self, demands: &[Demand<'_>], decision: &Decision) {
+        let reservation = decision.permit_id().unwrap_or(PermitId::NONE);
+        let units = demands.iter().filter(|demand| !demand.needs_permit());
+        let (local, shared): (Vec<Demand<'_>>, Vec<Demand<'_>>) =
+            units.copied().partition(|demand| demand.key.is_local());
+
+        if !local.is_empty() {
+            self.local_store().cancel(&local, reservation);
+        }
+        if decision.is_degraded() {
+            self.local_fallback().refund(&shared);
+        } else if !shared.is_empty() {
+            let free = |demand| Settlement { demand, actual: 0 };
+            let settlements: Vec<Settlement<'_>> = shared.into_iter().map(free).collect();
+            // A settlement takes effect even if its future is dropped.
+            drop(self.shared.settle(&settlements, reservation));
+        }
+    }
+
     /// Returns units to the limits. Takes effect even if the future is dropped.
     pub(super) fn refund<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()> {
         self.refund_parts(demands, |demands| self.shared.refund(demands))

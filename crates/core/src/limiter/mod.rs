@@ -26,4 +26,6 @@ pub use handle::LimitHandle;
 pub use permit::{Acquisition, Permit};
 pub use refund::{Refund, RefundFuture};
 pub use request::{DemandList, Demands, ExtendDemands, OneDemand};
-pub use reservation::{RESERVATION_TTL_DEFAULT, RESERVATION_TTL_MAX, Reservation, Reserve};
+pub use reservation::{
+    RESERVATION_TTL_DEFAULT, RESERVATION_TTL_MAX, Reservation, Reserve, reservation_ttl,
+};

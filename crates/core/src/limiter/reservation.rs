@@ -13,6 +13,7 @@ use crate::algorithm::{PermitId, Quota};
 use crate::decision::Decision;
 use crate::demand::DemandBuf;
 use crate::key::ToKey;
+use crate::limit::ReservationExpiry;
 use crate::store::{Intent, Settlement, SettlementKind};
 use crate::time::Micros;
 
@@ -20,6 +21,17 @@ use crate::time::Micros;
 pub const RESERVATION_TTL_DEFAULT: Duration = Duration::from_secs(60);
 /// The longest time that a reservation may be open.
 pub const RESERVATION_TTL_MAX: Duration = Duration::from_secs(3_600);
+
+/// The time that a reservation is open, for [`Intent::Reserve`]; an error if it is less than a
+/// millisecond or more than [`RESERVATION_TTL_MAX`].
+pub fn reservation_ttl(ttl: Duration) -> Result<Micros, Error> {
+    let is_valid = |micros: &Micros| {
+        *micros >= Micros::from_millis(1) && Duration::from(*micros) <= RESERVATION_TTL_MAX
+    };
+    Micros::from_duration(ttl)
+        .filter(is_valid)
+        .ok_or(Error::ReservationTtl { found: ttl })
+}
 
 /// A request that charges an estimate, created by [`Limiter::reserve`](crate::Limiter::reserve).
 /// Await it for the [`Reservation`].
@@ -79,11 +91,7 @@ impl<'a> Reserve<'a> {
     }
 
     async fn run(self) -> Result<Reservation, Error> {
-        let ttl = Micros::from_duration(self.ttl).filter(|ttl| {
-            *ttl >= Micros::from_millis(1) && Duration::from(*ttl) <= RESERVATION_TTL_MAX
-        });
-        let ttl = ttl.ok_or(Error::ReservationTtl { found: self.ttl })?;
-
+        let ttl = reservation_ttl(self.ttl)?;
         let demands: Vec<DemandBuf> = self.demands.with(&self.engine.rules, |demands| {
             Ok(demands
                 .iter()
@@ -144,38 +152,80 @@ impl Reservation {
     /// Charges the actual cost: always all of it. What was reserved too much is returned; what was
     /// reserved too little makes the counter owe units. Permits of concurrency limits are released.
     ///
-    /// If the reservation has expired, the actual cost is charged as it is. If it was settled
-    /// before, nothing changes, so a call that failed can be repeated. Does nothing if the
-    /// reservation was denied.
+    /// If the reservation has expired, or was allowed by a failure policy because the store was
+    /// unavailable, the actual cost is charged as it is. If it was settled before, nothing changes,
+    /// so a call that failed can be repeated. Does nothing if the reservation was denied, nor to
+    /// shadow limits that would have denied it.
+    ///
+    /// An error means that the store is unavailable, and may or may not have charged the cost. Until
+    /// the call succeeds, the estimate stays charged. Repeat it within 10 minutes: a store remembers
+    /// for [that long](crate::store::SETTLED_FOR) what was settled.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use std::time::Duration;
+    /// use tollgate::store::SettlementKind;
+    /// use tollgate::{Limit, Limiter};
+    ///
+    /// let tokens = Limit::sliding_log("tokens", 1_000, Duration::from_secs(60));
+    /// let limiter = Limiter::in_memory([tokens])?;
+    /// let reservation = limiter.reserve("tokens", "ann").cost(400).await?;
+    ///
+    /// assert_eq!(reservation.settle(1_300).await?, SettlementKind::Reserved);
+    /// assert_eq!(reservation.settle(1_300).await?, SettlementKind::Repeated);
+    /// // The key owes 300 tokens.
+    /// assert!(!limiter.check("tokens", "ann").await?.is_allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn settle(&self, actual: u64) -> Result<SettlementKind, Error> {
-        let estimated = |(index, demand): (usize, &DemandBuf)| {
-            if index < self.estimated {
-                actual
-            } else {
-                demand.cost
+        self.settle_with(|index, demand| {
+            let is_estimated = index < self.estimated;
+            match demand.quota() {
+                Quota::Concurrency(_) => Some(0),
+                _ if is_estimated => Some(actual),
+                _ => self.fixed_cost(index, demand),
             }
-        };
-        let costs: Vec<u64> = self.demands.iter().enumerate().map(estimated).collect();
-        self.settle_with(&costs).await
+        })
+        .await
     }
 
     /// Returns everything, because the work was not done: permits, and the units of all limits.
+    /// Can be repeated if it fails.
     pub async fn cancel(&self) -> Result<SettlementKind, Error> {
-        self.settle_with(&vec![0; self.demands.len()]).await
+        self.settle_with(|_, _| Some(0)).await
     }
 
-    async fn settle_with(&self, costs: &[u64]) -> Result<SettlementKind, Error> {
+    /// What to settle a limit without an estimate with. `None` if it stays as it is charged, even
+    /// after the reservation has expired.
+    fn fixed_cost(&self, index: usize, demand: &DemandBuf) -> Option<u64> {
+        let is_released = demand.limit.on_reservation_expiry() == ReservationExpiry::Release;
+        let is_fallback = self.decision.limits()[index].fallback().is_some();
+        (is_released && !is_fallback).then_some(demand.cost)
+    }
+
+    /// Settles every limit for which `actual` returns a cost.
+    async fn settle_with(
+        &self,
+        actual: impl Fn(usize, &DemandBuf) -> Option<u64>,
+    ) -> Result<SettlementKind, Error> {
         if !self.is_allowed() {
             return Ok(SettlementKind::Unreserved);
         }
 
-        let pairs = self.demands.iter().zip(costs);
-        let settlements: Vec<Settlement<'_>> = pairs
-            .map(|(demand, actual)| Settlement {
-                demand: demand.as_demand(),
-                actual: *actual,
-            })
-            .collect();
+        let mut settlements: Vec<Settlement<'_>> = Vec::new();
+        let outcomes = self.decision.limits().iter();
+        for (index, (buf, outcome)) in self.demands.iter().zip(outcomes).enumerate() {
+            let demand = buf.as_demand();
+            if outcome.retry().is_some() {
+                continue;
+            }
+            if outcome.fallback().is_some() && demand.needs_permit() {
+                self.engine.local_fallback().release(&demand, self.id);
+            } else if let Some(actual) = actual(index, buf) {
+                settlements.push(Settlement { demand, actual });
+            }
+        }
         self.engine.settle(&settlements, self.id).await
     }
 }

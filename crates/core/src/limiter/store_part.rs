@@ -8,7 +8,8 @@ use crate::store::{Intent, Part, Source, SpendReply, Store, StoreError};
 /// A part of a request: the demands on one store.
 #[derive(Debug)]
 pub(super) enum StorePart<'a> {
-    /// Counters in this process, and the source of their outcomes.
+    /// Counters in this process, and the source of their outcomes. The counters of the
+    /// fallback replace the shared store during an outage. Reservations are settled with the store.
     Memory(&'a MemoryStore, Source),
     /// The shared store. It comes last, so its charges are never undone.
     Shared(&'a dyn Store),
@@ -23,7 +24,7 @@ impl Part for StorePart<'_> {
     ) -> Result<SpendReply, StoreError> {
         match self {
             Self::Memory(store, source) => {
-                let mut reply = store.spend_all(demands, intent, permit_id);
+                let mut reply = store.spend_all(demands, intent_for(*source, intent), permit_id);
                 for (_, outcome_source) in reply.outcomes_mut() {
                     *outcome_source = *source;
                 }
@@ -45,7 +46,7 @@ impl Part for StorePart<'_> {
         };
 
         let charged = reply.charged(demands, intent);
-        if intent.is_reserve() {
+        if intent_for(*source, intent).is_reserve() {
             store.cancel(&charged, permit_id);
         } else {
             drop(store.refund(&charged));
@@ -57,5 +58,13 @@ impl Part for StorePart<'_> {
         let peek = store.spend_all(demands, Intent::Peek, permit_id);
         let outcomes = peek.outcomes().iter().map(|(outcome, _)| *outcome);
         SpendReply::new(outcomes, *source, peek.at)
+    }
+}
+
+/// What counters of this source do: those of the fallback reserve nothing that could be settled.
+const fn intent_for(source: Source, intent: Intent) -> Intent {
+    match (source, intent) {
+        (Source::Fallback, Intent::Reserve { .. }) => Intent::Spend,
+        (_, intent) => intent,
     }
 }

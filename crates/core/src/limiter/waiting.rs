@@ -120,7 +120,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     }
 
     async fn acquire_with(self, policy: WaitPolicy) -> Result<Acquisition, Error> {
-        let takes_permit = self.intent == Intent::Spend
+        let takes_permit = self.intent.is_conditional()
             && self
                 .demands
                 .with(&self.engine.rules, |demands| Ok(needs_permit(demands)))?;
@@ -247,8 +247,12 @@ impl<'a, D: Demands<'a>> QueueReservation<'_, 'a, D> {
                 .map(|(demand, _)| *demand)
                 .collect();
 
-            // Refunds and releases take effect even if their futures are dropped.
-            drop(engine.refund_charged(&charged, &decision));
+            if self.check.intent.is_reserve() {
+                engine.cancel_charged(&charged, &decision);
+            } else {
+                // Refunds and releases take effect even if their futures are dropped.
+                drop(engine.refund_charged(&charged, &decision));
+            }
             if let Some(permit_id) = decision.permit_id() {
                 for demand in &charged {
                     let store = engine.charged_store(demand.limit, &decision);

@@ -224,7 +224,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Applies the actual cost of demands that were [reserved](Intent::Reserve): always all of it,
     /// so a counter may go into debt. Demands on concurrency limits release their permits. Each
     /// demand is settled by itself, at most once within [`SETTLED_FOR`], so that a call that failed
-    /// can be repeated. The reply has a kind for each settlement, in order.
+    /// can be repeated. Takes effect even if the future is dropped. The reply has a kind for each
+    /// settlement, in order.
     fn settle<'a>(
         &'a self,
         settlements: &[Settlement<'_>],

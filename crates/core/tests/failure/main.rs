@@ -6,6 +6,7 @@ mod local_limits;
 mod outages;
 mod permits;
 mod policies;
+mod reservations;
 mod store;
 
 use std::future::IntoFuture;

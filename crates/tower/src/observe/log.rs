@@ -62,6 +62,19 @@ pub(crate) fn degradation(is_degraded: bool) {
     }
 }
 
+/// A settlement failed, or one succeeded again.
+pub(crate) fn settlements(has_failed: bool) {
+    if has_failed {
+        event!(
+            warn,
+            "store unavailable: actual costs of requests are not charged, their estimates are kept \
+             or released as their limits say"
+        );
+    } else {
+        event!(info, "store available again: actual costs are charged");
+    }
+}
+
 /// The layer is set up wrongly. Clients do not see the reason.
 pub(crate) fn misconfiguration(reason: &str) {
     event!(

@@ -1,6 +1,6 @@
 //! Metrics through the `metrics` facade, under the names that the Tollgate service uses too.
 
-use tollgate::{Decision, Limiter, Micros};
+use tollgate::{Decision, LimitName, Limiter, Micros};
 
 /// When a check starts. Without the feature `metrics` checks are not timed, and the clock is not
 /// read.
@@ -14,6 +14,15 @@ pub(crate) fn record(limiter: &Limiter, decision: &Decision, started: Option<Mic
     if let Some(started) = started {
         let duration = limiter.clock().now().since(started);
         record_decision(decision, duration.into());
+    }
+}
+
+/// Counts settlements that the store has not confirmed.
+pub(crate) fn count_failed_settlements<'l>(limits: impl Iterator<Item = &'l LimitName>) {
+    #[cfg(feature = "metrics")]
+    for limit in limits {
+        let labels = [("limit", limit.to_string())];
+        metrics::counter!("tollgate_failed_settlements_total", &labels).increment(1);
     }
 }
 

@@ -1,12 +1,12 @@
 //! What a layer observes over time to detect mistakes and outages.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use http::Extensions;
 use tollgate::{Decision, LimitName, Limiter};
 
-use super::log;
 use super::warning;
+use super::{log, metrics};
 use crate::rejection::RejectionCause;
 
 /// How many requests of a layer are inspected for mistakes. A layer that is set up wrongly shows it
@@ -14,6 +14,9 @@ use crate::rejection::RejectionCause;
 const INSPECTED_REQUESTS: u32 = 256;
 /// How many layers may be dropped after a single request before TG001 is logged.
 const SINGLE_USE_LAYERS: u32 = 32;
+
+/// How many settlements of a layer are repeated at a time. Each takes about a kilobyte.
+const WAITING_SETTLEMENTS_MAX: usize = 10_000;
 
 /// The number of layers in this process that were dropped after a single request.
 static DROPPED_AFTER_ONE_REQUEST: AtomicU32 = AtomicU32::new(0);
@@ -29,6 +32,22 @@ pub(crate) struct LayerMonitor {
     has_logged_misconfiguration: AtomicBool,
     /// Whether the last decision was degraded.
     is_degraded: AtomicBool,
+    /// Settlements that are being repeated, at most [`WAITING_SETTLEMENTS_MAX`].
+    waiting_settlements: AtomicUsize,
+    /// Whether the last settlement failed.
+    has_failed_settlement: AtomicBool,
+}
+
+/// A settlement that is being repeated until the store is available.
+#[derive(Debug)]
+pub(crate) struct WaitingSettlement<'m> {
+    monitor: &'m LayerMonitor,
+}
+
+impl Drop for WaitingSettlement<'_> {
+    fn drop(&mut self) {
+        self.monitor.waiting_settlements.fetch_sub(1, Relaxed);
+    }
 }
 
 /// The limits that a request has been charged for so far; an extension of the request.
@@ -77,6 +96,31 @@ impl LayerMonitor {
             && !self.has_logged_misconfiguration.swap(true, Relaxed)
         {
             log::misconfiguration(reason);
+        }
+    }
+
+    /// Counts a settlement that is going to be repeated; `None` if too many are.
+    pub(crate) fn wait_for_settlement(&self) -> Option<WaitingSettlement<'_>> {
+        let waiting = WaitingSettlement { monitor: self };
+        let before = self.waiting_settlements.fetch_add(1, Relaxed);
+        (before < WAITING_SETTLEMENTS_MAX).then_some(waiting)
+    }
+
+    /// Counts settlements that failed, and logs the first of them.
+    pub(crate) fn record_settlement<'l>(
+        &self,
+        is_confirmed: bool,
+        limits: impl Iterator<Item = &'l LimitName>,
+    ) {
+        let has_failed = !is_confirmed;
+        // The plain load keeps the usual case cheap; the swap makes one thread log the change.
+        if self.has_failed_settlement.load(Relaxed) != has_failed
+            && self.has_failed_settlement.swap(has_failed, Relaxed) != has_failed
+        {
+            log::settlements(has_failed);
+        }
+        if has_failed {
+            metrics::count_failed_settlements(limits);
         }
     }
 

@@ -10,6 +10,7 @@ mod outgoing;
 mod permits;
 mod queues;
 mod refunds;
+mod reservations;
 mod responses;
 mod scenarios;
 mod servers;

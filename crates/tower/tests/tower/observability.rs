@@ -1,11 +1,15 @@
 //! Hooks and metrics.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
+use http_body_util::Full;
 use tollgate::{Decision, FailurePolicy, Limit, Limiter};
 use tollgate_tower::{RateLimitLayer, RequestHead, by};
 use tower::{Layer, service_fn};
 
+use crate::reservations::{LossyStore, token_budget};
 use crate::support::{MINUTE, get, hello, limiter, per_minute, send, status, unavailable};
 
 /// The calls of hooks, as text.
@@ -213,4 +217,33 @@ fn metrics_have_the_names_of_the_service() {
             .any(|line| line == "tollgate_decision_duration_seconds{} recorded")
     );
     assert!(rest.iter().any(|line| line == "tollgate_degraded{} = 0"));
+}
+
+#[test]
+fn settlements_that_fail_are_counted() {
+    let recorded: &'static RecordedMetrics = Box::leak(Box::default());
+    let (store, clock) = LossyStore::new(1);
+    let limiter = Limiter::builder().store(store).clock(clock);
+    let limiter = limiter.limit(per_minute("tokens", 100)).build().unwrap();
+    let service = token_budget(&limiter).layer(service_fn(failing));
+
+    metrics::with_local_recorder(&Recorder(recorded), || {
+        // Without a runtime nothing is repeated.
+        assert_eq!(status(&service, get("/")), 500);
+        assert_eq!(status(&service, get("/")), 500);
+    });
+    let mut seen = recorded.0.lock().expect("no panic").clone();
+    seen.retain(|line| line.contains("settlements"));
+    assert_eq!(
+        seen,
+        ["tollgate_failed_settlements_total{limit=tokens} + 1"],
+        "the second settlement succeeds"
+    );
+}
+
+/// An application whose requests cost nothing, because it fails.
+async fn failing<B>(_: http::Request<B>) -> Result<http::Response<Full<Bytes>>, Infallible> {
+    let mut response = http::Response::new(Full::default());
+    *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
+    Ok(response)
 }

@@ -247,7 +247,7 @@ fn the_actual_cost_is_settled_on_disconnect_and_defaults_to_the_estimate() {
     drop(response);
     assert_eq!(left(&limits, "tokens", ()), 200);
 
-    // More than remains: what remains is charged.
+    // More than remains is charged in full, too; see reservations.rs.
     let (_parts, response) = generate(&limits, Some(5_000));
     drop(response);
     assert_eq!(left(&limits, "tokens", ()), 0);

@@ -7,6 +7,7 @@ use tollgate_tower::{ClientResolver, ForwardedBy, RateLimitLayer, by};
 use tower::{Layer, service_fn};
 use tracing_subscriber::fmt::MakeWriter;
 
+use crate::reservations::{LossyStore, token_budget};
 use crate::support::{MINUTE, from, get, hello, limiter, per_minute, send, with};
 
 /// A log that the test can read.
@@ -174,6 +175,27 @@ fn a_misconfiguration_is_logged_once() {
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert!(
         lines[0].contains("into_make_service_with_connect_info"),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn settlements_that_fail_are_logged_once() {
+    let (store, clock) = LossyStore::new(3);
+    let limiter = Limiter::builder().store(store).clock(clock);
+    let limiter = limiter.limit(per_minute("tokens", 1_000)).build().unwrap();
+    let service = token_budget(&limiter)
+        .settle(|_| Some(3))
+        .layer(service_fn(hello));
+
+    let lines = logged(|| {
+        for _ in 0..5 {
+            send(&service, get("/"));
+        }
+    });
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(
+        lines[0].contains("actual costs of requests are not charged"),
         "{lines:?}"
     );
 }

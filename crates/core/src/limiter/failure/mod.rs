@@ -73,11 +73,10 @@ impl FallbackStores<'_> {
             is_denial && !demand.limit.is_shadow()
         });
         let is_reserved = intent.is_reserve();
-        let intent = match intent {
-            _ if is_denied_by_policy => Intent::Peek,
-            // What is reserved here could not be settled: it is settled with the store.
-            Intent::Reserve { .. } => Intent::Spend,
-            intent => intent,
+        let intent = if is_denied_by_policy {
+            Intent::Peek
+        } else {
+            intent
         };
 
         let mut counted = self.count(&fallbacks, intent, permit_id.unwrap_or(PermitId::NONE));

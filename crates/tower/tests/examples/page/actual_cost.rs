@@ -6,7 +6,7 @@ use tollgate_tower::{ActualCost, RateLimitLayer, by};
 
 fn token_budget(limiter: &Limiter) -> RateLimitLayer {
     RateLimitLayer::new(limiter, "tokens", by::everyone())
-        .cost(|_| 50) // the estimate that is charged first
+        .cost(|_| 50) // the estimate that is reserved first
         .settle_by_actual_cost()
 }
 

@@ -11,6 +11,7 @@ mod proxies;
 mod responses;
 #[expect(dead_code, reason = "the tests call `app` instead of `main`")]
 mod start;
+mod streaming;
 mod tiers;
 
 use std::net::SocketAddr;
@@ -23,7 +24,7 @@ use tower::ServiceExt as _;
 
 const PAGE: &str = include_str!("../../../../../docs/tower.md");
 /// The modules that contain the blocks of the page.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 11] = [
     include_str!("actual_cost.rs"),
     include_str!("login.rs"),
     include_str!("multiple_limits.rs"),
@@ -32,6 +33,7 @@ const SOURCES: [&str; 10] = [
     include_str!("responses.rs"),
     include_str!("start.rs"),
     include_str!("start/tests.rs"),
+    include_str!("streaming.rs"),
     include_str!("tiers.rs"),
     include_str!("tiers/lookup.rs"),
 ];
