@@ -166,15 +166,6 @@ impl Lender {
         };
     }
 
-    /// Whether the counter has used more than its limit.
-    pub fn is_in_debt(&self, now: Micros) -> bool {
-        let (seen, _) = self.updated(now);
-        match &seen.state {
-            State::Bucket(bucket) => bucket.is_in_debt(at(now)),
-            State::Fixed(_) | State::Sliding(_) => seen.state_remaining(at(now)) < 0,
-        }
-    }
-
     /// What remains plus what is leased, and its upper bound, in the same parts of a unit; `None`
     /// for a window.
     pub fn sum(&self, now: Micros) -> Option<(i128, i128)> {
@@ -184,6 +175,17 @@ impl Lender {
         } else {
             None
         }
+    }
+
+    /// When a bucket is full again, rounded up, if nothing more is charged and no lease ends; `None`
+    /// for a window.
+    pub fn idle_at(&self, now: Micros) -> Option<u64> {
+        let (seen, _) = self.updated(now);
+        let State::Bucket(bucket) = &seen.state else {
+            return None;
+        };
+        let (idle_at, part) = bucket.rest(at(now));
+        Some(to_u64(idle_at + i128::from(part > 0)))
     }
 
     /// The end of the fixed window that contains this time, if it is the current one or has ended.
