@@ -339,13 +339,14 @@ fn the_script_leases_like_the_model() {
     }
 }
 
-/// A bucket of 10 that is refilled with 10 per second.
+/// A bucket of 10 that is refilled with 10 per second. Expired reservations are released.
 fn ten(runtime: &Runtime, server: &Server) -> (RedisStore, ManualClock, DemandBuf) {
     let clock = ManualClock::default();
     let builder = RedisBuilder::standalone(server.url())
         .timeout(common::PATIENT)
         .manual_time(clock.clone());
     let rule = Limit::token_bucket("bucket", 10, Rate::per_second(10))
+        .on_reservation_expiry(ReservationExpiry::Release)
         .validate()
         .expect("the numbers are valid");
 
@@ -395,6 +396,39 @@ fn units_that_are_not_returned_count_as_spent_when_their_lease_ends() {
 
     assert!(!spend(5), "only units that were not leased are left");
     assert!(spend(4));
+}
+
+/// Four units are reserved and six leased. When the reservation expires, its units have already been
+/// refilled. Returning them freed units on lease, so that eight were left.
+#[test]
+fn an_expired_reservation_frees_no_leased_units() {
+    let runtime = common::runtime();
+    for flavor in common::FLAVORS {
+        let server = Server::start(flavor);
+        let (store, clock, demand) = ten(&runtime, &server);
+        let spend = |cost, intent| {
+            let demand = demand.clone().with_cost(cost);
+            let demands = [demand.as_demand()];
+            let spent =
+                runtime.block_on(async { store.spend(&demands, intent, PermitId::new(1)).await });
+            let spent = spent.expect("the server is available");
+            spent.outcomes()[0].0.verdict.is_allowed()
+        };
+        let ttl = Micros::from_millis(300);
+        assert!(spend(4, Intent::Reserve { ttl }));
+        let request = LeaseRequest {
+            needed: 6,
+            wanted: 6,
+            is_lent: true,
+            ..LeaseRequest::default()
+        };
+        let grant = runtime.block_on(testing::call_lease(&store, &demand.as_demand(), &request));
+        assert_eq!(grant.expect("the server is available").units, 6);
+
+        clock.advance(Duration::from_millis(400));
+        assert!(!spend(5, Intent::Spend), "six are on lease");
+        assert!(spend(4, Intent::Spend));
+    }
 }
 
 /// The key is kept until the leases have ended and the leased units have been refilled.
