@@ -11,6 +11,7 @@ const SMALL: Small = Small {
     steps: 5,
     step: 440_000,
     calls: 2,
+    counts: 1,
     lengths: [1_000_000, 500_000],
     life: 90,
 };

@@ -103,7 +103,7 @@ for index = 2, #order do
     if operation > COUNT then
       ttl, id, first_demand = read('<dc16', arguments, first_demand)
     end
-    has_extras = is_count
+    has_extras, given, has_reservations = is_count, nil, nil
     if count > 1 then
       numbers, charged, charged_until = {}, {}, {}
     end
@@ -114,7 +114,7 @@ for index = 2, #order do
 
   -- Several demands are first all examined (phase 1) and then charged (phase 2). A single demand is
   -- examined and charged in phase 2. What phase 1 has found out is remembered, unless a counter is a
-  -- log or has permits, or must be corrected; then all demands are examined again.
+  -- log or has permits or reservations, or must be corrected; then all demands are examined again.
   local first_phase, is_remembered = count > 1 and 1 or 2, count > 1 and operation ~= RESERVE
   extra_keys = key_offset + count
   if operation == RESET then
@@ -222,7 +222,7 @@ for index = 2, #order do
         end
         if phase == 1 then
           charged[i], charged_until[i] = is_written and value, s_until
-          is_remembered = is_remembered and not is_corrected and not given
+          is_remembered = is_remembered and not (is_corrected or given or has_reservations)
         elseif is_written then
           -- include write.lua
           if has_hash and is_charged and not failed then

@@ -49,6 +49,23 @@ end
 
 unchanged = not is_corrected and not is_in_debt and unchanged or nil
 
+-- Before leases are considered: what was leased must not be freed by the return of something else.
+if given and exists then
+  -- include scaled.lua
+  for j = 1, #given do
+    local _, micros, parts = scaled(given[j][1], period, per)
+    ahead, part = ahead - micros, part - parts
+    if part < 0 then
+      ahead, part = ahead - 1, part + per
+    end
+    if ahead < 0 then
+      ahead, part = 0, 0
+    end
+  end
+  s1, s2, is_corrected, unchanged = now + ahead, part, true, nil
+  is_in_debt = ahead > whole or (ahead == whole and part > whole_part)
+end
+
 if generations then
   unchanged = nil
   if generations[#generations - 1] > now + GENERATION_MAX + SLACK then
@@ -95,22 +112,6 @@ if is_lease_call then
   end
   generations = out > 0 and generations or nil
   lease_period, lease_per = period, per
-end
-
-if given and exists then
-  -- include scaled.lua
-  for j = 1, #given do
-    local _, micros, parts = scaled(given[j][1], period, per)
-    ahead, part = ahead - micros, part - parts
-    if part < 0 then
-      ahead, part = ahead - 1, part + per
-    end
-    if ahead < 0 then
-      ahead, part = 0, 0
-    end
-  end
-  s1, s2, is_corrected, unchanged = now + ahead, part, true, nil
-  is_in_debt = ahead > whole or (ahead == whole and part > whole_part)
 end
 
 if is_refund or is_kept then

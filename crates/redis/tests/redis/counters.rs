@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use testkit::servers::{Flavor, Server};
 use tokio::runtime::Builder;
-use tollgate::{Decision, Limit, LimitOutcome, Limiter, Rate};
+use tollgate::store::{Intent, Settlement, SettlementKind};
+use tollgate::{
+    Decision, DemandBuf, Limit, LimitOutcome, Limiter, Micros, PermitId, Rate, Store as _,
+};
 use tollgate_redis::RedisBuilder;
 
 use crate::common;
@@ -278,6 +281,55 @@ fn calls_of_a_batch_see_the_calls_before_them() {
                 ]
             );
             assert_eq!(peek().await, [0, 0, 2], "what the server keeps");
+        });
+    }
+}
+
+/// Units that a settlement returned were also returned to the counter of the next call.
+#[test]
+fn a_settlement_returns_nothing_to_the_next_call_of_a_batch() {
+    const MONTH: Duration = Duration::from_hours(30 * 24);
+    let limits = [
+        Limit::token_bucket("bucket", 10, Rate::new(1, MONTH)),
+        Limit::fixed_window("fixed", 10, MONTH),
+        Limit::sliding_window("sliding", 10, MONTH),
+    ];
+    let rules = limits.map(|limit| limit.validate().expect("the numbers are valid"));
+    let demand = |rule, key, cost| DemandBuf::new(rule, key, cost).expect("a valid key");
+    // On this runtime the calls of all futures are queued before the store's task sends them.
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime starts");
+
+    for flavor in common::FLAVORS {
+        let server = Server::start(flavor);
+        let store = common::standalone(&runtime, &server);
+        let spend = async |demand: &DemandBuf, intent, id: u128| {
+            let demands = [demand.as_demand()];
+            let spent = store.spend(&demands, intent, PermitId::new(id)).await;
+            spent.expect("the server is available").outcomes()[0]
+                .0
+                .remaining
+        };
+        runtime.block_on(async {
+            for (rule, id) in rules.iter().zip(1..) {
+                let (reserved, other) = (demand(rule, "ann", 4), demand(rule, "bob", 4));
+                let ttl = Micros::from_secs(60);
+                assert_eq!(spend(&reserved, Intent::Reserve { ttl }, id).await, 6);
+                assert_eq!(spend(&other, Intent::Spend, 0).await, 6);
+
+                let settlement = Settlement {
+                    demand: reserved.as_demand(),
+                    actual: 1,
+                };
+                let before = store.stats().script_calls;
+                let (settled, left) = tokio::join!(
+                    store.settle(std::slice::from_ref(&settlement), PermitId::new(id)),
+                    spend(&other, Intent::Spend, 0),
+                );
+                assert_eq!(store.stats().script_calls, before + 1);
+                let kinds = settled.expect("the server is available");
+                assert_eq!((kinds, left), (vec![SettlementKind::Reserved], 2));
+            }
         });
     }
 }

@@ -128,6 +128,51 @@ fn permits_are_released_after_a_denial() {
     });
 }
 
+/// The reservations of lower limits are undone in the background if a higher one denies.
+#[test]
+fn reservations_are_undone_after_a_denial() {
+    on_cluster(async |limiter| {
+        let reserve = async |user: &str| {
+            let reserve = limiter
+                .reserve("per-user", user)
+                .and("per-tenant", "acme")
+                .and("in-flight", user);
+            let reservation = reserve.await.expect("the cluster is available");
+            reservation.decision().is_allowed()
+        };
+
+        for user in ["ann", "bob", "cid", "dan", "eve"] {
+            assert!(reserve(user).await);
+            assert_eq!(remaining(&limiter, "per-user", user).await, 2);
+        }
+        assert!(!reserve("fay").await, "the tenant has nothing left");
+
+        common::eventually("the user's unit and permit are returned", async || {
+            remaining(&limiter, "per-user", "fay").await == 3
+                && remaining(&limiter, "in-flight", "fay").await == 2
+        })
+        .await;
+        assert_eq!(remaining(&limiter, "per-tenant", "acme").await, 0);
+    });
+}
+
+#[test]
+fn a_reservation_is_settled_in_every_slot() {
+    on_cluster(async |limiter| {
+        let reserve = limiter.reserve("per-address", "10.1.2.3").cost(20);
+        let reserve = reserve.and("per-user", "ann").and("in-flight", "acme");
+        let reservation = reserve.await.expect("the cluster is available");
+        assert!(reservation.decision().is_allowed());
+        assert_eq!(remaining(&limiter, "per-address", "10.1.2.3").await, 80);
+
+        let settled = reservation.settle(105).await;
+        settled.expect("the cluster is available");
+        assert_eq!(remaining(&limiter, "per-address", "10.1.2.3").await, 0);
+        assert_eq!(remaining(&limiter, "per-user", "ann").await, 2);
+        assert_eq!(remaining(&limiter, "in-flight", "acme").await, 2);
+    });
+}
+
 /// Many concurrent requests to the same counters: never more than the lowest limit is allowed, and
 /// all other charges are refunded.
 #[test]

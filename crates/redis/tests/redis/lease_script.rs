@@ -1,7 +1,7 @@
 //! Compares the lease calls of the script with the model, call by call, with a manual clock.
 //!
-//! Several simulated instances lease, settle, spend and lose units, correctly and not, and every
-//! reply is compared.
+//! Several simulated instances lease, settle, spend and lose units, correctly and not, while others
+//! count, reserve and settle at the store, and every reply is compared.
 
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ use testkit::dice::Dice;
 use testkit::lending::Lender;
 use testkit::servers::Server;
 use tokio::runtime::Runtime;
-use tollgate::store::Intent;
 use tollgate::store::lease::{LeaseRequest, LeaseTerms};
+use tollgate::store::{Intent, Settlement};
 use tollgate::{
-    Calendar, Clock, DemandBuf, Limit, ManualClock, Micros, PermitId, Quota, Rate, Store,
+    Calendar, Clock, DemandBuf, Limit, ManualClock, Micros, Outcome, PermitId, Quota, Rate,
+    ReservationExpiry, Store,
 };
 use tollgate_redis::{RedisBuilder, RedisStore, testing};
 
@@ -67,6 +68,8 @@ struct LeaseTrace<'a> {
     leases: [HeldLease; INSTANCES],
     /// A lease that was settled before, to be settled a second time.
     stale: HeldLease,
+    /// Reservations that were requested: their ids and costs.
+    reservations: Vec<(PermitId, u64)>,
     dice: Dice,
     log: Vec<String>,
 }
@@ -75,10 +78,13 @@ impl LeaseTrace<'_> {
     fn step(&mut self) -> Result<(), String> {
         self.move_clock();
         match self.dice.below(100) {
-            0..60 => self.call_lease(),
-            60..80 => self.spend(Intent::Spend),
-            80..90 => self.spend(Intent::Peek),
-            90..97 => self.refund(),
+            0..50 => self.call_lease(),
+            50..64 => self.spend(Intent::Spend),
+            64..72 => self.spend(Intent::Peek),
+            72..79 => self.spend(Intent::Count),
+            79..85 => self.reserve(),
+            85..91 => self.settle(),
+            91..97 => self.refund(),
             _ => self.reset(),
         }?;
         self.sum()
@@ -185,21 +191,67 @@ impl LeaseTrace<'_> {
 
     fn spend(&mut self, intent: Intent) -> Result<(), String> {
         let cost = self.units();
+        let outcome = self.spend_as(intent, cost, PermitId::NONE)?;
+        if intent == Intent::Count {
+            return self.model.confirm_count(cost, &outcome, self.clock.now());
+        }
+        self.model
+            .confirm_check(cost, intent == Intent::Spend, &outcome, self.clock.now())
+    }
+
+    fn spend_as(&mut self, intent: Intent, cost: u64, id: PermitId) -> Result<Outcome, String> {
         let demand = self.demand.clone().with_cost(cost);
-        let spent = self.runtime.block_on(async {
-            self.store
-                .spend(&[demand.as_demand()], intent, PermitId::NONE)
-                .await
-        });
+        let spent = self
+            .runtime
+            .block_on(async { self.store.spend(&[demand.as_demand()], intent, id).await });
 
         self.log.push(format!(
             "{:?} {intent:?} {cost}: {spent:?}",
             self.clock.now()
         ));
         let spent = spent.map_err(|error| format!("{error:?}"))?;
-        let (outcome, _) = spent.outcomes()[0];
+        Ok(spent.outcomes()[0].0)
+    }
+
+    fn reserve(&mut self) -> Result<(), String> {
+        let (cost, id) = (self.units(), PermitId::new(self.log.len() as u128 + 1));
+        let longest = self.dice.one_of(&[SECOND / 10, SECOND, 60 * SECOND]);
+        let ttl = Micros::new(self.dice.between(1, *longest));
+        let outcome = self.spend_as(Intent::Reserve { ttl }, cost, id)?;
+        self.reservations.push((id, cost));
         self.model
-            .confirm_check(cost, intent == Intent::Spend, &outcome, self.clock.now())
+            .confirm_reservation((cost, ttl), id, &outcome, self.clock.now())
+    }
+
+    /// Settles one of the last reservations, perhaps for the second time.
+    fn settle(&mut self) -> Result<(), String> {
+        let recent = self.reservations.len().saturating_sub(3);
+        let Some(recent) = self
+            .reservations
+            .get(recent..)
+            .filter(|all| !all.is_empty())
+        else {
+            return Ok(());
+        };
+        let (id, cost) = *self.dice.one_of(recent);
+        let actual = self.units();
+        let demand = self.demand.clone().with_cost(cost);
+        let settlement = Settlement {
+            demand: demand.as_demand(),
+            actual,
+        };
+        let got = self
+            .runtime
+            .block_on(async { self.store.settle(&[settlement], id).await });
+
+        let now = self.clock.now();
+        self.log
+            .push(format!("{now:?} settle {actual} of {cost}: {got:?}"));
+        let expected = self.model.settle_reservation(actual, id, now);
+        match got {
+            Ok(kinds) if kinds == [expected] => Ok(()),
+            other => Err(format!("expected {expected:?}, got {other:?}")),
+        }
     }
 
     fn refund(&mut self) -> Result<(), String> {
@@ -247,8 +299,12 @@ fn compare(runtime: &Runtime, server: &Server, wanted: usize) {
         clock.set(Micros::new(
             1_798_761_600 * SECOND + dice.below(40 * 86_400 * SECOND),
         ));
-        let rule = dice
-            .one_of(&limits)
+        let limit = dice.one_of(&limits).clone();
+        let debt_max = *dice.one_of(&[u64::MAX, u64::MAX, 0, 3, 1_000]);
+        let on_expiry = [ReservationExpiry::Keep, ReservationExpiry::Release];
+        let rule = limit
+            .debt_max(debt_max)
+            .on_reservation_expiry(*dice.one_of(&on_expiry))
             .validate()
             .expect("the numbers are valid");
         let mut trace = LeaseTrace {
@@ -257,9 +313,10 @@ fn compare(runtime: &Runtime, server: &Server, wanted: usize) {
             clock: &clock,
             quota: *rule.quota(),
             demand: DemandBuf::new(&rule, seed, 0).expect("the key is valid"),
-            model: Lender::new(*rule.quota()).expect("the quota can be leased"),
+            model: Lender::for_rule(&rule).expect("the quota can be leased"),
             leases: [HeldLease::default(); INSTANCES],
             stale: HeldLease::default(),
+            reservations: Vec::new(),
             dice,
             log: Vec::new(),
         };
@@ -282,13 +339,14 @@ fn the_script_leases_like_the_model() {
     }
 }
 
-/// A bucket of 10 that is refilled with 10 per second.
+/// A bucket of 10 that is refilled with 10 per second. Expired reservations are released.
 fn ten(runtime: &Runtime, server: &Server) -> (RedisStore, ManualClock, DemandBuf) {
     let clock = ManualClock::default();
     let builder = RedisBuilder::standalone(server.url())
         .timeout(common::PATIENT)
         .manual_time(clock.clone());
     let rule = Limit::token_bucket("bucket", 10, Rate::per_second(10))
+        .on_reservation_expiry(ReservationExpiry::Release)
         .validate()
         .expect("the numbers are valid");
 
@@ -338,6 +396,39 @@ fn units_that_are_not_returned_count_as_spent_when_their_lease_ends() {
 
     assert!(!spend(5), "only units that were not leased are left");
     assert!(spend(4));
+}
+
+/// Four units are reserved and six leased. When the reservation expires, its units have already been
+/// refilled. Returning them freed units on lease, so that eight were left.
+#[test]
+fn an_expired_reservation_frees_no_leased_units() {
+    let runtime = common::runtime();
+    for flavor in common::FLAVORS {
+        let server = Server::start(flavor);
+        let (store, clock, demand) = ten(&runtime, &server);
+        let spend = |cost, intent| {
+            let demand = demand.clone().with_cost(cost);
+            let demands = [demand.as_demand()];
+            let spent =
+                runtime.block_on(async { store.spend(&demands, intent, PermitId::new(1)).await });
+            let spent = spent.expect("the server is available");
+            spent.outcomes()[0].0.verdict.is_allowed()
+        };
+        let ttl = Micros::from_millis(300);
+        assert!(spend(4, Intent::Reserve { ttl }));
+        let request = LeaseRequest {
+            needed: 6,
+            wanted: 6,
+            is_lent: true,
+            ..LeaseRequest::default()
+        };
+        let grant = runtime.block_on(testing::call_lease(&store, &demand.as_demand(), &request));
+        assert_eq!(grant.expect("the server is available").units, 6);
+
+        clock.advance(Duration::from_millis(400));
+        assert!(!spend(5, Intent::Spend), "six are on lease");
+        assert!(spend(4, Intent::Spend));
+    }
 }
 
 /// The key is kept until the leases have ended and the leased units have been refilled.

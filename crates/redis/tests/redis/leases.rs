@@ -78,6 +78,39 @@ fn thousand() -> Vec<Limit> {
     ]
 }
 
+/// What one replica counts or settles at the store, another one finds there as soon as it has spent
+/// what it had leased before.
+#[test]
+fn a_debt_is_seen_by_replicas_with_leases() {
+    let runtime = common::runtime();
+    for flavor in common::FLAVORS {
+        let server = Server::start(flavor);
+        let [holder, other] = [0, 1].map(|_| Replica::new(&runtime, &server, thousand()));
+        for limit in thousand() {
+            let name = limit.name();
+            runtime.block_on(async {
+                let (before, _) = holder.burst(name, 100).await;
+                assert_eq!(before, 100, "{name}");
+
+                let reserve = other.limiter.reserve(name, "ann").cost(50).await;
+                let reservation = reserve.expect("the server is available");
+                assert!(reservation.is_allowed(), "{name}");
+                let settled = reservation.settle(600).await;
+                settled.expect("the server is available");
+                let counted = other.limiter.count(name, "ann").cost(900).await;
+                let counted = counted.expect("the server is available");
+                assert!(!counted.is_allowed(), "{name}: 1,600 of 1,000 are used");
+
+                // At most what the counter had left when it was leased.
+                let (leased, _) = holder.burst(name, 1_000).await;
+                assert!(before + leased <= 1_000 - 50, "{name}: {leased} more");
+                assert_eq!(holder.burst(name, 10).await.0, 0, "{name}");
+                assert_eq!(other.burst(name, 10).await.0, 0, "{name}");
+            });
+        }
+    }
+}
+
 #[test]
 fn concurrent_bursts_of_replicas_use_the_limit_and_no_more() {
     let runtime = common::runtime();

@@ -7,7 +7,8 @@ use std::cell::Cell;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 use testkit::differential::{
-    Kind, StepsBack, Trace, any_trace_strategy, run_trace, trace_strategy,
+    Kind, PendingReply, StepsBack, Trace, any_trace_strategy, run_trace, run_trace_in_batches,
+    trace_strategy,
 };
 use testkit::servers::{Client, Cluster, Flavor, Server};
 use tollgate::ManualClock;
@@ -57,13 +58,29 @@ impl Subject {
     }
 
     fn play(&self, trace: &Trace) -> Result<u64, TestCaseError> {
+        self.flush();
+        run_trace(&self.store, &self.clock, trace).map_err(TestCaseError::fail)
+    }
+
+    /// Plays a trace with many operations in one script call.
+    fn play_in_batches(
+        &self,
+        runtime: &tokio::runtime::Runtime,
+        trace: &Trace,
+    ) -> Result<u64, TestCaseError> {
+        self.flush();
+        let block_on = |reply: PendingReply<'_>| runtime.block_on(reply);
+        run_trace_in_batches(&self.store, &self.clock, trace, &block_on)
+            .map_err(TestCaseError::fail)
+    }
+
+    fn flush(&self) {
         for server in &self.servers {
             server
                 .borrow_mut()
                 .call(&["FLUSHALL"])
                 .expect("the server is available");
         }
-        run_trace(&self.store, &self.clock, trace).map_err(TestCaseError::fail)
     }
 }
 
@@ -71,7 +88,7 @@ impl Subject {
 fn compare(
     name: &str,
     regressions: &'static str,
-    subject: &Subject,
+    play: impl Fn(&Trace) -> Result<u64, TestCaseError>,
     traces: &[BoxedStrategy<Trace>; 2],
     wanted: u64,
 ) {
@@ -79,7 +96,7 @@ fn compare(
     while compared.get() < wanted {
         for strategy in traces {
             let result = runner(regressions).run(strategy, |trace| {
-                compared.set(compared.get() + subject.play(&trace)?);
+                compared.set(compared.get() + play(&trace)?);
                 Ok(())
             });
             result.unwrap_or_else(|failure| panic!("{name}: {failure}"));
@@ -118,7 +135,7 @@ fn on_standalone(
         compare(
             &format!("{name} on {flavor:?}"),
             regressions,
-            &subject,
+            |trace| subject.play(trace),
             &traces(),
             operations() / 2,
         );
@@ -163,9 +180,37 @@ fn on_a_cluster() {
         compare(
             &name,
             "proptest-regressions/on_a_cluster.txt",
-            &subject,
+            |trace| subject.play(trace),
             &mixed(),
             operations() / 2,
+        );
+    }
+}
+
+/// Operations on the same counters in one script call.
+#[test]
+fn in_batches() {
+    // On this runtime all operations of a batch are queued before the store's task sends them.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.expect("a runtime starts");
+    for flavor in common::FLAVORS {
+        let servers = [Server::start(flavor)];
+        let builder = RedisBuilder::standalone(servers[0].url());
+        let subject = Subject::new(&runtime, builder, &servers);
+
+        compare(
+            &format!("batches on {flavor:?}"),
+            "proptest-regressions/in_batches.txt",
+            |trace| subject.play_in_batches(&runtime, trace),
+            &mixed(),
+            operations() / 2,
+        );
+        let stats = subject.store.stats();
+        assert!(
+            stats.script_calls < stats.store_calls / 3 * 2,
+            "there were batches: {stats:?}"
         );
     }
 }

@@ -6,11 +6,13 @@
 //! to pass have windows of milliseconds, because with a real store they have to wait.
 
 mod budgets;
+mod counts;
 mod harnesses;
 mod keys;
 mod permits;
 mod quotas;
 mod requests;
+mod reservations;
 mod scene;
 mod times;
 
@@ -120,10 +122,24 @@ cases! {
         times::retry_after_is_when_it_passes,
         times::reset_after_is_when_it_is_full,
         quotas::a_changed_limit_keeps_what_is_used,
+        counts::a_count_passes_the_limit,
+        counts::a_cost_above_the_limit_is_counted,
+        counts::retry_after_a_count_is_when_it_passes,
+        counts::a_reset_forgives_what_is_owed,
     }
     every budget {
         budgets::refund_gives_back,
         times::more_after_is_when_more_is_left,
+        counts::a_counter_owes_at_most_its_debt,
+        reservations::settles_for_less,
+        reservations::settles_for_as_much,
+        reservations::settles_for_more,
+        reservations::settles_once,
+        reservations::an_unknown_reservation_is_charged,
+        reservations::a_denied_reservation_takes_nothing,
+        reservations::an_expired_reservation_is_kept,
+        reservations::an_expired_reservation_is_released,
+        reservations::a_reset_forgets_reservations,
     }
     once {
         times::first_hit_window_is_not_extended,
@@ -136,6 +152,13 @@ cases! {
         requests::a_peek_of_several_takes_nothing,
         requests::a_refund_of_several,
         requests::the_most_checks,
+        counts::several_are_all_counted,
+        counts::permits_beyond_the_limit,
+        reservations::all_or_nothing,
+        reservations::all_algorithms_settle_together,
+        reservations::a_settled_permit_is_released,
+        reservations::nothing_is_returned_to_a_later_window,
+        reservations::limits_do_not_share_reservations,
         permits::release_frees_the_permit,
         permits::renew_keeps_the_permit,
         permits::a_permit_times_out,

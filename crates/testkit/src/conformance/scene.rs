@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::store::{Intent, StoreFuture};
+use tollgate::store::{Intent, Settlement, SettlementKind, StoreFuture};
 use tollgate::{
     Calendar, Concurrency, DemandBuf, FixedWindow, LeakyBucket, LeakyMode, Limit, LimitError,
     Micros, Outcome, PermitId, Quota, Rate, Rule, SlidingLog, SlidingWindow, Store, ToKey,
@@ -38,8 +38,18 @@ impl<'a> Scene<'a> {
 
     /// A rule named after the number of the case and its role in the case.
     pub(super) fn rule(&self, part: &str, quota: impl Into<Quota>) -> Rule {
+        self.rule_with(part, quota, |limit| limit)
+    }
+
+    /// A rule of a limit with other settings than the default ones.
+    pub(super) fn rule_with(
+        &self,
+        part: &str,
+        quota: impl Into<Quota>,
+        settings: impl FnOnce(Limit) -> Limit,
+    ) -> Rule {
         let limit = Limit::new(format!("case-{}/{part}", self.number), quota);
-        limit
+        settings(limit)
             .validate()
             .expect("the cases have valid names and quotas")
     }
@@ -75,6 +85,58 @@ impl<'a> Scene<'a> {
     /// Spends one demand with this permit id.
     pub(super) fn acquire(&self, rule: &Rule, cost: u64, permit_id: PermitId) -> Outcome {
         self.ask_one(rule, cost, Intent::Spend, permit_id)
+    }
+
+    /// Charges one demand, whether it fits or not.
+    pub(super) fn count(&self, rule: &Rule, cost: u64) -> Outcome {
+        self.ask_one(rule, cost, Intent::Count, self.new_permit_id())
+    }
+
+    pub(super) fn count_all(&self, demands: &[DemandBuf], permit_id: PermitId) -> SceneReply {
+        self.ask(demands, Intent::Count, permit_id)
+    }
+
+    /// Reserves one demand.
+    pub(super) fn reserve(&self, rule: &Rule, cost: u64, ttl: Micros, id: PermitId) -> Outcome {
+        self.ask_one(rule, cost, Intent::Reserve { ttl }, id)
+    }
+
+    pub(super) fn reserve_all(
+        &self,
+        demands: &[DemandBuf],
+        ttl: Micros,
+        id: PermitId,
+    ) -> SceneReply {
+        self.ask(demands, Intent::Reserve { ttl }, id)
+    }
+
+    /// Settles one demand that was reserved with this cost.
+    pub(super) fn settle(
+        &self,
+        rule: &Rule,
+        cost: u64,
+        actual: u64,
+        id: PermitId,
+    ) -> SettlementKind {
+        self.settle_all(&[(check(rule, "ann", cost), actual)], id)[0]
+    }
+
+    /// Settles demands, each with its actual cost.
+    pub(super) fn settle_all(
+        &self,
+        actuals: &[(DemandBuf, u64)],
+        id: PermitId,
+    ) -> Vec<SettlementKind> {
+        let settlements: Vec<_> = actuals
+            .iter()
+            .map(|(demand, actual)| Settlement {
+                demand: demand.as_demand(),
+                actual: *actual,
+            })
+            .collect();
+        let kinds = answered(self.store.settle(&settlements, id));
+        assert_eq!(kinds.len(), actuals.len(), "one kind per settlement");
+        kinds
     }
 
     pub(super) fn refund(&self, rule: &Rule, cost: u64) {

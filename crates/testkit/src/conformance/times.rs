@@ -12,7 +12,7 @@ const MICRO: Micros = Micros::new(1);
 
 /// Waits for a condition that the store announced after `length`; on an exact clock it must be
 /// false one microsecond before.
-fn wait_for(scene: &Scene<'_>, length: Micros, is_there: impl Fn() -> bool) {
+pub(super) fn wait_for(scene: &Scene<'_>, length: Micros, is_there: impl Fn() -> bool) {
     if scene.is_exact() {
         scene.wait(length.since(MICRO));
         assert!(!is_there(), "true a microsecond too early");

@@ -1,13 +1,15 @@
 //! Replays a trace on a store and on the model, and stops at the first difference.
 
 use std::fmt;
+use std::mem;
 
-use tollgate::store::{Intent, Settlement, SettlementKind, SpendReply, StoreFuture};
+use tollgate::store::Intent;
 use tollgate::{
-    Clock, Demand, DemandBuf, Limit, ManualClock, Micros, Outcome, PermitId, Rule, Source, Store,
+    Clock, DemandBuf, Limit, ManualClock, Micros, Outcome, PermitId, Rule, Store, StoreError,
     Verdict,
 };
 
+use super::operation::{Action, Operation, OperationReply, PendingReply};
 use super::trace::{Act, Ask, Cost, Counter, Length, Move, Trace};
 use crate::model::ModelStore;
 
@@ -19,28 +21,55 @@ const TTL_MAX: Micros = Micros::from_secs(3_600);
 /// No trace goes back before this time, a second after the epoch.
 const EARLIEST: Micros = Micros::from_secs(1);
 
+/// Waits for a reply.
+type BlockOn<'a> = &'a dyn Fn(PendingReply<'_>) -> Result<OperationReply, StoreError>;
+
 /// Replays a trace on a store with this clock and unused counters. Returns how many operations
 /// agreed, or the whole history up to the first that did not.
 pub fn run_trace(store: &dyn Store, clock: &ManualClock, trace: &Trace) -> Result<u64, String> {
     let rules = rules_of(trace);
-    let mut replay = Replay::new(store, clock, &rules);
-    clock.set(trace.start);
+    let block_on = |reply: PendingReply<'_>| pollster::block_on(reply);
+    let replay = Replay::new(store, clock, &rules, &block_on);
 
-    let steps = trace.steps.iter().try_for_each(|step| {
-        replay.go(step.time);
-        replay.act(&step.act)
-    });
+    let steps = |replay: &mut Replay<'_>| {
+        trace.steps.iter().try_for_each(|step| {
+            replay.go(step.time);
+            replay.start(&step.act);
+            replay.finish()
+        })
+    };
+    replay.run(trace.start, steps)
+}
 
-    steps
-        .and_then(|()| replay.peek_all())
-        .map_err(|difference| format!("{replay}{difference}"))?;
+/// Replays a trace like [`run_trace`]. Operations between which no time passes are all started
+/// before `block_on` waits for the first reply, so that a store may do them in one call; it must do
+/// them in their order.
+pub fn run_trace_in_batches(
+    store: &dyn Store,
+    clock: &ManualClock,
+    trace: &Trace,
+    block_on: &dyn Fn(PendingReply<'_>) -> Result<OperationReply, StoreError>,
+) -> Result<u64, String> {
+    let rules = rules_of(trace);
+    let replay = Replay::new(store, clock, &rules, block_on);
 
-    Ok(replay.entries.len() as u64)
+    let steps = |replay: &mut Replay<'_>| {
+        for step in &trace.steps {
+            if !matches!(step.time, Move::Stay) {
+                replay.finish()?;
+                replay.go(step.time);
+            }
+            replay.start(&step.act);
+        }
+        replay.finish()
+    };
+    replay.run(trace.start, steps)
 }
 
 struct Replay<'a> {
     store: &'a dyn Store,
     clock: &'a ManualClock,
+    block_on: BlockOn<'a>,
     model: ModelStore,
     /// The rules of each counter, one per quota.
     rules: &'a [Vec<Rule>],
@@ -48,6 +77,10 @@ struct Replay<'a> {
     left: Vec<u64>,
     retry_after: Micros,
     reset_after: Micros,
+    /// The number of operations so far.
+    started: u128,
+    /// Operations whose replies have not been read.
+    pending: Vec<(Operation, PendingReply<'a>)>,
     /// Permits that were requested, each with its demand.
     permits: Vec<(DemandBuf, PermitId)>,
     /// Reservations that were requested, each with its demands.
@@ -64,19 +97,39 @@ struct TraceEntry {
 }
 
 impl<'a> Replay<'a> {
-    fn new(store: &'a dyn Store, clock: &'a ManualClock, rules: &'a [Vec<Rule>]) -> Self {
+    fn new(
+        store: &'a dyn Store,
+        clock: &'a ManualClock,
+        rules: &'a [Vec<Rule>],
+        block_on: BlockOn<'a>,
+    ) -> Self {
         Self {
             store,
             clock,
+            block_on,
             model: ModelStore::default(),
             rules,
             left: rules.iter().map(|rules| rules[0].quota().limit()).collect(),
             retry_after: Micros::ZERO,
             reset_after: Micros::ZERO,
+            started: 0,
+            pending: Vec::new(),
             permits: Vec::new(),
             reservations: Vec::new(),
             entries: Vec::new(),
         }
+    }
+
+    fn run(
+        mut self,
+        start: Micros,
+        steps: impl FnOnce(&mut Self) -> Result<(), String>,
+    ) -> Result<u64, String> {
+        self.clock.set(start);
+        steps(&mut self)
+            .and_then(|()| self.peek_all())
+            .map_err(|difference| format!("{self}{difference}"))?;
+        Ok(self.entries.len() as u64)
     }
 
     fn go(&self, time: Move) {
@@ -108,134 +161,127 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn act(&mut self, act: &Act) -> Result<(), String> {
-        match act {
-            Act::Spend(asks) => self.spend("spend", self.demands(asks), Intent::Spend),
-            Act::Peek(asks) => self.spend("peek", self.demands(asks), Intent::Peek),
-            Act::SpendOne(ask) => self.try_spend("spend one", self.demand(*ask), Intent::Spend),
-            Act::PeekOne(ask) => self.try_spend("peek one", self.demand(*ask), Intent::Peek),
-            Act::Count(asks) => self.spend("count", self.demands(asks), Intent::Count),
+    /// Starts an operation at the store.
+    fn start(&mut self, act: &Act) {
+        self.started += 1;
+        let id = PermitId::new(self.started);
+
+        let operation = match act {
+            Act::Spend(asks) => self.spend("spend", asks, Intent::Spend, id),
+            Act::Peek(asks) => self.spend("peek", asks, Intent::Peek, id),
+            Act::Count(asks) => self.spend("count", asks, Intent::Count, id),
+            Act::SpendOne(ask) => self.spend_one("spend one", *ask, Intent::Spend, id),
+            Act::PeekOne(ask) => self.spend_one("peek one", *ask, Intent::Peek, id),
             Act::Reserve(asks, ttl) => {
                 let ttl = self.length(*ttl).clamp(Micros::new(1), TTL_MAX);
-                let demands = self.demands(asks);
-                self.reservations
-                    .push((demands.clone(), self.new_permit_id()));
-                self.spend("reserve", demands, Intent::Reserve { ttl })
+                let operation = self.spend("reserve", asks, Intent::Reserve { ttl }, id);
+                self.reservations.push((operation.demands.clone(), id));
+                operation
             }
-            Act::Settle(ago, cost) => self.settle(*ago, *cost),
-            Act::Refund(asks) => {
-                let demands = self.demands(asks);
-                answer(self.store.refund(&borrowed(&demands)))?;
-                self.model.refund(&borrowed(&demands), self.clock.now());
-                self.record("refund", demands, Vec::new());
-                Ok(())
-            }
-            Act::Reset(counter) => {
-                let demand = self.demand(Ask {
-                    counter: *counter,
-                    quota: 0,
-                    cost: Cost::Units(0),
-                    shadow: false,
-                });
-                answer(self.store.reset(&demand.as_demand().key))?;
-                self.model.reset(&demand.as_demand().key);
-                self.record("reset", vec![demand], Vec::new());
-                Ok(())
-            }
-            Act::Release(ago) => self.change_permit("release", *ago),
-            Act::Renew(ago) => self.change_permit("renew", *ago),
-        }
+            Act::Refund(asks) => Operation {
+                what: "refund",
+                demands: self.demands(asks),
+                action: Action::Refund,
+            },
+            Act::Reset(counter) => Operation {
+                what: "reset",
+                demands: vec![self.demand_of(*counter, 0)],
+                action: Action::Reset,
+            },
+            Act::Settle(..) | Act::Release(_) | Act::Renew(_) => match self.follow_up(act) {
+                Some(operation) => operation,
+                None => return,
+            },
+        };
+
+        let reply = operation.start(self.store, self.clock.now());
+        self.pending.push((operation, reply));
     }
 
     fn spend(
         &mut self,
         what: &'static str,
-        demands: Vec<DemandBuf>,
+        asks: &[Ask],
         intent: Intent,
-    ) -> Result<(), String> {
-        let permit_id = self.new_permit_id();
-        let spent = answer(self.store.spend(&borrowed(&demands), intent, permit_id))?;
-        self.compare(what, demands, intent, permit_id, &spent)
-    }
-
-    fn try_spend(
-        &mut self,
-        what: &'static str,
-        demand: DemandBuf,
-        intent: Intent,
-    ) -> Result<(), String> {
-        let permit_id = self.new_permit_id();
-
-        let Some((outcome, _)) = self.store.try_spend(&demand.as_demand(), intent, permit_id)
-        else {
-            return self.spend(what, vec![demand], intent);
-        };
-
-        let spent = SpendReply::new([outcome], Source::Store, self.clock.now());
-        self.compare(what, vec![demand], intent, permit_id, &spent)
-    }
-
-    fn compare(
-        &mut self,
-        what: &'static str,
-        demands: Vec<DemandBuf>,
-        intent: Intent,
-        permit_id: PermitId,
-        spent: &SpendReply,
-    ) -> Result<(), String> {
-        let compared = self
-            .model
-            .confirm(&borrowed(&demands), intent, permit_id, spent);
-
-        for (demand, (outcome, _)) in demands.iter().zip(spent.outcomes()) {
-            self.remember(demand, outcome);
-        }
-        self.permits
-            .extend(demands.first().map(|demand| (demand.clone(), permit_id)));
-
-        self.record(
+        id: PermitId,
+    ) -> Operation {
+        let demands = self.demands(asks);
+        let first = demands.first().cloned();
+        self.permits.extend(first.map(|demand| (demand, id)));
+        Operation {
             what,
             demands,
-            spent
-                .outcomes()
-                .iter()
-                .map(|(outcome, _)| *outcome)
-                .collect(),
-        );
-        compared
-    }
-
-    fn settle(&mut self, ago: usize, cost: Cost) -> Result<(), String> {
-        let mut reservations = self.reservations.iter().rev().cycle();
-        let Some((demands, id)) = reservations.nth(ago).cloned() else {
-            return Ok(());
-        };
-        let now = self.clock.now();
-        let settlement = |demand| Settlement {
-            demand,
-            actual: self.cost(cost, demand.quota().limit(), 0),
-        };
-        let settlements: Vec<Settlement<'_>> = demands
-            .iter()
-            .map(DemandBuf::as_demand)
-            .map(settlement)
-            .collect();
-        let got = answer(self.store.settle(&settlements, id))?;
-        let settled = settlements.iter();
-        let expected: Vec<SettlementKind> = settled
-            .map(|settlement| self.model.settle_reservation(settlement, id, now))
-            .collect();
-
-        self.record("settle", demands, Vec::new());
-        if got == expected {
-            Ok(())
-        } else {
-            Err(format!("settlement: expected {expected:?}, got {got:?}"))
+            action: Action::Spend(intent, id),
         }
     }
 
-    fn new_permit_id(&self) -> PermitId {
-        PermitId::new(self.entries.len() as u128 + 1)
+    fn spend_one(
+        &mut self,
+        what: &'static str,
+        ask: Ask,
+        intent: Intent,
+        id: PermitId,
+    ) -> Operation {
+        let action = Action::SpendOne(intent, id);
+        Operation {
+            action,
+            ..self.spend(what, &[ask], intent, id)
+        }
+    }
+
+    /// An operation on an earlier reservation or permit, if there is one.
+    fn follow_up(&self, act: &Act) -> Option<Operation> {
+        if let Act::Settle(ago, actual) = act {
+            let mut recent = self.reservations.iter().rev().cycle();
+            let (demands, id) = recent.nth(*ago).cloned()?;
+            let actuals = demands
+                .iter()
+                .map(|demand| units(*actual, demand.quota().limit(), 0));
+            let action = Action::Settle(actuals.collect(), id);
+            return Some(Operation {
+                what: "settle",
+                demands,
+                action,
+            });
+        }
+
+        let (what, ago, is_renewal) = match act {
+            Act::Renew(ago) => ("renew", ago, true),
+            Act::Release(ago) => ("release", ago, false),
+            _ => return None,
+        };
+        let (demand, id) = self.permits.iter().rev().cycle().nth(*ago).cloned()?;
+        Some(Operation {
+            what,
+            demands: vec![demand],
+            action: if is_renewal {
+                Action::Renew(id)
+            } else {
+                Action::Release(id)
+            },
+        })
+    }
+
+    /// Reads the replies to all operations that were started, and compares them.
+    fn finish(&mut self) -> Result<(), String> {
+        for (operation, reply) in mem::take(&mut self.pending) {
+            let reply = (self.block_on)(reply).map_err(|error| format!("store error: {error}"))?;
+            let now = self.clock.now();
+            let compared = operation.confirm(&mut self.model, &reply, now);
+
+            let outcomes = reply.outcomes();
+            for (demand, outcome) in operation.demands.iter().zip(&outcomes) {
+                self.remember(demand, outcome);
+            }
+            self.entries.push(TraceEntry {
+                at: now,
+                what: operation.what,
+                demands: operation.demands,
+                outcomes,
+            });
+            compared?;
+        }
+        Ok(())
     }
 
     fn remember(&mut self, demand: &DemandBuf, outcome: &Outcome) {
@@ -248,44 +294,12 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn change_permit(&mut self, what: &'static str, ago: usize) -> Result<(), String> {
-        let Some((demand, permit_id)) = self.permits.iter().rev().cycle().nth(ago).cloned() else {
-            return Ok(());
-        };
-        let now = self.clock.now();
-        let borrowed_demand = demand.as_demand();
-        let (got, expected) = if what == "renew" {
-            (
-                answer(self.store.renew(&borrowed_demand, permit_id))?,
-                self.model.renew(&borrowed_demand, permit_id, now),
-            )
-        } else {
-            (
-                answer(self.store.release(&borrowed_demand, permit_id))?,
-                self.model.release(&borrowed_demand, permit_id, now),
-            )
-        };
-
-        self.record(what, vec![demand], Vec::new());
-
-        if got == expected {
-            Ok(())
-        } else {
-            Err(format!("permit: expected {expected}, got {got}"))
-        }
-    }
-
     /// Peeks at every counter at the end, so that a change in the last steps is compared too.
     fn peek_all(&mut self) -> Result<(), String> {
-        (0..self.rules.len()).try_for_each(|counter| {
-            let demand = self.demand(Ask {
-                counter,
-                quota: 0,
-                cost: Cost::Units(1),
-                shadow: false,
-            });
-            self.spend("peek", vec![demand], Intent::Peek)
-        })
+        for counter in 0..self.rules.len() {
+            self.start(&Act::Peek(vec![one_unit(counter)]));
+        }
+        self.finish()
     }
 
     /// The demands of a request, with each counter at most once.
@@ -309,28 +323,34 @@ impl<'a> Replay<'a> {
         let rule = &self.rules[counter][ask.quota % self.rules[counter].len()];
         let limit = rule.quota().limit();
 
-        let cost = self.cost(ask.cost, limit, self.left[counter]);
+        let cost = units(ask.cost, limit, self.left[counter]);
 
         let rule = rule.with_shadow(ask.shadow);
         DemandBuf::new(&rule, "someone", cost).expect("the key is valid")
     }
 
-    fn cost(&self, cost: Cost, limit: u64, left: u64) -> u64 {
-        match cost {
-            Cost::Units(units) => units,
-            Cost::OfLimit(thousandths) => limit.saturating_mul(thousandths) / 1_000,
-            Cost::LimitAnd(more) => limit + more,
-            Cost::LeftAnd(more) => left + more,
-        }
+    /// A demand of a counter with its first quota.
+    fn demand_of(&self, counter: usize, cost: u64) -> DemandBuf {
+        self.demand(one_unit(counter)).with_cost(cost)
     }
+}
 
-    fn record(&mut self, what: &'static str, demands: Vec<DemandBuf>, outcomes: Vec<Outcome>) {
-        self.entries.push(TraceEntry {
-            at: self.clock.now(),
-            what,
-            demands,
-            outcomes,
-        });
+/// A demand of one unit.
+fn one_unit(counter: usize) -> Ask {
+    Ask {
+        counter,
+        quota: 0,
+        cost: Cost::Units(1),
+        shadow: false,
+    }
+}
+
+fn units(cost: Cost, limit: u64, left: u64) -> u64 {
+    match cost {
+        Cost::Units(units) => units,
+        Cost::OfLimit(thousandths) => limit.saturating_mul(thousandths) / 1_000,
+        Cost::LimitAnd(more) => limit + more,
+        Cost::LeftAnd(more) => left + more,
     }
 }
 
@@ -351,17 +371,9 @@ fn rules_of(trace: &Trace) -> Vec<Vec<Rule>> {
     trace.counters.iter().enumerate().map(rules).collect()
 }
 
-fn borrowed(demands: &[DemandBuf]) -> Vec<Demand<'_>> {
-    demands.iter().map(DemandBuf::as_demand).collect()
-}
-
 fn is_of(rules: &[Rule], demand: &DemandBuf) -> bool {
     DemandBuf::new(&rules[0], "someone", 0)
         .is_ok_and(|own| own.as_demand().key == demand.as_demand().key)
-}
-
-fn answer<T: Unpin>(answer: StoreFuture<'_, T>) -> Result<T, String> {
-    pollster::block_on(answer).map_err(|error| format!("store error: {error}"))
 }
 
 /// The history so far, one line per operation.

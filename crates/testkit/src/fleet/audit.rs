@@ -46,6 +46,8 @@ impl Audit {
             over_any_interval(plan, run),
             in_each_window(plan, run),
             by_weight(plan, run),
+            beyond_the_level(plan, run),
+            granted_in_debt(run),
         ];
         let worst = findings
             .into_iter()
@@ -157,6 +159,48 @@ fn by_weight(plan: &Plan, run: &Run) -> Option<(i128, String)> {
     }
 
     worst
+}
+
+/// By how much the use of a bucket, as it was when it happened, exceeds what the store had counted
+/// as used at the same time, in units rounded up. Counted units may leave both in debt.
+fn beyond_the_level(plan: &Plan, run: &Run) -> Option<(i128, String)> {
+    let (per, period) = match &plan.quota {
+        Quota::TokenBucket(bucket) => bucket.refill(),
+        Quota::LeakyBucket(bucket) => bucket.leak(),
+        _ => return None,
+    };
+    if run.bursts > 0 || plan.consistency != Consistency::Leased {
+        return None;
+    }
+
+    let admitted = run.log.iter().filter(|(event, _)| event.allowed);
+    let admitted = admitted.map(|(event, _)| (event.at.get(), event.cost));
+    let mut used: Vec<(u64, u64)> = admitted.chain(run.counted.iter().copied()).collect();
+    used.sort_unstable();
+    let mut used = used.into_iter().peekable();
+
+    let (per, period) = (i128::from(per), i128::from(period));
+    let (mut backlog, mut at, mut worst) = (0_i128, 0_i128, None);
+    for (now, idle_at) in &run.levels {
+        while let Some((moment, cost)) = used.next_if(|(moment, _)| moment <= now) {
+            let moment = i128::from(moment);
+            backlog = (backlog - (moment - at) * per).max(0) + i128::from(cost) * period;
+            at = moment;
+        }
+
+        let level = i128::from(idle_at.saturating_sub(*now)) * per;
+        let missing = (backlog - (i128::from(*now) - at) * per).max(0) - level;
+        let excess = -(-missing).div_euclid(period);
+        if worst.as_ref().is_none_or(|(most, _)| excess > *most) {
+            worst = Some((excess, format!("{excess} used and not counted at {now}")));
+        }
+    }
+    worst
+}
+
+fn granted_in_debt(run: &Run) -> Option<(i128, String)> {
+    let units = i128::from(run.granted_in_debt);
+    (units > 0).then(|| (units, format!("{units} granted although nothing was left")))
 }
 
 /// What one counter in memory admits of the same requests.

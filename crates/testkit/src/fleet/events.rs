@@ -62,6 +62,8 @@ pub(super) enum Event {
     Shutdown(usize),
     Start(usize),
     Pause(usize, u64),
+    /// Another client counts units at the store.
+    CountArrival(u64),
     /// The store loses all data.
     Failover,
     /// The key is reset through this replica.

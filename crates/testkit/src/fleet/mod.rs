@@ -3,8 +3,9 @@
 //!
 //! A run is determined by its [`Plan`] alone, and a plan by its seed: nothing here reads a clock or
 //! starts a thread. Messages are delayed, reordered, and lost in either direction; replicas crash,
-//! shut down, restart and pause; clocks run fast and slow; the store loses its data. What was
-//! admitted, and when in true time, is then compared with what the limit allows.
+//! shut down, restart and pause; clocks run fast and slow; the store loses its data; another client
+//! counts units at the store, which may leave it in debt. What was admitted, and when in true time,
+//! is then compared with what the limit allows.
 
 mod arrivals;
 mod audit;

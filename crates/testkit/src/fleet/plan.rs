@@ -45,6 +45,8 @@ pub struct Faults {
     pub resets: u64,
     /// Requests with another limit, some of which it denies.
     pub among: u64,
+    /// How often another client counts units at the store, whether they fit or not.
+    pub counts: u64,
 }
 
 /// The parameters of one run.
@@ -92,6 +94,7 @@ impl Plan {
             failovers: u64::from(dice.chance(100)),
             resets: u64::from(dice.chance(100)),
             among: or_none(&mut dice, 200),
+            counts: or_none(&mut dice, 4),
         };
 
         let quota = quota(&mut dice);

@@ -59,6 +59,17 @@ pub(super) fn schedule(
         queue.put(at, Event::Pause(slot, length));
     }
 
+    for _ in 0..faults.counts {
+        let at = moment(dice);
+        let limit = plan.quota.limit();
+        let most = if dice.chance(300) {
+            2 * limit
+        } else {
+            limit / 4
+        };
+        queue.put(at, Event::CountArrival(dice.between(1, most.max(1))));
+    }
+
     for _ in 0..faults.failovers {
         let at = moment(dice);
         queue.put(at, Event::Failover);

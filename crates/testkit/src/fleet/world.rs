@@ -33,6 +33,13 @@ pub struct Run {
     pub(super) arrivals: Vec<Arrival>,
     /// The successive windows of the store: when each began, and its end; 0 for no window.
     pub(super) windows: Vec<(u64, u64)>,
+    /// What another client has counted: time and units.
+    pub(super) counted: Vec<(u64, u64)>,
+    /// When a bucket would be full again, after every change at the store: the time of the change,
+    /// and that moment.
+    pub(super) levels: Vec<(u64, u64)>,
+    /// Units that the store granted although not even one was left.
+    pub(super) granted_in_debt: u64,
     /// How often all data was lost.
     pub(super) bursts: u64,
     /// The total number of replicas, including restarted ones.
@@ -79,6 +86,9 @@ pub fn run(plan: &Plan, is_verbose: bool) -> Run {
         run: Run {
             log: Vec::new(),
             windows: Vec::new(),
+            counted: Vec::new(),
+            levels: Vec::new(),
+            granted_in_debt: 0,
             bursts: plan.faults.failovers + plan.faults.resets,
             incarnations: 0,
             calls: 0,
@@ -146,6 +156,7 @@ impl World<'_> {
                 let grant = self
                     .store
                     .take(cost, &lease_request, Micros::new(self.now()));
+                self.note_grant(&grant);
                 self.reply(replica_id, call, grant);
             }
             Event::CallReply {
@@ -173,10 +184,34 @@ impl World<'_> {
             Event::Shutdown(slot) => self.shut_down(slot),
             Event::Start(slot) => self.start(slot),
             Event::Pause(slot, length) => self.replicas[slot].paused_until = self.now() + length,
+            Event::CountArrival(cost) => {
+                self.store.count(cost, Micros::new(self.now()));
+                self.run.counted.push((self.now(), cost));
+                self.note_level();
+            }
             Event::Failover | Event::ResetArrival => self.store.reset(),
             Event::Reset(slot) => self.reset(slot),
         }
         self.note_window();
+    }
+
+    /// Notes the level of the store after a lease call, and units that it must not have granted.
+    fn note_grant(&mut self, grant: &LeaseGrant) {
+        let next = self.plan.quota.outcome(grant.state, 1, grant.at);
+        if next.is_none_or(|outcome| !outcome.verdict.is_allowed()) {
+            self.run.granted_in_debt += grant.units;
+        }
+        self.note_level();
+    }
+
+    /// Notes the level of a bucket after the last of the changes at this time.
+    fn note_level(&mut self) {
+        let now = self.now();
+        self.run.levels.pop_if(|(at, _)| *at == now);
+        let idle_at = self.store.idle_at(Micros::new(now));
+        self.run
+            .levels
+            .extend(idle_at.map(|idle_at| (now, idle_at)));
     }
 
     fn note_window(&mut self) {
@@ -410,6 +445,7 @@ impl World<'_> {
     fn check_strictly(&mut self, replica_id: ReplicaId, request: Request) {
         let at = self.now();
         let passes = self.store.spend(request.cost, Micros::new(at));
+        self.note_level();
 
         if passes && self.is_alive(replica_id) && !self.is_lost() {
             let later = at + self.delay();

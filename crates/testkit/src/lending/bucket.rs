@@ -3,7 +3,7 @@
 //! A unit has `period` parts and a microsecond drains `per` of them, so that every amount is a
 //! whole number.
 
-use super::{GENERATION_MAX, MARGIN, SLACK};
+use super::{GENERATION_MAX, MARGIN, RECOVERY_MAX, SLACK};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LendingBucket {
@@ -13,6 +13,8 @@ pub(super) struct LendingBucket {
     /// What is missing from a full bucket at the time `at`, in parts.
     backlog: i128,
     at: i128,
+    /// Whether more was missing than the capacity when `backlog` was set by a charge or a refund.
+    is_in_debt: bool,
     /// The leased units by generation, in the order of their ends. A generation is named by its
     /// end.
     out: Vec<(i128, i128)>,
@@ -26,6 +28,7 @@ impl LendingBucket {
             period,
             backlog: 0,
             at: 0,
+            is_in_debt: false,
             out: Vec::new(),
         }
     }
@@ -39,6 +42,15 @@ impl LendingBucket {
         (self.backlog - (at - self.at) * self.per).max(0)
     }
 
+    fn set_backlog(&mut self, backlog: i128, now: i128) {
+        (self.backlog, self.at, self.is_in_debt) = (backlog, now, backlog > self.whole());
+    }
+
+    /// Whether more is missing at this time than the capacity.
+    pub(super) fn is_in_debt(&self, at: i128) -> bool {
+        self.backlog(at) > self.whole()
+    }
+
     /// The units that are leased.
     pub(super) fn out(&self) -> i128 {
         self.out.iter().map(|(_, units)| units).sum()
@@ -49,16 +61,28 @@ impl LendingBucket {
         ((self.out() * self.period + self.per - 1) / self.per * self.per).min(self.whole())
     }
 
-    /// Updates the bucket to the time `now`. Returns true if the clock was set back and the stored
-    /// values were corrected.
-    pub(super) fn update(&mut self, now: i128) -> bool {
+    /// Updates the bucket to the time `now`.
+    pub(super) fn update(&mut self, now: i128) {
+        self.correct(now);
+        self.end_leases(now);
+    }
+
+    /// Returns true if the clock was set back and the stored values were corrected.
+    pub(super) fn correct(&mut self, now: i128) -> bool {
         let span = (self.whole() + self.per - 1) / self.per;
-        let is_set_back = self.backlog(now) / self.per > span + SLACK;
+        // A bucket in debt keeps its moment when the clock is set back.
+        let longest = if self.is_in_debt { RECOVERY_MAX } else { span };
+        let is_set_back = self.backlog(now) / self.per > longest + SLACK;
 
         if is_set_back {
-            (self.backlog, self.at) = (self.whole(), now);
+            self.set_backlog(self.whole(), now);
         }
+        is_set_back
+    }
 
+    /// Keeps the leased units from being refilled until now, and those of leases that have ended
+    /// until then.
+    pub(super) fn end_leases(&mut self, now: i128) {
         if self
             .out
             .last()
@@ -75,7 +99,6 @@ impl LendingBucket {
         }
 
         self.fill_no_further(now);
-        is_set_back
     }
 
     /// Limits the level at this time to what the leased units leave free.
@@ -98,13 +121,21 @@ impl LendingBucket {
     }
 
     pub(super) fn add(&mut self, units: i128, now: i128) {
-        (self.backlog, self.at) = (self.backlog(now) + units * self.period, now);
+        self.set_backlog(self.backlog(now) + units * self.period, now);
+    }
+
+    /// Adds units whether they fit or not, but no more than the bucket may owe.
+    pub(super) fn count(&mut self, units: i128, debt_max: i128, now: i128) {
+        let before = self.backlog(now);
+        let most = ((self.capacity + debt_max) * self.period).min(RECOVERY_MAX * self.per);
+        let backlog = before + units * self.period;
+        self.set_backlog(backlog.min(most.max(before)), now);
     }
 
     pub(super) fn refund(&mut self, units: i128, now: i128) {
         // An unused counter stores nothing.
         if self.at > 0 {
-            (self.backlog, self.at) = ((self.backlog(now) - units * self.period).max(0), now);
+            self.set_backlog((self.backlog(now) - units * self.period).max(0), now);
         }
     }
 
@@ -140,7 +171,7 @@ impl LendingBucket {
     /// Normalises the bucket, so that equivalent states are equal.
     pub(super) fn tidy(&mut self, now: i128) {
         self.update(now);
-        (self.backlog, self.at) = (self.backlog(now), now);
+        self.set_backlog(self.backlog(now), now);
     }
 
     /// The time until it is full again: whole microseconds and parts of one.

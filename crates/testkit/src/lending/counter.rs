@@ -1,12 +1,14 @@
 //! One counter that leases units: settle, spend, grant.
 
+use tollgate::algorithm::AMOUNT_MAX;
 use tollgate::store::lease::{LeaseGrant, LeaseRequest, LeaseTerms};
 use tollgate::store::remote::{BucketState, CounterState, SlidingCounts, WindowCount};
-use tollgate::{LeakyMode, Micros, Outcome, PermitId, Quota, Verdict};
+use tollgate::{LeakyMode, Micros, Outcome, PermitId, Quota, ReservationExpiry, Rule, Verdict};
 
 use super::bucket::LendingBucket;
 use super::callers::Callers;
-use crate::model::{CounterModel as _, FixedCounter, SlidingCounter};
+use super::reserve::Reservations;
+use crate::model::{CounterModel, FixedCounter, SlidingCounter};
 
 /// The state of one counter in a store, which defines the store's correct replies.
 #[derive(Clone, Debug)]
@@ -15,6 +17,9 @@ pub struct Lender {
     state: State,
     /// `None` until units are leased or a turn is assigned.
     callers: Option<Callers>,
+    /// The most units that the counter may owe.
+    pub(super) debt_max: u64,
+    pub(super) reservations: Reservations,
 }
 
 /// What a lease call is granted.
@@ -57,6 +62,19 @@ impl Lender {
             quota,
             state,
             callers: None,
+            debt_max: AMOUNT_MAX,
+            reservations: Reservations::default(),
+        })
+    }
+
+    /// Creates an unused counter of a limit, with what it says about debt and reservations; `None`
+    /// for an algorithm that does not support leases.
+    pub fn for_rule(rule: &Rule) -> Option<Self> {
+        let is_released = rule.on_reservation_expiry() == ReservationExpiry::Release;
+        Some(Self {
+            debt_max: rule.debt_max(),
+            reservations: Reservations::new(is_released),
+            ..Self::new(*rule.quota())?
         })
     }
 
@@ -135,9 +153,17 @@ impl Lender {
         self.write(seen, true);
     }
 
-    /// Resets the counter.
+    /// Resets the counter. Reservations that were settled stay so.
     pub fn reset(&mut self) {
-        *self = Self::new(self.quota).unwrap_or_else(|| self.clone());
+        let mut reservations = std::mem::take(&mut self.reservations);
+        reservations.forget_open();
+        let debt_max = self.debt_max;
+        let fresh = Self::new(self.quota).unwrap_or_else(|| self.clone());
+        *self = Self {
+            debt_max,
+            reservations,
+            ..fresh
+        };
     }
 
     /// What remains plus what is leased, and its upper bound, in the same parts of a unit; `None`
@@ -149,6 +175,17 @@ impl Lender {
         } else {
             None
         }
+    }
+
+    /// When a bucket is full again, rounded up, if nothing more is charged and no lease ends; `None`
+    /// for a window.
+    pub fn idle_at(&self, now: Micros) -> Option<u64> {
+        let (seen, _) = self.updated(now);
+        let State::Bucket(bucket) = &seen.state else {
+            return None;
+        };
+        let (idle_at, part) = bucket.rest(at(now));
+        Some(to_u64(idle_at + i128::from(part > 0)))
     }
 
     /// The end of the fixed window that contains this time, if it is the current one or has ended.
@@ -284,11 +321,26 @@ impl Lender {
     }
 
     /// The counter updated to this time, and whether the update must be stored.
-    fn updated(&self, now: Micros) -> (Self, bool) {
+    pub(super) fn updated(&self, now: Micros) -> (Self, bool) {
         let mut seen = self.clone();
+        let is_corrected = seen.correct(now);
+        let is_released = seen.release_expired(now);
+        seen.end_leases(now);
+        (seen, is_corrected || is_released)
+    }
 
-        let is_corrected = match &mut seen.state {
-            State::Bucket(bucket) => bucket.update(at(now)),
+    /// Lets leases end. That comes after units are returned to a bucket: what was leased must not
+    /// be freed by the return of something else.
+    pub(super) fn end_leases(&mut self, now: Micros) {
+        if let State::Bucket(bucket) = &mut self.state {
+            bucket.end_leases(at(now));
+        }
+    }
+
+    /// Corrects the counter if the clock was set back. Returns whether it was.
+    pub(super) fn correct(&mut self, now: Micros) -> bool {
+        match &mut self.state {
+            State::Bucket(bucket) => bucket.correct(at(now)),
             State::Fixed(fixed) => {
                 let is_corrected = fixed.is_set_back(at(now));
                 fixed.update(at(now));
@@ -299,12 +351,10 @@ impl Lender {
                 sliding.update(at(now));
                 is_corrected
             }
-        };
-
-        (seen, is_corrected)
+        }
     }
 
-    fn write(&mut self, after: Self, is_written: bool) {
+    pub(super) fn write(&mut self, after: Self, is_written: bool) {
         if is_written {
             *self = after;
         }
@@ -314,7 +364,7 @@ impl Lender {
         matches!(self.state, State::Bucket(_))
     }
 
-    fn fits(&self, cost: u64, at: i128) -> bool {
+    pub(super) fn fits(&self, cost: u64, at: i128) -> bool {
         let units = i128::from(cost);
         cost == 0
             || match &self.state {
@@ -330,6 +380,37 @@ impl Lender {
             State::Bucket(bucket) => bucket.add(units, now),
             State::Fixed(fixed) => fixed.add(units, now, PermitId::NONE),
             State::Sliding(sliding) => sliding.add(units, now, PermitId::NONE),
+        }
+    }
+
+    /// Adds units whether they fit or not, but no more than the counter may owe.
+    pub(super) fn add_counted(&mut self, units: i128, now: i128) {
+        let (debt_max, id) = (i128::from(self.debt_max), PermitId::NONE);
+        match &mut self.state {
+            _ if units == 0 => {}
+            State::Bucket(bucket) => bucket.count(units, debt_max, now),
+            State::Fixed(fixed) => fixed.count(units, debt_max, now, id),
+            State::Sliding(sliding) => sliding.count(units, debt_max, now, id),
+        }
+    }
+
+    /// The window of the units that were added last; 0 for a bucket.
+    pub(super) fn charged_in(&self) -> i128 {
+        match &self.state {
+            State::Bucket(_) => 0,
+            State::Fixed(fixed) => fixed.charged_in(),
+            State::Sliding(sliding) => sliding.charged_in(),
+        }
+    }
+
+    /// Returns units that were added in this window, unless they are no longer in the counter.
+    pub(super) fn give_back(&mut self, units: i128, charged_in: i128, now: i128) {
+        match &mut self.state {
+            State::Bucket(bucket) => bucket.refund(units, now),
+            State::Fixed(fixed) => fixed.give_back(units, charged_in, now),
+            State::Sliding(sliding) => {
+                CounterModel::give_back(sliding, units, charged_in, now);
+            }
         }
     }
 
@@ -362,7 +443,7 @@ impl Lender {
                 CounterState::Bucket(BucketState {
                     at: micros(at),
                     part: to_u64(part),
-                    is_in_debt: false,
+                    is_in_debt: bucket.is_in_debt(now),
                 })
             }
             State::Fixed(fixed) => {
@@ -385,7 +466,7 @@ impl Lender {
 
     /// Compares a store's outcome for a check that is charged if it fits. Times ignore leased
     /// units, because it is unknown when they return.
-    fn compare(&self, outcome: &Outcome, cost: u64, now: Micros) -> Result<(), String> {
+    pub(super) fn compare(&self, outcome: &Outcome, cost: u64, now: Micros) -> Result<(), String> {
         self.compare_verdict(outcome.verdict, cost, now)?;
 
         let mut after = self.clone();

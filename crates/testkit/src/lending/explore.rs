@@ -3,11 +3,14 @@
 //! Time advances in steps. At each step any instance may spend leased units, check, renew or return
 //! any number of units, time out a store call, or crash; any message may arrive, late or never. An
 //! instance follows the rules of the lease table but none of its heuristics: it leases any number
-//! of units at any time. In every state two invariants must hold:
+//! of units at any time. Another client checks and counts at the store; counts may leave it in debt.
+//! In every state three invariants must hold:
 //!
 //! - what remains in the store plus what instances can still spend is at most the capacity;
 //! - a bucket from which every admission was taken at the time when it happened never was below
-//!   zero, which is the bound over every interval.
+//!   zero, which is the bound over every interval;
+//! - a bucket from which counted units were taken as well never was below the store's, which may be
+//!   in debt: nothing that was used is forgotten.
 
 use std::collections::HashSet;
 
@@ -31,6 +34,8 @@ pub struct Small {
     pub step: u32,
     /// The most store calls in a run.
     pub calls: u8,
+    /// How often another client counts a full bucket.
+    pub counts: u8,
     /// The possible lengths of a lease in microseconds.
     pub lengths: [u32; 2],
     /// How long an instance spends a lease, in percent of its length.
@@ -80,9 +85,12 @@ struct State {
     processes: Vec<Instance>,
     messages: Vec<Message>,
     calls: u8,
+    counts: u8,
     /// What is missing from a bucket from which every admission was taken at the time when it
     /// happened, in microseconds.
     missing: u32,
+    /// The same, with the units that were counted.
+    used: u32,
 }
 
 impl Small {
@@ -95,7 +103,9 @@ impl Small {
             processes: vec![Instance::default(); self.processes],
             messages: Vec::new(),
             calls: 0,
+            counts: 0,
             missing: 0,
+            used: 0,
         };
 
         let mut known = HashSet::from([start.clone()]);
@@ -161,8 +171,12 @@ impl Small {
             });
 
         let spendable = i128::from((held + coming.sum::<u32>()) * self.period);
-        let left = i128::from(self.whole()) - store.backlog(i128::from(state.now));
+        let backlog = store.backlog(i128::from(state.now));
+        if i128::from(state.used) > backlog {
+            return Err(format!("{} used, and {backlog} counted", state.used));
+        }
 
+        let left = (i128::from(self.whole()) - backlog).max(0);
         if left + spendable > i128::from(self.whole()) {
             return Err(format!(
                 "{left} left and {spendable} held of {}",
@@ -179,6 +193,7 @@ impl Small {
             let mut later = state.clone();
             later.now += self.step;
             later.missing = later.missing.saturating_sub(self.step);
+            later.used = later.used.saturating_sub(self.step);
             next.push(later);
         }
 
@@ -194,7 +209,18 @@ impl Small {
         other.store.update(at);
         if other.store.fits(1, at) {
             other.store.add(1, at);
-            other.missing += self.period;
+            other.admit(self.period);
+            next.push(other);
+        }
+
+        // Another client counts as much as the bucket holds.
+        if state.counts < self.counts {
+            let mut other = state.clone();
+            other.store.update(at);
+            let units = i128::from(self.capacity);
+            other.store.count(units, units, at);
+            other.used = (other.used + self.whole()).min(2 * self.whole());
+            other.counts += 1;
             next.push(other);
         }
 
@@ -219,7 +245,7 @@ impl Small {
                     left: process.left - 1,
                     ..process
                 },
-                &|after| after.missing += self.period,
+                &|after| after.admit(self.period),
             );
         }
 
@@ -341,11 +367,9 @@ impl Small {
                     leased => store.lend(leased, message.length.into(), at),
                 };
 
-                after.missing += if fits {
-                    u32::from(cost) * self.period
-                } else {
-                    0
-                };
+                if fits {
+                    after.admit(u32::from(cost) * self.period);
+                }
 
                 let body = MessageBody::Reply {
                     units,
@@ -376,6 +400,12 @@ impl Small {
 }
 
 impl State {
+    /// Takes an admission that happens now.
+    fn admit(&mut self, micros: u32) {
+        self.missing += micros;
+        self.used += micros;
+    }
+
     /// Normalises the state, so that equivalent states are equal.
     fn tidy(&mut self) {
         self.store.tidy(i128::from(self.now));

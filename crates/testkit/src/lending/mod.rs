@@ -6,6 +6,10 @@
 //! being returned count as spent when it ends. A window counts units as spent when they are leased,
 //! and takes them back only while it lasts.
 //!
+//! Other clients charge the same counter without leases. What they count or settle may leave it in
+//! debt. Then nothing remains and nothing is leased until the debt is worked off; units that were
+//! leased before stay leased.
+//!
 //! The model shares nothing with the scripts except the numbers of a quota, and nothing with the
 //! arithmetic of the embedded store except the calendar. Windows are those of
 //! [`model`](crate::model). Changes of the quota are not modelled.
@@ -14,6 +18,7 @@ mod bucket;
 mod callers;
 mod counter;
 mod explore;
+mod reserve;
 
 use tollgate::store::lease::LeaseTerms;
 
@@ -26,3 +31,5 @@ const MARGIN: i128 = LeaseTerms::MARGIN.get() as i128;
 const GENERATION_MAX: i128 = 2 * LeaseTerms::LONG_MAX.get() as i128 + MARGIN;
 /// A clock that goes back by no more than this was not set back.
 const SLACK: i128 = 1_000_000;
+/// A bucket owes at most what it works off in this time: 100 years.
+const RECOVERY_MAX: i128 = 100 * 366 * 86_400 * 1_000_000;

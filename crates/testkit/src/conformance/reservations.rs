@@ -1,0 +1,237 @@
+//! Reservations: an estimate is charged, and corrected when the actual cost is known.
+
+use tollgate::store::SettlementKind;
+use tollgate::{DemandBuf, Limit, Micros, ReservationExpiry, Rule};
+
+use super::scene::{SHORT, Scene, check, long, passes, short};
+use crate::differential::Kind;
+
+/// Longer than any test.
+const OPEN: Micros = Micros::from_secs(3_600);
+/// Short enough to wait for.
+const BRIEF: Micros = Micros::from_millis(60);
+
+fn released(limit: Limit) -> Limit {
+    limit.on_reservation_expiry(ReservationExpiry::Release)
+}
+
+/// Reserves 4 of 10 and settles them, and returns what is left.
+fn settled(scene: &Scene<'_>, rule: &Rule, actual: u64) -> u64 {
+    let id = scene.new_permit_id();
+    let reserved = scene.reserve(rule, 4, OPEN, id);
+    assert!(passes(&reserved), "{reserved:?}");
+    assert_eq!(reserved.remaining, 6);
+    assert_eq!(scene.left(rule), 6);
+
+    assert_eq!(scene.settle(rule, 4, actual, id), SettlementKind::Reserved);
+    scene.left(rule)
+}
+
+pub(super) fn settles_for_less(scene: &Scene<'_>, kind: Kind) {
+    let [some, none] = ["some", "none"].map(|part| scene.rule(part, long(kind, 10)));
+    assert_eq!(settled(scene, &some, 1), 9);
+    assert_eq!(settled(scene, &none, 0), 10);
+}
+
+pub(super) fn settles_for_as_much(scene: &Scene<'_>, kind: Kind) {
+    let rule = scene.rule("all", long(kind, 10));
+    assert_eq!(settled(scene, &rule, 4), 6);
+}
+
+/// All of the actual cost is charged, but the counter owes at most its debt.
+pub(super) fn settles_for_more(scene: &Scene<'_>, kind: Kind) {
+    let rule = scene.rule("all", long(kind, 10));
+    assert_eq!(settled(scene, &rule, 7), 3);
+
+    let rule = scene.rule("owing", long(kind, 10));
+    assert_eq!(settled(scene, &rule, 13), 0);
+    scene.refund(&rule, 4);
+    assert_eq!(scene.left(&rule), 1, "thirteen of ten were used");
+
+    let rule = scene.rule_with("debt-max", long(kind, 10), |limit| limit.debt_max(2));
+    assert_eq!(settled(scene, &rule, u64::MAX), 0);
+    scene.refund(&rule, 3);
+    assert_eq!(scene.left(&rule), 1, "twelve of ten were used");
+}
+
+pub(super) fn settles_once(scene: &Scene<'_>, kind: Kind) {
+    let rule = scene.rule("all", long(kind, 10));
+    let id = scene.new_permit_id();
+    scene.reserve(&rule, 4, OPEN, id);
+    assert_eq!(scene.settle(&rule, 4, 2, id), SettlementKind::Reserved);
+    for actual in [2, 9] {
+        let repeated = scene.settle(&rule, 4, actual, id);
+        assert_eq!(repeated, SettlementKind::Repeated);
+        assert_eq!(scene.left(&rule), 8);
+    }
+}
+
+pub(super) fn an_unknown_reservation_is_charged(scene: &Scene<'_>, kind: Kind) {
+    let rule = scene.rule("all", long(kind, 10));
+    let id = scene.new_permit_id();
+    assert_eq!(scene.settle(&rule, 4, 3, id), SettlementKind::Unreserved);
+    assert_eq!(scene.left(&rule), 7);
+    assert_eq!(scene.settle(&rule, 4, 3, id), SettlementKind::Repeated);
+    assert_eq!(scene.left(&rule), 7);
+}
+
+pub(super) fn a_denied_reservation_takes_nothing(scene: &Scene<'_>, kind: Kind) {
+    let rule = scene.rule("all", long(kind, 10));
+    scene.spend(&rule, 7);
+    let id = scene.new_permit_id();
+    assert!(!passes(&scene.reserve(&rule, 4, OPEN, id)));
+    assert_eq!(scene.left(&rule), 3);
+    assert_eq!(scene.settle(&rule, 4, 2, id), SettlementKind::Unreserved);
+    assert_eq!(scene.left(&rule), 1, "the actual cost is a plain charge");
+}
+
+pub(super) fn an_expired_reservation_is_kept(scene: &Scene<'_>, kind: Kind) {
+    let rule = scene.rule("all", long(kind, 10));
+    let id = scene.new_permit_id();
+    scene.reserve(&rule, 4, BRIEF, id);
+    scene.wait(BRIEF);
+    assert_eq!(scene.left(&rule), 6, "the estimate stays charged");
+    assert_eq!(scene.settle(&rule, 4, 1, id), SettlementKind::Unreserved);
+    assert_eq!(scene.left(&rule), 5, "the actual cost is a plain charge");
+}
+
+pub(super) fn an_expired_reservation_is_released(scene: &Scene<'_>, kind: Kind) {
+    let rule = scene.rule_with("all", long(kind, 10), released);
+    let id = scene.new_permit_id();
+    scene.reserve(&rule, 4, BRIEF, id);
+    if scene.is_exact() {
+        scene.wait(BRIEF.since(Micros::new(1)));
+        assert_eq!(scene.left(&rule), 6, "it is open for another microsecond");
+        scene.wait(Micros::new(1));
+    } else {
+        scene.wait(BRIEF);
+    }
+
+    assert_eq!(scene.left(&rule), 10);
+    assert_eq!(scene.settle(&rule, 4, 1, id), SettlementKind::Unreserved);
+    assert_eq!(scene.left(&rule), 9);
+}
+
+pub(super) fn a_reset_forgets_reservations(scene: &Scene<'_>, kind: Kind) {
+    let rule = scene.rule_with("all", long(kind, 10), released);
+    let ids = [OPEN, BRIEF].map(|ttl| {
+        let id = scene.new_permit_id();
+        scene.reserve(&rule, 4, ttl, id);
+        id
+    });
+    scene.reset(&rule);
+    assert_eq!(scene.left(&rule), 10);
+    scene.spend(&rule, 5);
+
+    scene.wait(BRIEF);
+    assert_eq!(scene.left(&rule), 5, "nothing is left to be released");
+    assert_eq!(
+        ids.map(|id| scene.settle(&rule, 4, 1, id)),
+        [SettlementKind::Unreserved; 2]
+    );
+    assert_eq!(scene.left(&rule), 3);
+}
+
+fn four_of(rule: &Rule) -> DemandBuf {
+    check(rule, "ann", 4)
+}
+
+/// One limit without room keeps the others from being reserved, whatever their order.
+pub(super) fn all_or_nothing(scene: &Scene<'_>) {
+    for kind in Kind::ALL {
+        let narrow = scene.rule(&format!("narrow-{kind:?}"), long(kind, 4));
+        let wide =
+            Kind::ALL.map(|other| scene.rule(&format!("wide-{kind:?}-{other:?}"), long(other, 10)));
+        scene.spend(&narrow, 1);
+
+        let mut demands: Vec<DemandBuf> = wide.iter().map(four_of).collect();
+        for position in [0, 4, 8] {
+            demands.insert(position, four_of(&narrow));
+            let id = scene.new_permit_id();
+            let denied = scene.reserve_all(&demands, OPEN, id).outcomes;
+            assert!(!passes(&denied[position]), "{denied:?}");
+            demands.remove(position);
+
+            assert!(wide.iter().all(|rule| scene.left(rule) == 10));
+            assert_eq!(scene.left(&narrow), 3);
+        }
+    }
+}
+
+/// Requests, tokens and requests in flight together: each demand has its own actual cost.
+pub(super) fn all_algorithms_settle_together(scene: &Scene<'_>) {
+    let rules = Kind::ALL.map(|kind| scene.rule(&format!("{kind:?}"), long(kind, 10)));
+    let demands: Vec<DemandBuf> = rules.iter().map(four_of).collect();
+    let id = scene.new_permit_id();
+    let reserved = scene.reserve_all(&demands, OPEN, id).outcomes;
+    let took_four = |outcome: &tollgate::Outcome| passes(outcome) && outcome.remaining == 6;
+    assert!(reserved.iter().all(took_four), "{reserved:?}");
+
+    let actuals: Vec<(DemandBuf, u64)> = demands.into_iter().zip(1..).collect();
+    let kinds = scene.settle_all(&actuals, id);
+    assert_eq!(kinds, [SettlementKind::Reserved; 8]);
+    let left = rules.map(|rule| scene.left(&rule));
+    assert_eq!(left, [9, 8, 7, 6, 5, 4, 3, 10], "permits are released");
+
+    let repeated = scene.settle_all(&actuals[..7], id);
+    assert_eq!(repeated, [SettlementKind::Repeated; 7]);
+}
+
+pub(super) fn a_settled_permit_is_released(scene: &Scene<'_>) {
+    let rule = scene.rule("all", long(Kind::Concurrency, 10));
+    let id = scene.new_permit_id();
+    assert_eq!(scene.reserve(&rule, 4, OPEN, id).remaining, 6);
+    assert_eq!(scene.settle(&rule, 4, 9, id), SettlementKind::Reserved);
+    assert_eq!(scene.left(&rule), 10);
+    assert_eq!(scene.settle(&rule, 4, 9, id), SettlementKind::Unreserved);
+    assert!(!scene.release(&rule, id), "it has already ended");
+    assert_eq!(scene.left(&rule), 10);
+}
+
+/// Units that were reserved in a window that has ended are gone with it. In real time another
+/// window might begin before the last step.
+pub(super) fn nothing_is_returned_to_a_later_window(scene: &Scene<'_>) {
+    let kinds = [
+        Kind::FixedFirstHit,
+        Kind::FixedCalendar,
+        Kind::SlidingWindow,
+        Kind::SlidingLog,
+    ];
+    for kind in kinds {
+        for (part, is_settled) in [("settled", true), ("expired", false)] {
+            let part = format!("{part}-{kind:?}");
+            let rule = scene.rule_with(&part, short(kind, 10), released);
+            let window = match kind {
+                Kind::FixedCalendar => Micros::from_secs(1),
+                _ => Micros::from_duration_ceil(SHORT).expect("a short window"),
+            };
+            let ttl = Micros::new(2 * window.get());
+            let ttl = if is_settled { OPEN } else { ttl };
+
+            let id = scene.new_permit_id();
+            scene.reserve(&rule, 4, ttl, id);
+            scene.wait(Micros::new(2 * window.get()));
+            let spent = scene.spend(&rule, 5);
+            assert_eq!(spent.remaining, 5, "{part}");
+
+            if is_settled {
+                assert_eq!(scene.settle(&rule, 4, 0, id), SettlementKind::Reserved);
+            }
+            let left = scene.left(&rule);
+            assert!(
+                left == 5 || !scene.is_exact() && left > 5,
+                "{left} of {part}"
+            );
+        }
+    }
+}
+
+pub(super) fn limits_do_not_share_reservations(scene: &Scene<'_>) {
+    let [one, two] = ["one", "two"].map(|part| scene.rule(part, long(Kind::FixedFirstHit, 10)));
+    let id = scene.new_permit_id();
+    scene.reserve(&one, 4, OPEN, id);
+    assert_eq!(scene.settle(&two, 4, 1, id), SettlementKind::Unreserved);
+    assert_eq!((scene.left(&one), scene.left(&two)), (6, 9));
+    assert_eq!(scene.settle(&one, 4, 1, id), SettlementKind::Reserved);
+    assert_eq!((scene.left(&one), scene.left(&two)), (9, 9));
+}
