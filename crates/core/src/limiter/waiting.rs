@@ -167,7 +167,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
                 None => return Ok(self.pass_queue(decision, left(policy.in_queue)).await),
             };
 
-            if pause > left(policy.until_allowed) || self.intent == Intent::Peek {
+            if pause > left(policy.until_allowed) || !self.intent.is_charge() {
                 return Ok(decision);
             }
             clock
@@ -189,7 +189,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     /// future is dropped, the queue position is returned.
     async fn pass_queue(&self, decision: Decision, left: Duration) -> Decision {
         let wait = decision.wait();
-        if wait.is_zero() || self.intent == Intent::Peek {
+        if wait.is_zero() || !self.intent.is_charge() {
             return decision;
         }
 
