@@ -6,7 +6,7 @@ use tollgate_rules::{Permission, RequestedLimit};
 use super::body::{BodyText, JsonBody, NamedAttributes};
 use super::error::ApiError;
 use super::requested_limit::LimitEntry;
-use crate::gate::{ActiveConfig, Caller, CheckOptions, Gate, GateDecision};
+use crate::gate::{ActiveConfig, Caller, CheckOptions, Gate, GateDecision, GateInspection};
 
 /// An operation that a request body asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ const OPERATIONS: [(&str, ApiOperation); 4] = [
 pub(super) enum Answer {
     /// A decision: 200, 429 or 503.
     Decision(GateDecision),
+    /// The decision of a peek, with what the counters contain.
+    Inspection(GateInspection),
     /// A JSON text with status 200.
     Done(&'static str),
 }
@@ -82,7 +84,7 @@ impl ApiOperation {
         // Less frequent operations are boxed, to keep the future of a check small.
         match self {
             Self::Check => decide(context, body, Intent::Spend).await,
-            Self::Peek => decide(context, body, Intent::Peek).await,
+            Self::Peek => Box::pin(peek(context, body)).await,
             Self::Refund => Box::pin(refund(context, body)).await,
             Self::Release => Box::pin(release(context, body)).await,
         }
@@ -100,6 +102,15 @@ async fn decide(
     let options = body.options(intent);
     let decision = gate.decide(active, &body.attributes, options).await?;
     Ok(Answer::Decision(decision))
+}
+
+async fn peek(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
+    let body = CheckBody::decode(body, context)?;
+    let ApiContext { gate, active, .. } = context;
+
+    let options = body.options(Intent::Peek);
+    let inspection = gate.inspect(active, &body.attributes, options).await?;
+    Ok(Answer::Inspection(inspection))
 }
 
 async fn refund(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {

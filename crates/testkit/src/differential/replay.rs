@@ -32,7 +32,7 @@ pub fn run_trace(store: &dyn Store, clock: &ManualClock, trace: &Trace) -> Resul
     });
 
     steps
-        .and_then(|()| replay.peek_all())
+        .and_then(|()| replay.inspect_all())
         .map_err(|difference| format!("{replay}{difference}"))?;
 
     Ok(replay.entries.len() as u64)
@@ -112,6 +112,7 @@ impl<'a> Replay<'a> {
         match act {
             Act::Spend(asks) => self.spend("spend", self.demands(asks), Intent::Spend),
             Act::Peek(asks) => self.spend("peek", self.demands(asks), Intent::Peek),
+            Act::Inspect(asks) => self.spend("inspect", self.demands(asks), Intent::Inspect),
             Act::SpendOne(ask) => self.try_spend("spend one", self.demand(*ask), Intent::Spend),
             Act::PeekOne(ask) => self.try_spend("peek one", self.demand(*ask), Intent::Peek),
             Act::Count(asks) => self.spend("count", self.demands(asks), Intent::Count),
@@ -275,8 +276,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Peeks at every counter at the end, so that a change in the last steps is compared too.
-    fn peek_all(&mut self) -> Result<(), String> {
+    /// Inspects every counter at the end, so that a change in the last steps is compared too.
+    fn inspect_all(&mut self) -> Result<(), String> {
         (0..self.rules.len()).try_for_each(|counter| {
             let demand = self.demand(Ask {
                 counter,
@@ -284,7 +285,7 @@ impl<'a> Replay<'a> {
                 cost: Cost::Units(1),
                 shadow: false,
             });
-            self.spend("peek", vec![demand], Intent::Peek)
+            self.spend("inspect", vec![demand], Intent::Inspect)
         })
     }
 
