@@ -116,14 +116,13 @@ impl CounterView {
                 (hits.sum, CounterDetail::SlidingLog { window, oldest })
             }
             (Quota::TokenBucket(quota), CounterState::Bucket(state)) => {
+                let capacity = i128::from(quota.gcra.capacity);
                 let (used, thousandths) = used_of_bucket(&quota.gcra, state, now);
-                let full = i64::try_from(quota.gcra.capacity.saturating_mul(1_000));
-                let level_thousandths = full.unwrap_or(i64::MAX).saturating_sub(thousandths);
-                (used, CounterDetail::Bucket { level_thousandths })
+                (used, bucket_detail(1_000 * capacity - thousandths))
             }
             (Quota::LeakyBucket(quota), CounterState::Bucket(state)) => {
-                let (used, level_thousandths) = used_of_bucket(&quota.gcra, state, now);
-                (used, CounterDetail::Bucket { level_thousandths })
+                let (used, thousandths) = used_of_bucket(&quota.gcra, state, now);
+                (used, bucket_detail(thousandths))
             }
             (Quota::Concurrency(_), CounterState::Entries(permits)) => {
                 (permits.sum, CounterDetail::Concurrency)
@@ -159,10 +158,16 @@ fn window_that_ends(start: WindowStart, ends: Micros, now: Micros) -> Option<Win
 }
 
 /// The units used of a bucket, and the same in thousandths, both rounded up.
-fn used_of_bucket(gcra: &Gcra, state: BucketState, now: Micros) -> (u64, i64) {
+fn used_of_bucket(gcra: &Gcra, state: BucketState, now: Micros) -> (u64, i128) {
     let thousandths = gcra.used(state, 1_000, now);
-    let level = i64::try_from(thousandths).unwrap_or(i64::MAX);
-    (gcra.used(state, 1, now), level)
+    (gcra.used(state, 1, now), i128::from(thousandths))
+}
+
+/// A bucket with this level.
+fn bucket_detail(thousandths: i128) -> CounterDetail {
+    CounterDetail::Bucket {
+        level_thousandths: i64::try_from(thousandths).unwrap_or(i64::MAX),
+    }
 }
 
 #[cfg(test)]

@@ -109,7 +109,8 @@ for index = 2, #order do
     if operation > COUNT then
       ttl, id, first_demand = read('<dc16', arguments, first_demand)
     end
-    has_extras = is_count
+    -- What another call has found out about its reservations does not concern this one.
+    has_extras, given, has_reservations = is_count, nil, nil
     if count > 1 then
       numbers, charged, charged_until = {}, {}, {}
     end

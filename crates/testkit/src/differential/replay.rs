@@ -362,7 +362,7 @@ fn is_of(rules: &[Rule], demand: &DemandBuf) -> bool {
 }
 
 fn answer<T: Unpin>(answer: StoreFuture<'_, T>) -> Result<T, String> {
-    pollster::block_on(answer).map_err(|error| format!("store error: {error}"))
+    pollster::block_on(answer).map_err(|error| format!("store error: {error:?}"))
 }
 
 /// The history so far, one line per operation.
