@@ -170,7 +170,7 @@ impl QuotaFields {
     fn new(quota: &Quota) -> Self {
         let limit = quota.limit();
         let window = quota.window().unwrap_or_default().to_string();
-        let rate = quota.bucket().map(|bucket| Rate::text_of(bucket.rate()));
+        let rate = quota.rate_text();
         let rate = rate.unwrap_or_default();
 
         match quota {

@@ -85,7 +85,6 @@ impl Rate {
 
     /// The text of a rate in `(units, microseconds)`: per second, minute, hour or day if that is
     /// a whole number.
-    #[cfg(feature = "serde")]
     pub(crate) fn text_of((amount, period): (u64, u64)) -> String {
         let units = [(1, "s"), (60, "m"), (3_600, "h"), (86_400, "d")];
         let micros = |secs| Micros::from_secs(secs).get();

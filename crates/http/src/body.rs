@@ -4,6 +4,7 @@
 use serde::Serialize;
 use tollgate::{Decision, FailurePolicy, LimitOutcome, Retry};
 
+use crate::counter::CounterBody;
 use crate::json::{ObjectWriter, ToJson};
 use crate::time::millis_ceil;
 
@@ -77,6 +78,9 @@ pub struct LimitBody<'a> {
     /// available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<&'static str>,
+    /// What the counter contains, as further members of the same object. Only in peeks.
+    #[serde(flatten)]
+    pub counter: Option<&'a CounterBody>,
 }
 
 impl<'a> DecisionBody<'a> {
@@ -90,6 +94,13 @@ impl<'a> DecisionBody<'a> {
             limits: decision.limits().iter().map(LimitBody::new).collect(),
             permit: decision.permit_id().map(|id| format!("{:032x}", id.get())),
             reservation: None,
+        }
+    }
+
+    /// Adds what the counter of each limit contains, in the order of the limits.
+    pub fn add_counters(&mut self, counters: &'a [CounterBody]) {
+        for (limit, counter) in self.limits.iter_mut().zip(counters) {
+            limit.counter = Some(counter);
         }
     }
 
@@ -138,6 +149,7 @@ impl<'a> LimitBody<'a> {
             never,
             shadow: limit.is_shadow(),
             fallback: limit.fallback().map(FailurePolicy::as_str),
+            counter: None,
         }
     }
 }
@@ -153,6 +165,9 @@ impl ToJson for LimitBody<'_> {
         object.optional("never", self.never.then_some(true));
         object.optional("shadow", self.shadow.then_some(true));
         object.optional("fallback", self.fallback);
+        if let Some(counter) = self.counter {
+            counter.write(&mut object);
+        }
         object.end();
     }
 }

@@ -30,6 +30,21 @@ impl Calendar {
         Micros::new((now - now % length).saturating_add(length))
     }
 
+    /// The beginning of the unit that contains `now`.
+    pub(super) const fn start_of(self, now: Micros) -> Micros {
+        let (now, length) = (now.get(), self.length_max().get());
+        if !matches!(self, Self::Month) {
+            return Micros::new(now - now % length);
+        }
+
+        // The first day from which on months end where this one does.
+        let (mut day, next) = (now / DAY, next_month_start_day(now / DAY));
+        while day > 0 && next_month_start_day(day - 1) == next {
+            day -= 1;
+        }
+        Micros::new(day * DAY)
+    }
+
     /// The unit's name, as in a configuration.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -134,6 +134,12 @@ impl Gcra {
         Micros::new(self.backlog::<u128>(state, now).0.divide_ceil(self.per))
     }
 
+    /// What was spent and has not been worked off, in units times `scale`, rounded up.
+    pub(super) fn used(&self, state: BucketState, scale: u64, now: Micros) -> u64 {
+        let (backlog, _) = self.backlog::<u128>(state, now);
+        (backlog * u128::from(scale)).divide_ceil(self.period)
+    }
+
     /// Returns `cost` units to the bucket, at most what was spent.
     pub(crate) fn refund(&self, state: BucketState, cost: u64, now: Micros) -> BucketState {
         let (backlog, _) = self.backlog::<u128>(state, now);

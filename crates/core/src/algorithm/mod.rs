@@ -17,6 +17,7 @@
 
 mod calendar;
 mod concurrency;
+mod counter_view;
 mod division;
 mod entries;
 mod fixed_window;
@@ -33,6 +34,7 @@ mod token_bucket;
 
 pub use calendar::Calendar;
 pub use concurrency::Concurrency;
+pub use counter_view::{CounterDetail, CounterView, ReservedUnits, WindowSpan};
 pub(crate) use fixed_window::WindowCount;
 pub use fixed_window::{FixedWindow, WindowStart};
 pub(crate) use gcra::{BucketState, Gcra};

@@ -9,6 +9,7 @@ use super::leaky_bucket::{LeakyBucket, LeakyMode};
 use super::sliding_log::SlidingLog;
 use super::sliding_window::SlidingWindow;
 use super::token_bucket::TokenBucket;
+use crate::rate::Rate;
 use crate::time::Micros;
 
 /// What a limit allows: an algorithm and its validated parameters.
@@ -61,6 +62,12 @@ impl Quota {
             | Self::LeakyBucket(LeakyBucket { gcra, .. }) => Some(gcra),
             _ => None,
         }
+    }
+
+    /// How fast a bucket refills or leaks, as in a configuration: `10/s`. `None` for other
+    /// algorithms.
+    pub fn rate_text(&self) -> Option<String> {
+        self.bucket().map(|bucket| Rate::text_of(bucket.rate()))
     }
 
     /// The algorithm's name, as in a configuration.

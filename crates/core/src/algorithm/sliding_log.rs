@@ -98,6 +98,11 @@ impl HitLog {
         self.sum
     }
 
+    /// The time of the oldest hit.
+    pub(crate) fn oldest(&self) -> Option<Micros> {
+        self.hits.front().map(|hit| hit.at)
+    }
+
     /// The hits in the log, oldest first.
     pub(crate) fn hits(&self) -> impl ExactSizeIterator<Item = LogHit> + '_ {
         self.hits.iter().copied()

@@ -119,6 +119,14 @@ impl SlidingWindow {
         u128::product(counts.previous, self.covered(counts, now))
     }
 
+    /// The weighted count of both windows, rounded up.
+    pub(super) fn used(&self, counts: SlidingCounts, now: Micros) -> u64 {
+        let previous = self.weighted_previous(counts, now);
+        counts
+            .current
+            .saturating_add(previous.divide_ceil(self.length.get()))
+    }
+
     #[inline(always)]
     fn outcome(&self, verdict: Verdict, counts: SlidingCounts, now: Micros) -> Outcome {
         let left = self.left_of_window(counts, now);

@@ -1,6 +1,7 @@
 //! A check: the request being built, and the ways to get its decision.
 
 use std::future::{Future, IntoFuture};
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -10,12 +11,13 @@ use smallvec::SmallVec;
 use super::engine::Engine;
 use super::error::Error;
 use super::request::{DemandList, Demands, ExtendDemands, OneDemand};
-use crate::algorithm::{Outcome, PermitId, Quota};
+use crate::algorithm::{CounterView, Outcome, PermitId, Quota};
 use crate::consistency::Consistency;
 use crate::decision::{Decision, LimitOutcome};
 use crate::demand::{Demand, DemandBuf};
 use crate::key::ToKey;
 use crate::store::{Intent, Source, SpendReply, StoreError, StoreFuture};
+use crate::time::Micros;
 
 /// A request to a [`Limiter`](crate::Limiter), created by [`check`](crate::Limiter::check),
 /// [`peek`](crate::Limiter::peek) or [`request`](crate::Limiter::request). Await it for the decision.
@@ -211,7 +213,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     #[inline]
     fn next_permit_id(&self, demands: &[Demand<'_>]) -> Option<PermitId> {
         let needs_id = match self.intent {
-            Intent::Peek => false,
+            Intent::Peek | Intent::Inspect => false,
             Intent::Spend | Intent::Count => needs_permit(demands),
             Intent::Reserve { .. } => true,
         };
@@ -271,6 +273,58 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
                 .fall_back(demands, self.intent, permit_id, &error),
         }
     }
+}
+
+impl<'a, D: Demands<'a>> Check<'a, D> {
+    /// Peeks, whatever the request was created for, and also tells what the counters contain: for
+    /// support tools, and for clients that need more than what remains.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, Limiter};
+    ///
+    /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))])?;
+    /// limiter.check("api", "ann").cost(5).await?;
+    /// limiter.reserve("api", "ann").cost(20).await?.settle(25).await?;
+    ///
+    /// let inspection = limiter.peek("api", "ann").inspect().await?;
+    /// assert_eq!(inspection.decision.remaining(), 70);
+    /// assert_eq!(inspection.counters[0].used, 30);
+    /// assert_eq!(inspection.counters[0].reserved.count, 0);
+    /// # Ok::<(), tollgate::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn inspect(mut self) -> Result<Inspection, Error> {
+        self.intent = Intent::Inspect;
+        let call = self.demands.with(&self.engine.rules, |demands| {
+            let call = || self.engine.spend(demands, self.intent, PermitId::NONE);
+            Ok((!demands.is_empty()).then(call))
+        })?;
+
+        let mut result = match call {
+            Some(call) => call.await,
+            None => Ok(SpendReply::new([], Source::Store, Micros::ZERO)),
+        };
+        let counters = match &mut result {
+            Ok(reply) => mem::take(&mut reply.counters),
+            Err(_) => Vec::new(),
+        };
+        Ok(Inspection {
+            decision: self.resolve(result, None)?,
+            counters,
+        })
+    }
+}
+
+/// What a request would be answered, and what its counters contain. See [`Check::inspect`].
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// The decision, as of a peek.
+    pub decision: Decision,
+    /// What the counter of each limit contains, in the order of the request. Empty while the store
+    /// is unavailable, and if it does not tell.
+    pub counters: Vec<CounterView>,
 }
 
 /// A check that has been sent to the store: decided, or waiting for the store's reply.

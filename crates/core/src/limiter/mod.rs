@@ -19,7 +19,7 @@ mod waiting;
 
 pub use api::Limiter;
 pub use builder::LimiterBuilder;
-pub use check::{Check, CheckFuture};
+pub use check::{Check, CheckFuture, Inspection};
 pub use error::Error;
 pub use failure::{Health, StoreErrors};
 pub use handle::LimitHandle;

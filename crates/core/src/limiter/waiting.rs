@@ -11,7 +11,6 @@ use super::request::Demands;
 use crate::algorithm::Quota;
 use crate::decision::{Decision, Retry};
 use crate::demand::Demand;
-use crate::store::Intent;
 use crate::time::Micros;
 
 /// How often a waiting check looks for a permit that was released before its timeout.
@@ -167,7 +166,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
                 None => return Ok(self.pass_queue(decision, left(policy.in_queue)).await),
             };
 
-            if pause > left(policy.until_allowed) || self.intent == Intent::Peek {
+            if pause > left(policy.until_allowed) || !self.intent.is_charge() {
                 return Ok(decision);
             }
             clock
@@ -189,7 +188,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     /// future is dropped, the queue position is returned.
     async fn pass_queue(&self, decision: Decision, left: Duration) -> Decision {
         let wait = decision.wait();
-        if wait.is_zero() || self.intent == Intent::Peek {
+        if wait.is_zero() || !self.intent.is_charge() {
             return decision;
         }
 

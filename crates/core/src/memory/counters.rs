@@ -320,7 +320,7 @@ impl Counters {
 
     /// Locks the shards of these counters in ascending order, so that concurrent requests cannot
     /// deadlock. Returns each with its index.
-    fn lock_all(&self, fingerprints: &[Fingerprint]) -> ShardLocks<'_> {
+    pub(super) fn lock_all(&self, fingerprints: &[Fingerprint]) -> ShardLocks<'_> {
         let mut indexes: SmallVec<[usize; 4]> = SmallVec::new();
         for fingerprint in fingerprints {
             indexes.push(self.shard_index(*fingerprint));
@@ -336,7 +336,7 @@ impl Counters {
     }
 
     #[inline]
-    fn locked_shard<'l>(
+    pub(super) fn locked_shard<'l>(
         &self,
         locks: &'l mut ShardLocks<'_>,
         fingerprint: Fingerprint,
@@ -386,4 +386,4 @@ impl Counters {
 }
 
 /// The locked shards of a request, each with its index.
-type ShardLocks<'a> = SmallVec<[(usize, ShardGuard<'a>); 4]>;
+pub(super) type ShardLocks<'a> = SmallVec<[(usize, ShardGuard<'a>); 4]>;

@@ -18,6 +18,7 @@ mod counters;
 mod evict;
 mod forced;
 mod hot_key;
+mod inspect;
 mod key_cap;
 mod ledger;
 mod limit_usage;

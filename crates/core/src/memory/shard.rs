@@ -10,7 +10,8 @@ use super::side_table::{SideEntry, SideState, SideTable};
 use super::slot::{QuotaUsage, Slot};
 use super::slot_quota::{Evaluation, SlotQuota};
 use super::slot_table::SlotTable;
-use crate::algorithm::{HitLog, Outcome, PermitEntry, Permits, Quota};
+use crate::algorithm::remote::{CounterState, EntryTotals};
+use crate::algorithm::{CounterView, HitLog, Outcome, PermitEntry, Permits, Quota};
 use crate::key::Fingerprint;
 use crate::time::Micros;
 
@@ -328,6 +329,37 @@ impl CounterShard {
                 _ => Micros::ZERO,
             },
         }
+    }
+
+    /// What the counter at `index` contains, without its reservations. `None` if it belongs to
+    /// another algorithm.
+    pub(super) fn view(
+        &mut self,
+        index: Option<usize>,
+        context: &DemandContext<'_>,
+    ) -> Option<CounterView> {
+        let &DemandContext { quota, now, .. } = context;
+        let slot = index.map(|index| *self.slot(index));
+        let slot = slot.as_ref();
+
+        let (state, oldest) = match quota {
+            Quota::FixedWindow(quota) => (CounterState::Fixed(quota.state(slot, now)), None),
+            Quota::SlidingWindow(quota) => (CounterState::Sliding(quota.state(slot, now)), None),
+            Quota::TokenBucket(quota) => (CounterState::Bucket(quota.state(slot, now)), None),
+            Quota::LeakyBucket(quota) => (CounterState::Bucket(quota.state(slot, now)), None),
+            Quota::SlidingLog(_) | Quota::Concurrency(_) => {
+                let (sum, oldest) = match self.side_state(slot) {
+                    Some(SideState::Log(log)) => (log.sum(), log.oldest()),
+                    Some(SideState::Permits(permits)) => (permits.sum(), None),
+                    None => (0, None),
+                };
+                // The other totals matter for outcomes only.
+                let (until, frees) = (Micros::ZERO, Micros::ZERO);
+                let totals = EntryTotals { sum, until, frees };
+                (CounterState::Entries(totals), oldest)
+            }
+        };
+        CounterView::new(quota, state, oldest, now)
     }
 
     /// The units of the permits of the counter at `index`.

@@ -73,12 +73,17 @@ pub(super) trait SlotQuota: FixedStateAlgorithm {
         if context.intent != Intent::Count || evaluation.outcome.verdict.is_allowed() {
             return evaluation;
         }
-        let state = slot.map_or_else(Self::State::default, |slot| self.read(slot, now).0);
+        let state = self.state(slot, now);
         let charged = self.charge(state, cost, context.limit.debt_max(), now);
         Evaluation {
             next: self.write(fingerprint, charged),
             ..evaluation
         }
+    }
+
+    /// The state in a slot, or that of a counter that was never used.
+    fn state(&self, slot: Option<&Slot>, now: Micros) -> Self::State {
+        slot.map_or_else(Self::State::default, |slot| self.read(slot, now).0)
     }
 
     /// The slot without `units` that a reservation has charged in this window.

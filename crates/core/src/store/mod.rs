@@ -34,7 +34,7 @@ pub use error::StoreError;
 pub use parts::{Part, PartList};
 pub use source::Source;
 
-use crate::algorithm::{Outcome, PermitId};
+use crate::algorithm::{CounterView, Outcome, PermitId};
 use crate::demand::Demand;
 use crate::key::Key;
 use crate::time::Micros;
@@ -55,6 +55,9 @@ pub enum Intent {
     Spend,
     /// Charge nothing; only report what would happen.
     Peek,
+    /// Like [`Peek`](Self::Peek), and also report what the counters contain. The reply has
+    /// [`counters`](SpendReply::counters).
+    Inspect,
     /// Charge every demand, whether it fits or not. The outcome of a demand that does not fit is a
     /// denial, with the retry time after the charge.
     Count,
@@ -70,7 +73,7 @@ impl Intent {
     /// True when a request that is allowed is charged.
     #[inline]
     pub const fn is_charge(self) -> bool {
-        !matches!(self, Self::Peek)
+        !matches!(self, Self::Peek | Self::Inspect)
     }
 
     /// True when what a request charges is remembered, to be settled.
@@ -111,6 +114,9 @@ pub enum SettlementKind {
 #[derive(Clone, Debug)]
 pub struct SpendReply {
     outcomes: SmallVec<[(Outcome, Source); 1]>,
+    /// What the counter of each demand contains, in the order of the request. Empty unless the
+    /// request was an [inspection](Intent::Inspect), or if the store does not tell.
+    pub counters: Vec<CounterView>,
     /// When the decision was made, on the store's timeline.
     pub at: Micros,
 }
@@ -128,6 +134,7 @@ impl SpendReply {
     pub fn from_sources(outcomes: impl IntoIterator<Item = (Outcome, Source)>, at: Micros) -> Self {
         Self {
             outcomes: outcomes.into_iter().collect(),
+            counters: Vec::new(),
             at,
         }
     }

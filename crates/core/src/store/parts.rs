@@ -12,7 +12,7 @@ use std::future::Future;
 use smallvec::SmallVec;
 
 use super::{Intent, SpendReply, StoreError, StoreFuture};
-use crate::algorithm::{Outcome, PermitId};
+use crate::algorithm::{CounterView, Outcome, PermitId};
 use crate::demand::{Demand, DemandBuf};
 use crate::store::Source;
 use crate::time::Micros;
@@ -96,7 +96,7 @@ impl<P: Part> PartList<P> {
         let mut is_allowed = true;
 
         for state in &mut self.parts {
-            let intent = if is_allowed || intent == Intent::Count {
+            let intent = if is_allowed || !intent.is_conditional() {
                 intent
             } else {
                 Intent::Peek
@@ -140,6 +140,7 @@ impl<P: Part> PartList<P> {
     /// The outcomes of all parts, in the order of the request.
     fn merge(&mut self) -> SpendReply {
         let mut rows: SmallVec<[(usize, (Outcome, Source)); 4]> = SmallVec::new();
+        let mut counters: Vec<(usize, CounterView)> = Vec::new();
         let mut at = Micros::ZERO;
 
         for state in &mut self.parts {
@@ -148,12 +149,19 @@ impl<P: Part> PartList<P> {
             };
             at = at.max(reply.at);
             let indexes = state.demands.iter().map(|(index, _)| *index);
+            counters.extend(indexes.clone().zip(reply.counters));
             rows.extend(indexes.zip(reply.outcomes));
         }
 
         rows.sort_unstable_by_key(|(index, _)| *index);
+        // The counters of some demands would be taken for those of others.
+        if counters.len() < rows.len() {
+            counters.clear();
+        }
+        counters.sort_unstable_by_key(|(index, _)| *index);
         SpendReply {
             outcomes: rows.into_iter().map(|(_, outcome)| outcome).collect(),
+            counters: counters.into_iter().map(|(_, counter)| counter).collect(),
             at,
         }
     }

@@ -8,7 +8,7 @@
 --        the arguments of calls:
 --          operation   1 spend, 2 peek, 3 refund, 4 release, 5 renew, 6 lease call, 7 reset,
 --                      8 count (charge whether it fits or not), 9 reserve (spend, and remember it),
---                      10 settle
+--                      10 settle, 11 inspect (peek, and tell what the counters contain)
 --          count       number of demands (2 bytes)
 --          of a reservation or settlement, how long it is remembered (a double, microseconds) and
 --          the id of the reservation (16 bytes)
@@ -27,6 +27,9 @@
 --          state of the counter before the charge (see "Reply" in the file of the algorithm). If
 --          a demand is only counted and does not fit, the state after the charge.
 --          for a lease call four more numbers (see lease.lua)
+--          for each demand of an inspection four more numbers, after its state: how many
+--          reservations are open, the units that they have charged, the units on lease, and the
+--          time of the oldest hit of a log (0 if there is none)
 --
 -- The script creates no functions for common calls, and only tables that all calls share: creating
 -- functions for each batch took three times as long as deciding. Arguments that are the same as
@@ -50,7 +53,8 @@ local TURN_MAX = 5000000
 local EXACT = 9007199254740992
 -- A bucket owes at most what it works off in this time (100 years).
 local RECOVERY_MAX = 100 * 366 * 86400 * 1000000
-local SPEND, REFUND, RENEW, LEASE_CALL, RESET, COUNT, RESERVE, SETTLE = 1, 3, 5, 6, 7, 8, 9, 10
+local SPEND, PEEK, REFUND, RENEW, LEASE_CALL, RESET, COUNT = 1, 2, 3, 5, 6, 7, 8
+local RESERVE, SETTLE, INSPECT = 9, 10, 11
 -- What is known of a reservation that is to be settled; these are also the statuses of the reply.
 local UNKNOWN, OPEN, REPEATED = 0, 1, 3
 local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
@@ -73,7 +77,7 @@ local values, postponed
 -- The arguments of the current call, and what they contain; the numbers are those of the last
 -- demand.
 local arguments, operation, count, first_demand, is_spend, is_refund, is_lease_call, kind, shadow
-local is_count, has_states, has_hash, is_released, ttl, id
+local is_count, is_inspection, has_states, has_hash, is_released, ttl, id
 -- What reservations.lua has read and found out about the demand, and the last of the call's keys
 -- that it has used.
 local has_extras, most, most_part, reserved, more, more_part, given, has_reservations, known
@@ -96,6 +100,8 @@ for index = 2, #order do
   if has_new_arguments then
     arguments = ARGV[1 + byte(order, index)]
     operation, count, first_demand = read('<BH', arguments)
+    is_inspection = operation == INSPECT
+    operation = is_inspection and PEEK or operation
     is_lease_call, is_refund = operation == LEASE_CALL, operation == REFUND
     is_count = operation == COUNT or operation == SETTLE
     is_spend = is_lease_call or operation == SPEND or operation >= COUNT
@@ -103,6 +109,7 @@ for index = 2, #order do
     if operation > COUNT then
       ttl, id, first_demand = read('<dc16', arguments, first_demand)
     end
+    -- What another call has found out about its reservations does not concern this one.
     has_extras, given, has_reservations = is_count, nil, nil
     if count > 1 then
       numbers, charged, charged_until = {}, {}, {}
@@ -291,6 +298,14 @@ for index = 2, #order do
       if has_states then
         replies = replies + 1
         reply[replies] = unchanged or pack('<ddd', s1, s2, s3 < 0 and -s3 or s3)
+        if is_inspection then
+          local open, open_units = 0, 0
+          if has_hash then
+            open, open_units = reservations.outstanding()
+          end
+          replies = replies + 1
+          reply[replies] = pack('<dddd', open, open_units, out or 0, kind == LOG and log.oldest or 0)
+        end
       elseif is_lease_call then
         replies = replies + 1
         reply[replies] = (unchanged or pack('<ddd', s1, s2, s3 < 0 and -s3 or s3))

@@ -105,7 +105,8 @@ if not reservations then
 
     extra_keys = extra_keys + 1
     local key = KEYS[extra_keys]
-    local found = expired(key, is_final)
+    -- An inspection does not forget reservations that return nothing.
+    local found = expired(key, is_final and (is_released or not is_inspection))
     given = is_released and found or nil
     if operation == SETTLE then
       extra_keys = extra_keys + 1
@@ -114,6 +115,21 @@ if not reservations then
       failed = 'ERR too many open reservations of one counter'
     end
     return at
+  end
+
+  -- The number of open reservations, and the units that they have charged.
+  function reservations.outstanding()
+    local open, units = 0, 0
+    local fields = has_reservations and run('HGETALL', KEYS[extra_keys])
+    for j = 1, fields and #fields or 0, 2 do
+      if fields[j] ~= EARLIEST then
+        local expires, _, charged = read('<ddd', fields[j + 1])
+        if expires > now then
+          open, units = open + 1, units + charged
+        end
+      end
+    end
+    return open, units
   end
 
   -- Remembers what was charged in this window, until the counter forgets it.

@@ -168,6 +168,7 @@ if not log then
 
   function log.examine(key, arguments, at)
     update(key, arguments, at)
+    log.oldest = oldest
 
     local fits, frees = cost == 0 or cost <= limit - sum, 0
     local wanted = math.max(cost, 1)

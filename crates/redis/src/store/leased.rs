@@ -84,22 +84,24 @@ impl LeaseCaller {
     pub(super) fn peek<'a>(
         self: &'a Arc<Self>,
         demands: &[Demand<'_>],
+        intent: Intent,
         permit_id: PermitId,
     ) -> StoreFuture<'a, SpendReply> {
         let owned: SmallVec<[DemandBuf; 4]> = demands.iter().map(Demand::to_buf).collect();
         let deadline = self.router.deadline();
-        let reply = self
-            .router
-            .spend(demands, Intent::Peek, permit_id, deadline);
+        let reply = self.router.spend(demands, intent, permit_id, deadline);
 
         pending(async move {
             let mut reply = reply.await?;
-            for (demand, (outcome, _)) in owned.iter().zip(reply.outcomes_mut()) {
-                let demand = demand.as_demand();
+            let mut counters = std::mem::take(&mut reply.counters);
+            for (index, (outcome, _)) in reply.outcomes_mut().iter_mut().enumerate() {
+                let demand = owned[index].as_demand();
                 if is_leased(&demand) {
-                    *outcome = self.leases.add_local_units(&demand, *outcome);
+                    let counter = counters.get_mut(index);
+                    *outcome = self.leases.add_local_units(&demand, *outcome, counter);
                 }
             }
+            reply.counters = counters;
             Ok(reply)
         })
     }

@@ -153,15 +153,15 @@ impl Store for RedisStore {
 
         let caller = &self.caller;
         match demands {
-            _ if intent == Intent::Peek && demands.iter().any(is_leased) => {
-                caller.peek(demands, permit_id)
+            _ if !intent.is_charge() && demands.iter().any(is_leased) => {
+                caller.peek(demands, intent, permit_id)
             }
             // What is counted or reserved is not taken from leases: it must be corrected there later.
             _ if intent != Intent::Spend || !demands.iter().any(is_leased) => {
                 let router = self.router();
                 router.spend(demands, intent, permit_id, router.deadline())
             }
-            [demand] if demand.cost == 0 => caller.peek(demands, permit_id),
+            [demand] if demand.cost == 0 => caller.peek(demands, Intent::Peek, permit_id),
             [demand] => caller.spend(demand),
             _ => caller.spend_several(demands, permit_id),
         }

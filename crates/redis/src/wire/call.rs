@@ -28,12 +28,15 @@ pub(crate) enum Operation {
     Reserve = 9,
     /// Applies the actual cost of a demand that was reserved.
     Settle = 10,
+    /// Peeks, and tells what the counters contain.
+    Inspect = 11,
 }
 
 impl From<Intent> for Operation {
     fn from(intent: Intent) -> Self {
         match intent {
             Intent::Peek => Self::Peek,
+            Intent::Inspect => Self::Inspect,
             Intent::Count => Self::Count,
             Intent::Reserve { .. } => Self::Reserve,
             _ => Self::Spend,
@@ -271,7 +274,10 @@ struct DemandFlags {
 impl DemandFlags {
     fn new(operation: Operation, demand: &Demand<'_>) -> Self {
         let is_released = demand.limit.on_reservation_expiry() == ReservationExpiry::Release;
-        let is_reservation = matches!(operation, Operation::Reserve | Operation::Settle);
+        let is_reservation = matches!(
+            operation,
+            Operation::Reserve | Operation::Settle | Operation::Inspect
+        );
         let is_permit = matches!(demand.quota(), Quota::Concurrency(_));
         Self {
             is_shadow: demand.limit.is_shadow(),

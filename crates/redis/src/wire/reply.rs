@@ -2,10 +2,11 @@
 
 use bytes::Buf as _;
 use smallvec::SmallVec;
+use tollgate::algorithm::{CounterView, ReservedUnits};
 use tollgate::store::lease::LeaseGrant;
 use tollgate::store::remote::{BucketState, CounterState, EntryTotals, SlidingCounts, WindowCount};
 use tollgate::store::{Intent, SpendReply};
-use tollgate::{Demand, Micros, Outcome, Quota, Source};
+use tollgate::{Consistency, Demand, Micros, Outcome, Quota, Source};
 
 use super::call::{Operation, StoreCall};
 use crate::error::CallError;
@@ -28,7 +29,18 @@ pub(crate) struct ScriptReply {
     /// For each demand of a spend, peek or lease call, the state of its counter before the charge:
     /// three numbers whose meaning depends on the algorithm.
     counters: SmallVec<[[u64; 3]; 1]>,
+    /// For each demand of an inspection, what else its counter contains.
+    contents: Vec<CounterContents>,
     grant: GrantReply,
+}
+
+/// What a counter contains besides its state.
+struct CounterContents {
+    reserved: ReservedUnits,
+    /// Units on lease to all instances.
+    leased: u64,
+    /// The time of the oldest hit of a log.
+    oldest: Option<Micros>,
 }
 
 /// The result of a lease call.
@@ -87,18 +99,22 @@ fn read_call_reply<'r>(
             | Operation::Lease
             | Operation::Count
             | Operation::Reserve
+            | Operation::Inspect
     );
     let count = if has_counters { call.demands } else { 0 };
     let mut counters: SmallVec<[[u64; 3]; 1]> = SmallVec::new();
+    let mut contents = Vec::new();
     let mut is_valid = true;
     for _ in 0..count {
-        let mut counter = [0; 3];
-        for number in &mut counter {
-            let found = whole_number(reply.try_get_f64_le().ok()?);
-            is_valid &= found.is_some();
-            *number = found.unwrap_or_default();
+        counters.push(read_numbers(reply, &mut is_valid)?);
+        if call.operation == Operation::Inspect {
+            let [count, units, leased, oldest] = read_numbers(reply, &mut is_valid)?;
+            contents.push(CounterContents {
+                reserved: ReservedUnits { count, units },
+                leased,
+                oldest: (oldest > 0).then_some(Micros::new(oldest)),
+            });
         }
-        counters.push(counter);
     }
     let grant = match call.operation {
         Operation::Lease => read_grant(reply)?,
@@ -115,8 +131,23 @@ fn read_call_reply<'r>(
         succeeded: status == STATUS_SUCCESS,
         is_repeated: status == STATUS_REPEATED,
         counters,
+        contents,
         grant,
     }))
+}
+
+/// Reads numbers of a counter. Those that are not whole count as 0, and are not valid.
+fn read_numbers<const COUNT: usize>(
+    reply: &mut &[u8],
+    is_valid: &mut bool,
+) -> Option<[u64; COUNT]> {
+    let mut numbers = [0; COUNT];
+    for number in &mut numbers {
+        let found = whole_number(reply.try_get_f64_le().ok()?);
+        *is_valid &= found.is_some();
+        *number = found.unwrap_or_default();
+    }
+    Some(numbers)
 }
 
 /// Reads the numbers of a grant. The generation is encoded as `-1 - generation` when the units held
@@ -153,6 +184,7 @@ pub(crate) struct DemandTerms {
     quota: Quota,
     cost: u64,
     shadow: bool,
+    is_leased: bool,
 }
 
 impl DemandTerms {
@@ -161,6 +193,7 @@ impl DemandTerms {
             quota: *demand.quota(),
             cost: demand.cost,
             shadow: demand.limit.is_shadow(),
+            is_leased: demand.key.consistency() == Consistency::Leased,
         }
     }
 
@@ -192,6 +225,22 @@ impl DemandTerms {
                 frees: Micros::new(third),
             }),
         }
+    }
+
+    /// What the counter contains.
+    fn view(
+        &self,
+        counter: [u64; 3],
+        contents: &CounterContents,
+        at: Micros,
+    ) -> Option<CounterView> {
+        let state = self.counter_state(counter, at);
+        let is_bucket = matches!(state, CounterState::Bucket(_));
+
+        let mut view = CounterView::new(&self.quota, state, contents.oldest, at)?;
+        view.reserved = contents.reserved;
+        view.leased = (self.is_leased && is_bucket).then_some(contents.leased);
+        Some(view)
     }
 
     /// The outcome of spending `cost` when the counter's state is as in the reply.
@@ -228,7 +277,14 @@ impl ScriptReply {
     ) -> Result<SpendReply, CallError> {
         let outcomes = self.outcomes(terms, intent);
         let outcomes = outcomes.ok_or_else(CallError::foreign_write)?;
-        Ok(SpendReply::new(outcomes, Source::Store, self.at))
+        let mut reply = SpendReply::new(outcomes, Source::Store, self.at);
+
+        let rows = terms.iter().zip(&self.counters).zip(&self.contents);
+        let views: Option<Vec<CounterView>> = rows
+            .map(|((terms, counter), contents)| terms.view(*counter, contents, self.at))
+            .collect();
+        reply.counters = views.unwrap_or_default();
+        Ok(reply)
     }
 
     fn outcomes(&self, terms: &[DemandTerms], intent: Intent) -> Option<SmallVec<[Outcome; 1]>> {

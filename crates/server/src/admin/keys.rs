@@ -2,7 +2,6 @@
 
 use hyper::{Request, Response};
 use serde::Serialize;
-use tollgate::store::Intent;
 use tollgate::{Demand, EncodedKey};
 use tollgate_http::{DecisionBody, LimitBody};
 use tollgate_rules::{DisplayPart, Explanation};
@@ -53,17 +52,20 @@ pub(super) async fn show<B>(
     let active = service.gate.active();
     let (demand, key, tier) = look_up(&active, request)?;
 
-    let decided = service
-        .gate
-        .spend(&active, std::slice::from_ref(&demand), Intent::Peek)
-        .await?;
+    let mut inspection = active.inspect(std::slice::from_ref(&demand)).await?;
+    for counter in &mut inspection.counters {
+        // The response has the tier in any case.
+        counter.tier = None;
+    }
 
+    let mut body = DecisionBody::new(&inspection.decision);
+    body.add_counters(&inspection.counters);
     let DecisionBody {
         limits,
         source,
         degraded,
         ..
-    } = DecisionBody::new(&decided.decision);
+    } = body;
     let limit = limits
         .into_iter()
         .next()

@@ -1,7 +1,7 @@
 //! Reservations: an estimate is charged now, the actual cost when it is known.
 
 use tollgate::store::{Intent, Settlement, SettlementKind};
-use tollgate::{Demand, EncodedKey, Micros, PermitId, Quota, Rule};
+use tollgate::{Demand, EncodedKey, Micros, PermitId, Quota, ReservationExpiry, Rule};
 use tollgate_rules::{Attribute, Attributes, Cost, Selection};
 
 use super::active::{ActiveConfig, CheckOptions, DecideError};
@@ -88,6 +88,13 @@ impl Gate {
         let mut charged = 0;
         let mut settlements = Vec::with_capacity(demands.len());
         for (demand, counter) in demands.iter().zip(&reservation.counters) {
+            // A fixed cost stays charged even if the reservation has expired, so it is not charged
+            // again.
+            let is_permit = matches!(demand.quota(), Quota::Concurrency(_));
+            let is_kept = demand.limit.on_reservation_expiry() == ReservationExpiry::Keep;
+            if actual.is_some() && counter.is_fixed && is_kept && !is_permit {
+                continue;
+            }
             let units = actual.map_or(0, |actual| active.actual_units(demand, counter, actual));
             if !counter.is_fixed {
                 charged = units.max(charged);

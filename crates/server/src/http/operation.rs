@@ -12,7 +12,8 @@ use super::body::{BodyText, JsonBody, NamedAttributes, TokenCounts};
 use super::error::ApiError;
 use super::requested_limit::LimitEntry;
 use crate::gate::{
-    ActiveConfig, ActualCost, Caller, CheckOptions, Gate, GateDecision, GateSettlement,
+    ActiveConfig, ActualCost, Caller, CheckOptions, Gate, GateDecision, GateInspection,
+    GateSettlement,
 };
 
 /// An operation that a request body asks for.
@@ -45,6 +46,8 @@ pub(super) enum Answer {
     Decision(GateDecision),
     /// A decision that was charged in any case: 200, or 503 if the store was unavailable.
     Counted(GateDecision),
+    /// The decision of a peek, with what the counters contain.
+    Inspection(GateInspection),
     /// A JSON text with status 200.
     Done(Cow<'static, str>),
 }
@@ -96,8 +99,8 @@ impl ApiOperation {
     ) -> Result<Answer, ApiError> {
         // Less frequent operations are boxed, to keep the future of a check small.
         match self {
-            Self::Check => decide(context, body, Intent::Spend).await,
-            Self::Peek => decide(context, body, Intent::Peek).await,
+            Self::Check => check(context, body).await,
+            Self::Peek => Box::pin(peek(context, body)).await,
             Self::Refund => Box::pin(refund(context, body)).await,
             Self::Release => Box::pin(release(context, body)).await,
             Self::Reserve => Box::pin(reserve(context, body)).await,
@@ -107,23 +110,18 @@ impl ApiOperation {
     }
 }
 
-async fn decide(
-    context: ApiContext<'_>,
-    body: JsonBody<'_>,
-    intent: Intent,
-) -> Result<Answer, ApiError> {
+async fn check(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
     let body = CheckBody::decode(body, context)?;
     let ApiContext { gate, active, .. } = context;
     body.forbid_ttl()?;
-    let is_count = body.is_count();
-    if is_count && intent != Intent::Spend {
-        return Err(ApiError::unprocessable(
-            "bad-count",
-            "`count` charges, which a peek or a refund does not; use /v1/check",
-        ));
-    }
+    let is_count = body.count.unwrap_or_default();
 
-    let options = body.options(if is_count { Intent::Count } else { intent });
+    let intent = if is_count {
+        Intent::Count
+    } else {
+        Intent::Spend
+    };
+    let options = body.options(intent);
     let decision = gate.decide(active, &body.attributes, options).await?;
     Ok(if is_count {
         Answer::Counted(decision)
@@ -135,12 +133,7 @@ async fn decide(
 async fn reserve(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
     let body = CheckBody::decode(body, context)?;
     let ApiContext { gate, active, .. } = context;
-    if body.is_count() {
-        return Err(ApiError::unprocessable(
-            "bad-count",
-            "`count` charges whether it fits or not, so there is nothing to reserve; use /v1/check",
-        ));
-    }
+    body.forbid_count("`count` charges whether it fits or not; use /v1/check")?;
 
     let ttl = body.ttl()?;
     let options = body.options(Intent::Spend);
@@ -186,16 +179,22 @@ fn settled_answer(GateSettlement { kind, charged }: GateSettlement) -> Answer {
     Answer::Done(text.into())
 }
 
+async fn peek(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
+    let body = CheckBody::decode(body, context)?;
+    let ApiContext { gate, active, .. } = context;
+    body.forbid_ttl()?;
+    body.forbid_count("a peek charges nothing; use /v1/check")?;
+
+    let options = body.options(Intent::Peek);
+    let inspection = gate.inspect(active, &body.attributes, options).await?;
+    Ok(Answer::Inspection(inspection))
+}
+
 async fn refund(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
     let body = CheckBody::decode(body, context)?;
     let ApiContext { gate, active, .. } = context;
     body.forbid_ttl()?;
-    if body.is_count() {
-        return Err(ApiError::unprocessable(
-            "bad-count",
-            "a refund cannot be counted",
-        ));
-    }
+    body.forbid_count("a refund charges nothing; leave `count` out")?;
 
     let options = body.options(Intent::Spend);
     gate.refund(active, &body.attributes, options).await?;
@@ -299,9 +298,11 @@ impl<'b> CheckBody<'b> {
         })
     }
 
-    /// Whether the request is charged in any case.
-    fn is_count(&self) -> bool {
-        self.count.unwrap_or_default()
+    fn forbid_count(&self, reason: &'static str) -> Result<(), ApiError> {
+        match self.count {
+            Some(true) => Err(ApiError::unprocessable("bad-count", reason)),
+            _ => Ok(()),
+        }
     }
 
     /// How long the reservation is open.

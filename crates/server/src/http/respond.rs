@@ -13,7 +13,7 @@ use tollgate_http::{DecisionBody, DenialTemplate, EnabledFields, Fields, Problem
 
 use super::error::ApiError;
 use super::operation::Answer;
-use crate::gate::GateDecision;
+use crate::gate::{GateDecision, GateInspection};
 
 pub(crate) type Body = Full<Bytes>;
 
@@ -58,11 +58,12 @@ pub(super) fn answer(answer: &Answer, fields: EnabledFields, now: Micros) -> Res
     match answer {
         Answer::Decision(answer) => decision(answer, fields, now),
         Answer::Counted(answer) => counted(answer, fields, now),
+        Answer::Inspection(answer) => inspection(answer, fields, now),
         Answer::Done(text) => json(StatusCode::OK, text.clone().into_owned()),
     }
 }
 
-/// The response to a check or peek: 200, 429 or 503.
+/// The response to a check: 200, 429 or 503.
 fn decision(decision: &GateDecision, fields: EnabledFields, now: Micros) -> Response<Body> {
     let mut response = match Problem::denied(&decision.decision) {
         Some(problem) => denied(problem, None, None),
@@ -89,6 +90,33 @@ fn counted(decision: &GateDecision, fields: EnabledFields, now: Micros) -> Respo
 fn unavailable(decision: &GateDecision) -> Option<Problem<'_>> {
     let problem = Problem::denied(&decision.decision);
     problem.filter(|problem| problem.status == StatusCode::SERVICE_UNAVAILABLE)
+}
+
+/// The response to a peek: 200, 429 or 503.
+fn inspection(answer: &GateInspection, fields: EnabledFields, now: Micros) -> Response<Body> {
+    let mut response = match denied_peek(answer) {
+        Some(problem) => denied(problem, None, None),
+        None => json(StatusCode::OK, allowed_peek(answer)),
+    };
+
+    add_fields(response.headers_mut(), &answer.decision, fields, now);
+    response
+}
+
+/// The problem of a peek that would be denied.
+fn denied_peek(GateInspection { decision, counters }: &GateInspection) -> Option<Problem<'_>> {
+    let mut problem = Problem::denied(decision)?;
+    if let Some(body) = &mut problem.decision {
+        body.add_counters(counters);
+    }
+    Some(problem)
+}
+
+/// The body of a peek that would be allowed.
+fn allowed_peek(GateInspection { decision, counters }: &GateInspection) -> String {
+    let mut body = DecisionBody::new(decision);
+    body.add_counters(counters);
+    body.to_json()
 }
 
 /// The body of a request that was charged.
@@ -123,6 +151,10 @@ fn batch_answer(answer: &Result<Answer, ApiError>) -> (StatusCode, Cow<'static, 
         Ok(Answer::Decision(decision)) => match Problem::denied(&decision.decision) {
             Some(problem) => (problem.status, problem.to_json().into()),
             None => (StatusCode::OK, allowed_body(decision).into()),
+        },
+        Ok(Answer::Inspection(inspection)) => match denied_peek(inspection) {
+            Some(problem) => (problem.status, problem.to_json().into()),
+            None => (StatusCode::OK, allowed_peek(inspection).into()),
         },
         Ok(Answer::Counted(decision)) => match unavailable(decision) {
             Some(problem) => (problem.status, problem.to_json().into()),

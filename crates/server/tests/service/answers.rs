@@ -2,6 +2,7 @@
 
 mod degraded;
 mod forward_auth;
+mod peek;
 mod structured;
 
 use testkit::reverse_proxy::{self, Response};

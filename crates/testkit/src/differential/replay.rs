@@ -127,7 +127,7 @@ impl<'a> Replay<'a> {
     ) -> Result<u64, String> {
         self.clock.set(start);
         steps(&mut self)
-            .and_then(|()| self.peek_all())
+            .and_then(|()| self.inspect_all())
             .map_err(|difference| format!("{self}{difference}"))?;
         Ok(self.entries.len() as u64)
     }
@@ -169,6 +169,7 @@ impl<'a> Replay<'a> {
         let operation = match act {
             Act::Spend(asks) => self.spend("spend", asks, Intent::Spend, id),
             Act::Peek(asks) => self.spend("peek", asks, Intent::Peek, id),
+            Act::Inspect(asks) => self.spend("inspect", asks, Intent::Inspect, id),
             Act::Count(asks) => self.spend("count", asks, Intent::Count, id),
             Act::SpendOne(ask) => self.spend_one("spend one", *ask, Intent::Spend, id),
             Act::PeekOne(ask) => self.spend_one("peek one", *ask, Intent::Peek, id),
@@ -294,10 +295,10 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Peeks at every counter at the end, so that a change in the last steps is compared too.
-    fn peek_all(&mut self) -> Result<(), String> {
+    /// Inspects every counter at the end, so that a change in the last steps is compared too.
+    fn inspect_all(&mut self) -> Result<(), String> {
         for counter in 0..self.rules.len() {
-            self.start(&Act::Peek(vec![one_unit(counter)]));
+            self.start(&Act::Inspect(vec![one_unit(counter)]));
         }
         self.finish()
     }

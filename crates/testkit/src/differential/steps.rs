@@ -159,6 +159,7 @@ fn acts() -> impl Strategy<Value = Act> {
         1 => one_ask().prop_map(Act::PeekOne),
         6 => asks(COUNTERS_MAX).prop_map(Act::Spend),
         2 => asks(COUNTERS_MAX).prop_map(Act::Peek),
+        2 => asks(COUNTERS_MAX).prop_map(Act::Inspect),
         2 => asks(COUNTERS_MAX).prop_map(Act::Count),
         2 => (asks(COUNTERS_MAX), ttls()).prop_map(|(asks, ttl)| Act::Reserve(asks, ttl)),
         2 => (0..4usize, costs()).prop_map(|(ago, cost)| Act::Settle(ago, cost)),

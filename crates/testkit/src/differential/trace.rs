@@ -79,6 +79,8 @@ pub enum Act {
     Spend(Vec<Ask>),
     /// A request that only peeks.
     Peek(Vec<Ask>),
+    /// A peek that also reports what the counters contain.
+    Inspect(Vec<Ask>),
     /// A request with one demand, by the store's short path if it has one.
     SpendOne(Ask),
     /// A peek with one demand, by the store's short path if it has one.

@@ -88,7 +88,7 @@ impl BucketCounter {
         }
     }
 
-    fn tokens(&self, at: i128) -> Fraction {
+    pub(super) fn tokens(&self, at: i128) -> Fraction {
         match &self.level {
             Some(level) if level.numbers == self.numbers => level.tokens(at),
             // A level with another quota was full when it was last updated, otherwise it would have

@@ -27,6 +27,11 @@ impl HitLogCounter {
         }
     }
 
+    /// The time of the oldest hit.
+    pub(super) fn oldest(&self) -> Option<i128> {
+        self.hits.first().map(|hit| hit.at)
+    }
+
     fn sum(&self, at: i128) -> i128 {
         self.hits
             .iter()

@@ -18,6 +18,7 @@ mod sliding;
 mod store;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use tollgate::algorithm::{AMOUNT_MAX, CLOCK_SLACK};
 use tollgate::store::{Intent, SETTLED_FOR, SettlementKind};

@@ -52,6 +52,7 @@ impl ModelStore {
             ));
         }
 
+        let is_inspection = intent == Intent::Inspect;
         let intent = self.update(demands, intent, spent.at);
 
         for (index, ((demand, model), (outcome, _))) in
@@ -60,8 +61,28 @@ impl ModelStore {
             let compared = model.confirm(outcome, demand.cost, spent.at, intent);
             compared.map_err(|difference| format!("demand {index}: {difference}"))?;
         }
+        if is_inspection {
+            self.confirm_views(demands, spent)?;
+        }
 
         self.settle(demands, intent, permit_id, spent.at);
+        Ok(())
+    }
+
+    /// Compares what a store says of its counters with what they must contain.
+    fn confirm_views(&self, demands: &[Demand<'_>], spent: &SpendReply) -> Result<(), String> {
+        let views = &spent.counters;
+        if views.len() != demands.len() {
+            return Err(format!(
+                "{} views for {} demands",
+                views.len(),
+                demands.len()
+            ));
+        }
+        for (index, ((_, model), view)) in self.updated(demands).zip(views).enumerate() {
+            let compared = model.confirm_view(view, spent.at);
+            compared.map_err(|difference| format!("demand {index}: {difference}"))?;
+        }
         Ok(())
     }
 

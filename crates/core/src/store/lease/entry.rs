@@ -212,6 +212,14 @@ impl LeaseEntry {
         }
     }
 
+    /// Units on lease and not spent.
+    pub(super) fn held_units(&self, now: Micros) -> u64 {
+        match self.state {
+            LeaseState::Leased { .. } => self.available_at(now),
+            LeaseState::Eventual { .. } => 0,
+        }
+    }
+
     /// Refunds units that a request spent locally. Returns false when the units were not spent
     /// locally, or are already reported by a call in flight.
     pub(super) fn refund(&mut self, cost: u64, now: Micros) -> bool {

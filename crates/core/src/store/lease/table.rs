@@ -8,8 +8,9 @@ use super::entry::LeaseEntry;
 use super::pending::PendingCall;
 use super::request::CallPurpose;
 use super::shard::{LeaseShard, LeaseShards};
-use crate::algorithm::Outcome;
+use crate::algorithm::{CounterView, Outcome};
 use crate::clock::{Clock, ClockSource};
+use crate::consistency::Consistency;
 use crate::demand::Demand;
 use crate::key::{Fingerprint, Key};
 use crate::store::Source;
@@ -167,12 +168,28 @@ impl LeaseTable {
         self.with_entry(&demand.key, undo).unwrap_or(false)
     }
 
-    /// Combines the store's outcome of a peek with the units held locally.
-    pub fn add_local_units(&self, demand: &Demand<'_>, outcome: Outcome) -> Outcome {
-        self.with_entry(&demand.key, |entry, now| {
-            entry.add_local_units(demand.cost, outcome, now)
-        })
-        .unwrap_or(outcome)
+    /// Combines the store's outcome of a peek, and what it says of the counter, with the units held
+    /// locally.
+    pub fn add_local_units(
+        &self,
+        demand: &Demand<'_>,
+        outcome: Outcome,
+        counter: Option<&mut CounterView>,
+    ) -> Outcome {
+        let (combined, held) = self
+            .with_entry(&demand.key, |entry, now| {
+                let combined = entry.add_local_units(demand.cost, outcome, now);
+                (combined, entry.held_units(now))
+            })
+            .unwrap_or((outcome, 0));
+
+        if let Some(counter) = counter {
+            // What remains more here is not used, and the other way round.
+            let used = counter.used.saturating_add(outcome.remaining);
+            counter.used = used.saturating_sub(combined.remaining);
+            counter.held = (demand.key.consistency() == Consistency::Leased).then_some(held);
+        }
+        combined
     }
 
     /// Removes the entry of a counter and the units it holds.

@@ -1,0 +1,69 @@
+//! Inspections: peeks that also tell what the counters contain.
+
+use tollgate::limiter::Inspection;
+use tollgate::store::Intent;
+use tollgate::{Decision, Demand, EncodedKey};
+use tollgate_http::CounterBody;
+use tollgate_rules::Attributes;
+
+use super::active::{ActiveConfig, CheckOptions, DecideError};
+use super::decide::Gate;
+use crate::traces;
+
+/// The decision of a peek, and what the counters of its limits contain.
+#[derive(Debug)]
+pub(crate) struct GateInspection {
+    pub(crate) decision: Decision,
+    /// In the order of the limits. Empty while the store is unavailable.
+    pub(crate) counters: Vec<CounterBody>,
+}
+
+impl Gate {
+    /// Selects the limits that apply to the request and inspects their counters.
+    pub(crate) async fn inspect(
+        &self,
+        active: &ActiveConfig,
+        attributes: &(impl Attributes + Sync),
+        options: CheckOptions<'_>,
+    ) -> Result<GateInspection, DecideError> {
+        let inline = active.inline_rules(options)?;
+        let demands = active.select(attributes, &inline, options);
+        let demands = demands.inspect_err(|error| self.metrics().count_refusal(error))?;
+        active.inspect(&demands).await
+    }
+}
+
+impl ActiveConfig {
+    /// Inspects the counters of these demands.
+    pub(crate) async fn inspect(
+        &self,
+        demands: &[Demand<'_, EncodedKey>],
+    ) -> Result<GateInspection, DecideError> {
+        let request = self.limiter.request(demands, Intent::Peek);
+        let Inspection { decision, counters } = request.inspect().await?;
+        traces::record_decision(&tracing::Span::current(), &decision);
+
+        let counters = demands.iter().zip(&counters).map(|(demand, view)| {
+            let mut body = CounterBody::new(demand.quota(), view);
+            body.tier = self.tier(demand).map(str::to_owned);
+            body
+        });
+        Ok(GateInspection {
+            counters: counters.collect(),
+            decision,
+        })
+    }
+
+    /// The tier whose quota a demand has: of several with the same numbers, the first. `None` if
+    /// the limit has no tiers.
+    fn tier(&self, demand: &Demand<'_, EncodedKey>) -> Option<&str> {
+        let limit = self.config.limits.get(demand.limit.position())?;
+        let tiers = limit.tiers.as_ref()?;
+        let Some(quota) = demand.quota else {
+            return Some(&tiers.default);
+        };
+        let mut others = tiers.quotas.iter();
+        let found = others.find(|(name, other)| **other == quota && **name != tiers.default);
+        found.map(|(name, _)| &**name)
+    }
+}
