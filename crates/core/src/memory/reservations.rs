@@ -10,7 +10,7 @@ use crate::time::Micros;
 
 /// What an open reservation has charged to one counter.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reservation {
+pub(super) struct HeldReservation {
     pub(super) units: u64,
     /// The window of the charge, or the time of the hit in a log.
     pub(super) charged_in: Micros,
@@ -21,7 +21,7 @@ pub(super) struct Reservation {
 /// What is known of a reservation that is to be settled.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum KnownReservation {
-    Open(Reservation),
+    Open(HeldReservation),
     /// It has been settled before.
     Settled,
     /// It was never made, or has expired.
@@ -31,7 +31,7 @@ pub(super) enum KnownReservation {
 /// The reservations of the counters of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Reservations {
-    open: HashMap<ReservationKey, Reservation>,
+    open: HashMap<ReservationKey, HeldReservation>,
     /// The open reservations by counter and expiry.
     expiries: BTreeSet<(Fingerprint, Micros, u128)>,
     /// Until when it is remembered that a reservation has been settled.
@@ -48,14 +48,19 @@ impl Reservations {
     }
 
     /// Adds an open reservation of a counter.
-    pub(super) fn insert(&mut self, counter: Fingerprint, id: PermitId, reservation: Reservation) {
+    pub(super) fn insert(
+        &mut self,
+        counter: Fingerprint,
+        id: PermitId,
+        reservation: HeldReservation,
+    ) {
         let expiry = (counter, reservation.expires, id.get());
         self.open.insert((counter, id.get()), reservation);
         self.expiries.insert(expiry);
     }
 
     /// Removes an open reservation of a counter.
-    pub(super) fn remove(&mut self, counter: Fingerprint, id: PermitId) -> Option<Reservation> {
+    pub(super) fn remove(&mut self, counter: Fingerprint, id: PermitId) -> Option<HeldReservation> {
         let reservation = self.open.remove(&(counter, id.get()))?;
         self.expiries
             .remove(&(counter, reservation.expires, id.get()));
@@ -85,7 +90,11 @@ impl Reservations {
 
     /// Removes the reservations of a counter that have expired. Returns them, the first to expire
     /// first.
-    pub(super) fn take_expired(&mut self, counter: Fingerprint, now: Micros) -> Vec<Reservation> {
+    pub(super) fn take_expired(
+        &mut self,
+        counter: Fingerprint,
+        now: Micros,
+    ) -> Vec<HeldReservation> {
         let all = (counter, Micros::ZERO, 0)..=(counter, now, u128::MAX);
         let expired: Vec<_> = self.expiries.range(all).copied().collect();
         let ids = expired.into_iter().map(|(_, _, id)| PermitId::new(id));
@@ -113,7 +122,7 @@ impl Reservations {
     pub(super) fn sweep(&mut self, now: Micros, exists: impl Fn(Fingerprint) -> bool) {
         self.settled.retain(|_, until| *until > now);
 
-        let is_over = |((counter, _), reservation): &(&ReservationKey, &Reservation)| {
+        let is_over = |((counter, _), reservation): &(&ReservationKey, &HeldReservation)| {
             let is_kept = reservation.on_expiry == ReservationExpiry::Keep;
             reservation.expires <= now && (is_kept || !exists(*counter))
         };

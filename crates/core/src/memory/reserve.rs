@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::context::DemandContext;
 use super::counters::{Counters, RETRY_WITHOUT_ROOM};
-use super::reservations::{KnownReservation, Reservation, Reservations};
+use super::reservations::{HeldReservation, KnownReservation, Reservations};
 use super::shard::{CounterShard, PermitChange};
 use super::slot_quota::Evaluation;
 use crate::algorithm::{IN_FLIGHT_MAX, Outcome, PermitId, Quota, Verdict};
@@ -80,7 +80,7 @@ impl Counters {
             shard.find(counter),
             matches!(context.quota, Quota::Concurrency(_)),
         ) {
-            let reservation = Reservation {
+            let reservation = HeldReservation {
                 units: context.cost,
                 charged_in: shard.charged_in(index, context),
                 expires: context.now.after(ttl),
@@ -116,23 +116,10 @@ impl Counters {
         });
         let (intent, permit_id) = (Intent::Spend, PermitId::NONE);
         let context = self.context(demand, counter, intent, permit_id, now);
-        let is_released = |expired: &Reservation| expired.on_expiry == ReservationExpiry::Release;
+        let is_released =
+            |expired: &HeldReservation| expired.on_expiry == ReservationExpiry::Release;
         for reservation in expired.into_iter().filter(is_released) {
-            self.give_back(&mut shard, &reservation, reservation.units, &context);
-        }
-    }
-
-    fn give_back(
-        &self,
-        shard: &mut CounterShard,
-        reservation: &Reservation,
-        units: u64,
-        context: &DemandContext<'_>,
-    ) {
-        if let Some(index) = shard.find(context.fingerprint)
-            && units > 0
-        {
-            shard.give_back(index, units, reservation.charged_in, context);
+            give_back(&mut shard, &reservation, reservation.units, &context);
         }
     }
 
@@ -145,9 +132,10 @@ impl Counters {
     ) -> SettlementKind {
         let Settlement { demand, actual } = settlement;
         if matches!(demand.quota(), Quota::Concurrency(_)) {
-            return match self.change_permit(demand, id, PermitChange::Release, now) {
-                true => SettlementKind::Reserved,
-                false => SettlementKind::Unreserved,
+            return if self.change_permit(demand, id, PermitChange::Release, now) {
+                SettlementKind::Reserved
+            } else {
+                SettlementKind::Unreserved
             };
         }
 
@@ -164,7 +152,7 @@ impl Counters {
             KnownReservation::Unknown => (*actual, SettlementKind::Unreserved),
             KnownReservation::Open(reservation) => {
                 let returned = reservation.units.saturating_sub(*actual);
-                self.give_back(&mut shard, &reservation, returned, &context);
+                give_back(&mut shard, &reservation, returned, &context);
                 let charged = actual.saturating_sub(reservation.units);
                 (charged, SettlementKind::Reserved)
             }
@@ -186,7 +174,7 @@ impl Counters {
             self.update_reservations(&mut shard, |reservations| reservations.remove(counter, id));
         if let Some(reservation) = removed {
             let context = self.context(demand, counter, Intent::Spend, id, now);
-            self.give_back(&mut shard, &reservation, reservation.units, &context);
+            give_back(&mut shard, &reservation, reservation.units, &context);
         }
     }
 
@@ -228,5 +216,19 @@ impl Counters {
                 .fetch_sub(before - after, Relaxed);
             shard.reservations = Some(reservations).filter(|_| after > 0);
         }
+    }
+}
+
+/// Returns units that a reservation has charged to a counter, if it exists.
+fn give_back(
+    shard: &mut CounterShard,
+    reservation: &HeldReservation,
+    units: u64,
+    context: &DemandContext<'_>,
+) {
+    if let Some(index) = shard.find(context.fingerprint)
+        && units > 0
+    {
+        shard.give_back(index, units, reservation.charged_in, context);
     }
 }

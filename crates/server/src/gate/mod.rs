@@ -20,5 +20,5 @@ pub(crate) use decide::{Gate, GateDecision};
 pub(crate) use inspect::GateInspection;
 pub(crate) use operations::{StoreSigns, StoreState};
 pub(crate) use permit::{PERMIT_HEADER_MAX, PermitTokenError};
-pub(crate) use reserve::{ActualCost, GateSettlement};
+pub(crate) use reserve::{GateSettlement, SettledCost};
 pub(crate) use store::{OpenStore, StoreOpenError};

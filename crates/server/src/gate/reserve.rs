@@ -10,7 +10,7 @@ use super::permit::{PermitToken, PermitTokenError, TokenCounter, TokenKind};
 
 /// What a reservation has really cost.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ActualCost<'q> {
+pub(crate) struct SettledCost<'q> {
     /// The units of every limit whose cost is not fixed and that does not count tokens.
     pub(crate) units: Option<u64>,
     /// The numbers of tokens by their kind.
@@ -73,7 +73,7 @@ impl Gate {
     pub(crate) async fn settle(
         &self,
         reservation: &PermitToken,
-        actual: Option<ActualCost<'_>>,
+        actual: Option<SettledCost<'_>>,
     ) -> Result<GateSettlement, DecideError> {
         let active = self.active();
         let mut rules: Vec<Rule> = Vec::with_capacity(reservation.counters.len());
@@ -169,7 +169,7 @@ impl ActiveConfig {
         &self,
         demand: &Demand<'_, EncodedKey>,
         counter: &TokenCounter,
-        actual: ActualCost<'_>,
+        actual: SettledCost<'_>,
     ) -> u64 {
         if counter.is_fixed {
             return counter.units;

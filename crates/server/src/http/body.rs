@@ -337,22 +337,22 @@ impl<'de: 'b, 'b> Deserialize<'de> for NamedAttributes<'b> {
 
 /// Numbers of tokens by their kind, as the caller sent them.
 #[derive(Debug, Default)]
-pub(super) struct TokenCounts<'b>(SmallVec<[(Cow<'b, str>, u64); 4]>);
+pub(super) struct CountedTokens<'b>(SmallVec<[(Cow<'b, str>, u64); 4]>);
 
 /// The most kinds of tokens in a body.
 const TOKEN_KINDS_MAX: usize = 16;
 
-struct TokenCountsVisitor<'b>(PhantomData<&'b str>);
+struct CountedTokensVisitor<'b>(PhantomData<&'b str>);
 
-impl<'de: 'b, 'b> Visitor<'de> for TokenCountsVisitor<'b> {
-    type Value = TokenCounts<'b>;
+impl<'de: 'b, 'b> Visitor<'de> for CountedTokensVisitor<'b> {
+    type Value = CountedTokens<'b>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object of token counts, such as {\"input\": 400, \"output\": 100}")
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<TokenCounts<'b>, M::Error> {
-        let mut counts = TokenCounts::default();
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<CountedTokens<'b>, M::Error> {
+        let mut counts = CountedTokens::default();
         while let Some((BodyText(kind), count)) = map.next_entry::<BodyText<'b>, u64>()? {
             if counts.0.len() == TOKEN_KINDS_MAX {
                 return Err(M::Error::custom(format_args!(
@@ -371,13 +371,13 @@ impl<'de: 'b, 'b> Visitor<'de> for TokenCountsVisitor<'b> {
     }
 }
 
-impl<'de: 'b, 'b> Deserialize<'de> for TokenCounts<'b> {
+impl<'de: 'b, 'b> Deserialize<'de> for CountedTokens<'b> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(TokenCountsVisitor(PhantomData))
+        from.deserialize_map(CountedTokensVisitor(PhantomData))
     }
 }
 
-impl TokenCounts<'_> {
+impl CountedTokens<'_> {
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(kind, count)| (&**kind, *count))
     }
@@ -385,7 +385,7 @@ impl TokenCounts<'_> {
 
 impl NamedAttributes<'_> {
     /// Adds token counts as attributes, which limits refer to by their kind.
-    pub(super) fn add_tokens(&mut self, tokens: &TokenCounts<'_>) -> Result<(), ApiError> {
+    pub(super) fn add_tokens(&mut self, tokens: &CountedTokens<'_>) -> Result<(), ApiError> {
         for (kind, count) in tokens.iter() {
             let name = format!("tokens.{kind}");
             if self.0.len() >= ATTRIBUTES_MAX || self.0.iter().any(|(other, _)| *other == name) {

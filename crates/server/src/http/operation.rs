@@ -8,12 +8,12 @@ use tollgate::limiter::{RESERVATION_TTL_DEFAULT, RESERVATION_TTL_MAX};
 use tollgate::store::{Intent, SettlementKind};
 use tollgate_rules::{Permission, RequestedLimit};
 
-use super::body::{BodyText, JsonBody, NamedAttributes, TokenCounts};
+use super::body::{BodyText, CountedTokens, JsonBody, NamedAttributes};
 use super::error::ApiError;
 use super::requested_limit::LimitEntry;
 use crate::gate::{
-    ActiveConfig, ActualCost, Caller, CheckOptions, Gate, GateDecision, GateInspection,
-    GateSettlement,
+    ActiveConfig, Caller, CheckOptions, Gate, GateDecision, GateInspection, GateSettlement,
+    SettledCost,
 };
 
 /// An operation that a request body asks for.
@@ -152,7 +152,7 @@ async fn settle(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, A
     }
 
     let reservation = context.gate.open_reservation(&body.reservation.0)?;
-    let actual = ActualCost {
+    let actual = SettledCost {
         units: body.actual,
         tokens: &tokens,
     };
@@ -227,7 +227,7 @@ struct CheckFields<'b> {
     #[serde(default)]
     count: Option<bool>,
     #[serde(borrow, default)]
-    tokens: TokenCounts<'b>,
+    tokens: CountedTokens<'b>,
     #[serde(borrow, default)]
     ttl: Option<BodyText<'b>>,
 }
@@ -241,7 +241,7 @@ struct SettleBody<'b> {
     #[serde(default)]
     actual: Option<u64>,
     #[serde(borrow, default)]
-    tokens: TokenCounts<'b>,
+    tokens: CountedTokens<'b>,
 }
 
 /// The body of `/v1/cancel`.
