@@ -45,8 +45,8 @@ impl<'de> Deserialize<'de> for Limit {
             .unit(fields.unit)
             .consistency(fields.consistency)
             .on_store_failure(fields.on_store_failure)
-            .debt_max(fields.debt_max)
-            .reservation_max(fields.reservation_max)
+            .debt_max(fields.debt_max.unwrap_or(AMOUNT_MAX))
+            .reservation_max(fields.reservation_max.unwrap_or(RESERVATION_MAX_DEFAULT))
             .on_reservation_expiry(fields.on_reservation_expiry);
         let limit = if fields.shadow { limit.shadow() } else { limit };
 
@@ -67,8 +67,11 @@ impl Serialize for Limit {
             unit: rule.unit(),
             on_store_failure: rule.on_store_failure(),
             shadow: rule.is_shadow(),
-            debt_max: rule.debt_max(),
-            reservation_max: rule.reservation_max(),
+            debt_max: Some(rule.debt_max()).filter(|units| *units < AMOUNT_MAX),
+            reservation_max: Some(rule.reservation_max()).filter(|share| {
+                let difference = share - RESERVATION_MAX_DEFAULT;
+                difference.abs() > f64::EPSILON
+            }),
             on_reservation_expiry: rule.on_reservation_expiry(),
         };
         fields.serialize(serializer)
@@ -89,35 +92,12 @@ struct LimitFields {
     on_store_failure: FailurePolicy,
     #[serde(default, skip_serializing_if = "is_default")]
     shadow: bool,
-    #[serde(
-        default = "debt_max_default",
-        skip_serializing_if = "is_debt_max_default"
-    )]
-    debt_max: u64,
-    #[serde(
-        default = "reservation_max_default",
-        skip_serializing_if = "is_reservation_max_default"
-    )]
-    reservation_max: f64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    debt_max: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    reservation_max: Option<f64>,
     #[serde(default, skip_serializing_if = "is_default")]
     on_reservation_expiry: ReservationExpiry,
-}
-
-const fn debt_max_default() -> u64 {
-    AMOUNT_MAX
-}
-
-fn is_debt_max_default(units: &u64) -> bool {
-    *units == AMOUNT_MAX
-}
-
-const fn reservation_max_default() -> f64 {
-    RESERVATION_MAX_DEFAULT
-}
-
-#[expect(clippy::float_cmp, reason = "the default is not computed")]
-fn is_reservation_max_default(share: &f64) -> bool {
-    *share == RESERVATION_MAX_DEFAULT
 }
 
 #[derive(Serialize, Deserialize)]

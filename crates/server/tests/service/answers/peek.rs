@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::harness::Tollgate;
 
-const LIMITS: &str = r#"
+const LIMITS: &str = r"
 version: 1
 tiers:
   free: { capacity: 10, refill_rate: 1/h }
@@ -16,7 +16,7 @@ limits:
   - { name: tokens, key: [user], algorithm: token_bucket, tier: { by: tier, default: free } }
   - { name: leaky, key: [user], algorithm: leaky_bucket, capacity: 10, leak_rate: 1/h }
   - { name: work, key: [user], algorithm: concurrency, limit: 10, permit_timeout: 1h }
-"#;
+";
 
 /// The limits of a peek after a check that cost 3, with times replaced by `true`.
 fn peeked(service: &Tollgate, tier: &str) -> Vec<Value> {
@@ -25,10 +25,10 @@ fn peeked(service: &Tollgate, tier: &str) -> Vec<Value> {
 
     let peek = service.post("/v1/peek", &body);
     assert_eq!(peek.status, 200);
-    let mut answer: Value = serde_json::from_slice(&peek.body).unwrap();
-    let limits = answer["limits"].as_array_mut().unwrap();
+    let mut answer: Value = serde_json::from_slice(&peek.body).expect("as documented");
+    let limits = answer["limits"].as_array_mut().expect("as documented");
     for limit in limits.iter_mut() {
-        let limit = limit.as_object_mut().unwrap();
+        let limit = limit.as_object_mut().expect("as documented");
         for common in ["limit", "remaining", "reset_after_ms", "retry_after_ms"] {
             assert!(limit.remove(common).is_some(), "{common}: {limit:?}");
         }
@@ -41,7 +41,7 @@ fn peeked(service: &Tollgate, tier: &str) -> Vec<Value> {
             }
         }
         if let Some(level) = limit.get_mut("level") {
-            *level = json!(level.as_f64().unwrap().round());
+            *level = json!(level.as_f64().expect("as documented").round());
         }
     }
     limits.clone()
