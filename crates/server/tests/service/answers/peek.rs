@@ -1,8 +1,12 @@
 //! What a peek tells about the counter of each algorithm.
 
 use serde_json::{Value, json};
+use testkit::servers::{Flavor, Server};
+use testkit::wait;
 
-use crate::harness::Tollgate;
+use crate::harness::{PATIENCE, Tollgate};
+
+const ANN: &str = r#"{"attributes": {"user": "ann"}}"#;
 
 const LIMITS: &str = r#"
 version: 1
@@ -48,7 +52,7 @@ fn peeked(service: &Tollgate, tier: &str) -> Vec<Value> {
 }
 
 fn is_as_expected(service: &Tollgate) {
-    let hour = 3_600_000;
+    let hour = 3_600_000_u64;
     assert_eq!(
         json!(peeked(service, "pro")),
         json!([
@@ -69,4 +73,46 @@ fn is_as_expected(service: &Tollgate) {
 #[test]
 fn in_memory() {
     is_as_expected(&Tollgate::with_config(LIMITS));
+}
+
+#[test]
+fn on_redis() {
+    let server = Server::start(Flavor::Redis);
+    let config = format!("{LIMITS}{}", store(&server));
+    let service = Tollgate::with_config(&config);
+    wait_for_store(&service);
+    is_as_expected(&service);
+}
+
+/// Units on lease are used by nobody yet.
+#[test]
+fn units_on_lease() {
+    let server = Server::start(Flavor::Redis);
+    let limit = "{ name: api, key: [user], algorithm: token_bucket, capacity: 1000, refill_rate: 1/h, consistency: leased }";
+    let service = Tollgate::with_config(&format!(
+        "version: 1\nlimits:\n  - {limit}\n{}",
+        store(&server)
+    ));
+    wait_for_store(&service);
+
+    let mut checks = 0;
+    wait::until_true(PATIENCE, "units on lease", || {
+        checks += u64::from(service.check(ANN).status == 200);
+        let peek: Value = serde_json::from_slice(&service.post("/v1/peek", ANN).body).unwrap();
+        let api = &peek["limits"][0];
+        assert_eq!(api["used"], checks, "{api}");
+        api["held"].as_u64() > Some(0) && api["leased"].as_u64() >= api["held"].as_u64()
+    });
+}
+
+fn store(server: &Server) -> String {
+    let url = server.url();
+    format!("store: {{ type: redis, endpoints: ['{url}'], timeout: 2s }}\n")
+}
+
+fn wait_for_store(service: &Tollgate) {
+    wait::until_true(PATIENCE, "the service to reach the store", || {
+        let peek: Value = serde_json::from_slice(&service.post("/v1/peek", ANN).body).unwrap();
+        peek["degraded"] == false
+    });
 }
