@@ -8,7 +8,7 @@ use crate::harness::{PATIENCE, Tollgate};
 
 const ANN: &str = r#"{"attributes": {"user": "ann"}}"#;
 
-const LIMITS: &str = r#"
+const LIMITS: &str = r"
 version: 1
 tiers:
   free: { capacity: 10, refill_rate: 1/h }
@@ -20,7 +20,7 @@ limits:
   - { name: tokens, key: [user], algorithm: token_bucket, tier: { by: tier, default: free } }
   - { name: leaky, key: [user], algorithm: leaky_bucket, capacity: 10, leak_rate: 1/h }
   - { name: work, key: [user], algorithm: concurrency, limit: 10, permit_timeout: 1h }
-"#;
+";
 
 /// The limits of a peek after a check that cost 3, with times replaced by `true`.
 fn peeked(service: &Tollgate, tier: &str) -> Vec<Value> {
@@ -29,10 +29,10 @@ fn peeked(service: &Tollgate, tier: &str) -> Vec<Value> {
 
     let peek = service.post("/v1/peek", &body);
     assert_eq!(peek.status, 200);
-    let mut answer: Value = serde_json::from_slice(&peek.body).unwrap();
-    let limits = answer["limits"].as_array_mut().unwrap();
+    let mut answer: Value = serde_json::from_slice(&peek.body).expect("the answer is JSON");
+    let limits = answer["limits"].as_array_mut().expect("limits is a list");
     for limit in limits.iter_mut() {
-        let limit = limit.as_object_mut().unwrap();
+        let limit = limit.as_object_mut().expect("a limit is an object");
         for common in ["limit", "remaining", "reset_after_ms", "retry_after_ms"] {
             assert!(limit.remove(common).is_some(), "{common}: {limit:?}");
         }
@@ -45,7 +45,7 @@ fn peeked(service: &Tollgate, tier: &str) -> Vec<Value> {
             }
         }
         if let Some(level) = limit.get_mut("level") {
-            *level = json!(level.as_f64().unwrap().round());
+            *level = json!(level.as_f64().map(f64::round));
         }
     }
     limits.clone()
@@ -112,7 +112,8 @@ fn store(server: &Server) -> String {
 
 fn wait_for_store(service: &Tollgate) {
     wait::until_true(PATIENCE, "the service to reach the store", || {
-        let peek: Value = serde_json::from_slice(&service.post("/v1/peek", ANN).body).unwrap();
+        let peek: Value = serde_json::from_slice(&service.post("/v1/peek", ANN).body)
+            .expect("the answer is JSON");
         peek["degraded"] == false
     });
 }
