@@ -1,8 +1,12 @@
 //! What a peek tells about the counter of each algorithm.
 
 use serde_json::{Value, json};
+use testkit::servers::{Flavor, Server};
+use testkit::wait;
 
-use crate::harness::Tollgate;
+use crate::harness::{PATIENCE, Tollgate};
+
+const ANN: &str = r#"{"attributes": {"user": "ann"}}"#;
 
 const LIMITS: &str = r"
 version: 1
@@ -25,10 +29,10 @@ fn peeked(service: &Tollgate, tier: &str) -> Vec<Value> {
 
     let peek = service.post("/v1/peek", &body);
     assert_eq!(peek.status, 200);
-    let mut answer: Value = serde_json::from_slice(&peek.body).expect("as documented");
-    let limits = answer["limits"].as_array_mut().expect("as documented");
+    let mut answer: Value = serde_json::from_slice(&peek.body).expect("the answer is JSON");
+    let limits = answer["limits"].as_array_mut().expect("limits is a list");
     for limit in limits.iter_mut() {
-        let limit = limit.as_object_mut().expect("as documented");
+        let limit = limit.as_object_mut().expect("a limit is an object");
         for common in ["limit", "remaining", "reset_after_ms", "retry_after_ms"] {
             assert!(limit.remove(common).is_some(), "{common}: {limit:?}");
         }
@@ -41,14 +45,14 @@ fn peeked(service: &Tollgate, tier: &str) -> Vec<Value> {
             }
         }
         if let Some(level) = limit.get_mut("level") {
-            *level = json!(level.as_f64().expect("as documented").round());
+            *level = json!(level.as_f64().map(f64::round));
         }
     }
     limits.clone()
 }
 
 fn is_as_expected(service: &Tollgate) {
-    let hour = 3_600_000;
+    let hour = 3_600_000_u64;
     assert_eq!(
         json!(peeked(service, "pro")),
         json!([
@@ -69,4 +73,47 @@ fn is_as_expected(service: &Tollgate) {
 #[test]
 fn in_memory() {
     is_as_expected(&Tollgate::with_config(LIMITS));
+}
+
+#[test]
+fn on_redis() {
+    let server = Server::start(Flavor::Redis);
+    let config = format!("{LIMITS}{}", store(&server));
+    let service = Tollgate::with_config(&config);
+    wait_for_store(&service);
+    is_as_expected(&service);
+}
+
+/// Units on lease are used by nobody yet.
+#[test]
+fn units_on_lease() {
+    let server = Server::start(Flavor::Redis);
+    let limit = "{ name: api, key: [user], algorithm: token_bucket, capacity: 1000, refill_rate: 1/h, consistency: leased }";
+    let service = Tollgate::with_config(&format!(
+        "version: 1\nlimits:\n  - {limit}\n{}",
+        store(&server)
+    ));
+    wait_for_store(&service);
+
+    let mut checks = 0;
+    wait::until_true(PATIENCE, "units on lease", || {
+        checks += u64::from(service.check(ANN).status == 200);
+        let peek: Value = serde_json::from_slice(&service.post("/v1/peek", ANN).body).unwrap();
+        let api = &peek["limits"][0];
+        assert_eq!(api["used"], checks, "{api}");
+        api["held"].as_u64() > Some(0) && api["leased"].as_u64() >= api["held"].as_u64()
+    });
+}
+
+fn store(server: &Server) -> String {
+    let url = server.url();
+    format!("store: {{ type: redis, endpoints: ['{url}'], timeout: 2s }}\n")
+}
+
+fn wait_for_store(service: &Tollgate) {
+    wait::until_true(PATIENCE, "the service to reach the store", || {
+        let peek: Value = serde_json::from_slice(&service.post("/v1/peek", ANN).body)
+            .expect("the answer is JSON");
+        peek["degraded"] == false
+    });
 }
