@@ -12,12 +12,15 @@ use prost_types::field_descriptor_proto::Type;
 use prost_types::{DescriptorProto, FileDescriptorSet};
 
 const PROTO: &str = "proto";
-const SERVICE: &str = "envoy/service/ratelimit/v3/rls.proto";
+const SERVICES: [&str; 2] = [
+    "envoy/service/ratelimit/v3/rls.proto",
+    "kuadrant/service/ratelimit/v1/kuadrantrls.proto",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={PROTO}");
     let out_dir = PathBuf::from(env::var("OUT_DIR")?);
-    let mut files = protox::compile([SERVICE], [PROTO])?;
+    let mut files = protox::compile(SERVICES, [PROTO])?;
 
     let mut code = files.clone();
     use_bytes_for_strings(&mut code);

@@ -6,6 +6,7 @@
     clippy::allow_attributes_without_reason,
     clippy::default_trait_access,
     clippy::doc_markdown,
+    clippy::too_many_lines,
     reason = "this is generated code, and the crate root chooses what to export"
 )]
 

@@ -1,9 +1,10 @@
-//! Envoy's rate limit protocol: its messages and a gRPC service.
+//! Envoy's rate limit protocol and Kuadrant's reservations: their messages and gRPC services.
 //!
-//! - The messages and [`RateLimitService`] are generated from the files in `proto`. Those contain
-//!   only what Tollgate uses, with the names and field numbers of Envoy 1.40.
-//! - [`Services`] handles all requests of the gRPC port: the rate limit service, health checks and
-//!   reflection.
+//! - The messages, [`RateLimitService`] and [`ReservationService`] are generated from the files in
+//!   `proto`. Those contain only what Tollgate uses, with the names and field numbers of Envoy 1.40
+//!   and of Kuadrant's RFC 0021.
+//! - [`Services`] handles all requests of the gRPC port: the rate limit service, reservations,
+//!   health checks and reflection.
 //!
 //! This crate defines the wire format. It knows nothing of limits and opens no port: the server
 //! passes each HTTP/2 request to [`Services`].
@@ -33,7 +34,7 @@
 mod generated;
 mod services;
 
-/// The duration type of [`DescriptorStatus`].
+/// The duration type of [`DescriptorStatus`] and [`ReserveRequest`].
 pub use prost_types::Duration;
 /// The gRPC library that [`RateLimitService`] is defined with.
 pub use tonic;
@@ -54,7 +55,14 @@ pub use self::generated::envoy::service::ratelimit::v3::rate_limit_service_serve
 };
 pub use self::generated::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 pub use self::generated::envoy::r#type::v3::RateLimitUnit;
+/// Kuadrant's `RateLimitService`, by another name than Envoy's.
+pub use self::generated::kuadrant::service::ratelimit::v1::rate_limit_service_server::{
+    RateLimitService as ReservationService, RateLimitServiceServer as ReservationServiceServer,
+};
+pub use self::generated::kuadrant::service::ratelimit::v1::{
+    CommitRequest, CommitResponse, ReserveRequest, ReserveResponse,
+};
 pub use self::services::{ResponseFuture, Services};
 
-/// The encoded `google.protobuf.FileDescriptorSet` of the protocol, which reflection serves.
+/// The encoded `google.protobuf.FileDescriptorSet` of both protocols, which reflection serves.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/envoy.bin"));

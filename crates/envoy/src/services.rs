@@ -16,7 +16,10 @@ use tonic_health::server::{HealthReporter, HealthService};
 use tonic_reflection::server::Builder;
 use tower_service::Service;
 
-use crate::{FILE_DESCRIPTOR_SET, RateLimitService, RateLimitServiceServer};
+use crate::{
+    FILE_DESCRIPTOR_SET, RateLimitService, RateLimitServiceServer, ReservationService,
+    ReservationServiceServer,
+};
 
 /// The maximum size of a message, in bytes. Envoy limits request headers to 60 KiB, and few
 /// descriptors repeat all of them, so this leaves ample room.
@@ -25,14 +28,15 @@ const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// The future of a response. It never fails: errors are gRPC statuses.
 pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
-/// The rate limit service, `grpc.health.v1`, and both versions of reflection. All other requests
-/// get the status `UNIMPLEMENTED`.
+/// The rate limit service, reservations, `grpc.health.v1`, and both versions of reflection. All
+/// other requests get the status `UNIMPLEMENTED`.
 ///
 /// This is a [`tower_service::Service`] for requests with any body, including
 /// `hyper::body::Incoming`. [`handle`](Self::handle) does the same as a method, for example for
 /// hyper's `service_fn`. Cloning is cheap.
 pub struct Services<R> {
     rate_limit: RateLimitServiceServer<R>,
+    reservations: Option<BoxedService>,
     health: HealthServer<HealthService>,
     reflection: Reflection,
 }
@@ -65,9 +69,19 @@ impl<R: RateLimitService> Services<R> {
         Self {
             rate_limit: RateLimitServiceServer::new(rate_limit)
                 .max_decoding_message_size(MESSAGE_BYTES_MAX),
+            reservations: None,
             health: HealthServer::new(health).max_decoding_message_size(MESSAGE_BYTES_MAX),
             reflection: Reflection::new(),
         }
+    }
+
+    /// Adds the service for reservations.
+    #[must_use]
+    pub fn with_reservations(mut self, service: impl ReservationService) -> Self {
+        let server = ReservationServiceServer::new(service);
+        let server = server.max_decoding_message_size(MESSAGE_BYTES_MAX);
+        self.reservations = Some(BoxedService::new(server));
+        self
     }
 
     /// Handles a request.
@@ -82,11 +96,19 @@ impl<R: RateLimitService> Services<R> {
             self.rate_limit.clone().call(request)
         } else if name == HealthServer::<HealthService>::NAME {
             self.health.clone().call(request)
-        } else if let Some(service) = self.reflection.find(name) {
+        } else if let Some(service) = self.find_boxed(name) {
             (service.call)(request.map(Body::new))
         } else {
             Box::pin(std::future::ready(Ok(not_implemented(name))))
         }
+    }
+
+    fn find_boxed(&self, name: &str) -> Option<&BoxedService> {
+        let Reflection { v1, v1alpha } = &self.reflection;
+        self.reservations
+            .iter()
+            .chain([v1, v1alpha])
+            .find(|service| service.name == name)
     }
 }
 
@@ -103,12 +125,6 @@ impl Reflection {
             v1: BoxedService::new(v1.max_decoding_message_size(MESSAGE_BYTES_MAX)),
             v1alpha: BoxedService::new(v1alpha.max_decoding_message_size(MESSAGE_BYTES_MAX)),
         }
-    }
-
-    fn find(&self, name: &str) -> Option<&BoxedService> {
-        [&self.v1, &self.v1alpha]
-            .into_iter()
-            .find(|service| service.name == name)
     }
 }
 
@@ -133,7 +149,7 @@ impl BoxedService {
     }
 }
 
-/// A builder for reflection of this protocol and of health checks. Reflection adds itself.
+/// A builder for reflection of both protocols and of health checks. Reflection adds itself.
 fn reflection_builder() -> Builder<'static> {
     Builder::configure()
         .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
@@ -175,6 +191,7 @@ impl<R> Clone for Services<R> {
     fn clone(&self) -> Self {
         Self {
             rate_limit: self.rate_limit.clone(),
+            reservations: self.reservations.clone(),
             health: self.health.clone(),
             reflection: self.reflection.clone(),
         }

@@ -251,6 +251,7 @@ async fn reflection_lists_the_services() {
             "envoy.service.ratelimit.v3.RateLimitService",
             "grpc.health.v1.Health",
             reflection.as_str(),
+            "kuadrant.service.ratelimit.v1.RateLimitService",
         ];
         assert_eq!(services, expected);
     }
@@ -266,6 +267,8 @@ async fn unknown_paths_are_unimplemented() {
         "/metrics",
         "/envoy.service.ratelimit.v2.RateLimitService/ShouldRateLimit",
         other_method,
+        // This server has no reservations.
+        "/kuadrant.service.ratelimit.v1.RateLimitService/Reserve",
     ] {
         let reply = client.call(path, &request("friends")).await;
         assert_eq!(

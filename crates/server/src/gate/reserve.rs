@@ -2,7 +2,7 @@
 
 use tollgate::store::{Intent, Settlement, SettlementKind};
 use tollgate::{Demand, EncodedKey, Micros, PermitId, Quota, ReservationExpiry, Rule};
-use tollgate_rules::{Attribute, Attributes, Cost, Selection};
+use tollgate_rules::{Attribute, Attributes, Cost, RequestedLimit, Selection};
 
 use super::active::{ActiveConfig, CheckOptions, DecideError};
 use super::decide::{Gate, GateDecision};
@@ -39,7 +39,7 @@ impl Gate {
         let selected = selected.inspect_err(|error| self.metrics().count_refusal(error))?;
         let (demands, fixed): (Selection<'_>, Vec<bool>) = selected
             .into_iter()
-            .map(|demand| active.reserved(demand, options))
+            .map(|demand| active.reserved(demand, options.limits.unwrap_or_default()))
             .unzip();
 
         self.reserve_demands(active, &demands, &fixed, ttl).await
@@ -114,15 +114,13 @@ impl Gate {
 impl ActiveConfig {
     /// A demand as it is reserved, and whether its cost is fixed: permits and constant costs of the
     /// file are, and costs that the request states for one limit.
-    fn reserved<'r>(
+    pub(crate) fn reserved<'r>(
         &self,
         demand: Demand<'r, EncodedKey>,
-        options: CheckOptions<'_>,
+        requested: &[RequestedLimit<'_>],
     ) -> (Demand<'r, EncodedKey>, bool) {
         let name = demand.limit.name().as_str();
-        let requested = options.limits.unwrap_or_default();
-        let has_own_cost =
-            |limit: &tollgate_rules::RequestedLimit<'_>| limit.name == name && limit.cost.is_some();
+        let has_own_cost = |limit: &RequestedLimit<'_>| limit.name == name && limit.cost.is_some();
         if requested.iter().any(has_own_cost) {
             return (demand.reserved(), true);
         }
@@ -133,6 +131,18 @@ impl ActiveConfig {
             Some(cost) => (demand.with_cost(cost.default), true),
             None if is_permit => (demand.with_cost(1), true),
             None => (demand.reserved(), false),
+        }
+    }
+
+    /// The same demand with the constant cost of the file, if its limit has one.
+    pub(crate) fn with_constant_cost<'r>(
+        &self,
+        demand: Demand<'r, EncodedKey>,
+    ) -> Demand<'r, EncodedKey> {
+        let cost = self.cost_of(demand.limit.name().as_str());
+        match cost.filter(|cost| cost.is_constant()) {
+            Some(cost) => demand.with_cost(cost.default),
+            None => demand,
         }
     }
 

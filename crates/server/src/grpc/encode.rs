@@ -5,7 +5,9 @@ use std::time::Duration;
 use hyper::StatusCode;
 use tollgate::algorithm::WindowStart;
 use tollgate::{Calendar, Decision, Demand, EncodedKey, LimitOutcome, Micros, Quota, Retry};
-use tollgate_envoy::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit};
+use tollgate_envoy::{
+    Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, ReserveResponse, Unit,
+};
 use tollgate_http::{Fields, PROBLEM_JSON, Problem};
 
 use super::overrides::Override;
@@ -48,11 +50,7 @@ pub(super) fn decision(
         ..Default::default()
     };
 
-    let headers = &mut response.response_headers_to_add;
-    headers.reserve_exact(HEADERS_MAX);
-    for (name, value) in Fields::new(decision, active.config.headers, now) {
-        headers.push(header(name, value.to_str().unwrap_or_default()));
-    }
+    response.response_headers_to_add = headers(active, decision, now);
 
     match denial(plan, decision) {
         None => response.set_overall_code(Code::Ok),
@@ -76,6 +74,41 @@ pub(super) fn decision(
         .map(|permit| header("x-ratelimit-permit", permit));
     response.request_headers_to_add.extend(permit);
     response
+}
+
+/// The response to a reservation that was decided.
+pub(super) fn reservation(
+    active: &ActiveConfig,
+    plan: &RequestPlan<'_>,
+    decision: GateDecision,
+    now: Micros,
+) -> ReserveResponse {
+    let code = match denial(plan, &decision.decision) {
+        None => Code::Ok,
+        Some(_) => Code::OverLimit,
+    };
+    ReserveResponse {
+        code: code.into(),
+        headers: headers(active, &decision.decision, now),
+        reservation_id: decision.reservation.unwrap_or_default(),
+    }
+}
+
+/// The denial of a reservation that has no valid key.
+pub(super) fn denied_reservation() -> ReserveResponse {
+    ReserveResponse {
+        code: Code::OverLimit.into(),
+        ..Default::default()
+    }
+}
+
+/// The rate limit headers of a decision, with room for those of a denial.
+fn headers(active: &ActiveConfig, decision: &Decision, now: Micros) -> Vec<HeaderValue> {
+    let mut headers = Vec::with_capacity(HEADERS_MAX);
+    for (name, value) in Fields::new(decision, active.config.headers, now) {
+        headers.push(header(name, value.to_str().unwrap_or_default()));
+    }
+    headers
 }
 
 /// The denial of a request that has no valid key, for the given number of descriptors.

@@ -5,8 +5,12 @@ use tollgate_envoy::{HealthReporter, ServingStatus};
 
 use crate::listen::{ShutdownPhase, ShutdownSignal};
 
-/// The names that clients check: the whole server, and its one service.
-const NAMES: [&str; 2] = ["", "envoy.service.ratelimit.v3.RateLimitService"];
+/// The names that clients check: the whole server, and its services.
+const NAMES: [&str; 3] = [
+    "",
+    "envoy.service.ratelimit.v3.RateLimitService",
+    "kuadrant.service.ratelimit.v1.RateLimitService",
+];
 
 /// Reports the status of the gRPC service.
 #[derive(Debug)]

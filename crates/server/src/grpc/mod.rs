@@ -1,7 +1,8 @@
-//! The gRPC port: Envoy's rate limit service, with health and reflection.
+//! The gRPC port: Envoy's rate limit service and Kuadrant's reservations, with health and
+//! reflection.
 //!
 //! Each request takes four steps: decode (`descriptor`), select (`plan`, `overrides`), spend
-//! (`rate_limit`), encode (`encode`). Whether a request that cannot be decided gets a gRPC error or
+//! (`rate_limit`, `reservation`), encode (`encode`). Whether a request that cannot be decided gets a gRPC error or
 //! a denial is settled in `error` alone. Knows nothing of connections, and nothing of HTTP except
 //! the header fields that Envoy is asked to add.
 
@@ -13,6 +14,7 @@ mod overrides;
 mod plan;
 mod rate_limit;
 mod received_body;
+mod reservation;
 
 use std::future::{poll_fn, ready};
 use std::sync::Arc;
@@ -29,6 +31,7 @@ use self::error::overloaded;
 use self::health::GrpcHealth;
 use self::rate_limit::EnvoyRateLimiter;
 use self::received_body::ReceivedBody;
+use self::reservation::KuadrantReservations;
 use crate::gate::{AccessError, Gate};
 use crate::guard::presented_token;
 use crate::listen::{
@@ -49,20 +52,14 @@ const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 #[cfg(feature = "fuzzing")]
 pub fn rate_limit_service(config: tollgate_rules::Config) -> impl tollgate_envoy::RateLimitService {
     let metrics = Arc::new(crate::metrics::Metrics::new());
+    let limits = listen::ListenLimits {
+        connections_max: config.server.connections_max,
+        in_flight_max: config.server.in_flight_max,
+        header_timeout: config.server.header_timeout,
+        idle_timeout: config.server.idle_timeout,
+    };
     let gate = Gate::open(config, metrics).expect("a store that can be opened");
-    EnvoyRateLimiter::new(Arc::new(gate))
-}
-
-/// Envoy's rate limit service without its port, for the fuzz targets.
-///
-/// # Panics
-///
-/// If the store cannot be opened.
-#[cfg(feature = "fuzzing")]
-pub fn rate_limit_service(config: tollgate_rules::Config) -> impl tollgate_envoy::RateLimitService {
-    let metrics = Arc::new(crate::metrics::Metrics::new());
-    let gate = Gate::open(config, metrics).expect("a store that can be opened");
-    EnvoyRateLimiter::new(Arc::new(gate))
+    EnvoyRateLimiter::new(Arc::new(gate), PortLoad::new("grpc", limits))
 }
 
 /// Serves the gRPC port until the shutdown is complete.
@@ -97,8 +94,10 @@ struct GrpcFront {
 
 impl GrpcFront {
     fn new(gate: Arc<Gate>, load: Arc<PortLoad>, health: &GrpcHealth) -> Self {
-        let rate_limiter = EnvoyRateLimiter::new(gate.clone(), load);
+        let rate_limiter = EnvoyRateLimiter::new(gate.clone(), load.clone());
+        let reservations = KuadrantReservations::new(gate.clone(), load);
         let services = Services::new(rate_limiter, health.reporter());
+        let services = services.with_reservations(reservations);
         Self { gate, services }
     }
 

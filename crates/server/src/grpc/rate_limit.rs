@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tollgate::store::Intent;
+use tollgate_envoy::tonic::metadata::MetadataMap;
 use tollgate_envoy::tonic::{Request, Response, Status, async_trait};
-use tollgate_envoy::{RateLimitRequest, RateLimitResponse, RateLimitService};
+use tollgate_envoy::{RateLimitDescriptor, RateLimitRequest, RateLimitResponse, RateLimitService};
 use tollgate_rules::Permission;
 
 use super::error::{GrpcError, overloaded};
@@ -32,7 +33,7 @@ impl RateLimitService for EnvoyRateLimiter {
         let _slot = self.load.try_request().ok_or_else(overloaded)?;
         let active = self.gate.active();
         if active.requires_token() {
-            authorize(&active, &request)?;
+            authorize(&active, request.metadata(), &request.get_ref().descriptors)?;
         }
         let request = request.into_inner();
         if active.decides_in_process() {
@@ -118,9 +119,12 @@ impl EnvoyRateLimiter {
     }
 }
 
-/// Requires the permissions for what a message asks for beyond a check, which the front requires.
-fn authorize(active: &ActiveConfig, request: &Request<RateLimitRequest>) -> Result<(), Status> {
-    let descriptors = &request.get_ref().descriptors;
+/// Requires the permissions for what descriptors ask for beyond a check, which the front requires.
+pub(super) fn authorize(
+    active: &ActiveConfig,
+    metadata: &MetadataMap,
+    descriptors: &[RateLimitDescriptor],
+) -> Result<(), Status> {
     let has_refund = descriptors.iter().any(|own| own.is_negative_hits);
     let has_limit = descriptors.iter().any(|own| own.limit.is_some());
 
@@ -128,7 +132,7 @@ fn authorize(active: &ActiveConfig, request: &Request<RateLimitRequest>) -> Resu
         (has_refund, Permission::Refund),
         (has_limit, Permission::Inline),
     ];
-    let token = presented_token(request.metadata().as_ref());
+    let token = presented_token(metadata.as_ref());
     for (_, permission) in needed.iter().filter(|(is_needed, _)| *is_needed) {
         active.require(token, *permission)?;
     }

@@ -5,6 +5,7 @@ mod costs;
 mod errors;
 mod lifecycle;
 mod overrides;
+mod reservations;
 
 use tollgate_envoy::{
     Code, DescriptorStatus, Duration, Entry, RateLimit, RateLimitDescriptor, RateLimitRequest,

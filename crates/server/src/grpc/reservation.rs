@@ -1,0 +1,209 @@
+//! Kuadrant's reservations: an estimate is charged before the work, the actual amount afterwards.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use tollgate::limiter::{RESERVATION_TTL_DEFAULT, RESERVATION_TTL_MAX};
+use tollgate::store::{Intent, SettlementKind};
+use tollgate::{Micros, Quota};
+use tollgate_envoy::tonic::{Request, Response, Status, async_trait};
+use tollgate_envoy::{
+    CommitRequest, CommitResponse, RateLimitDescriptor, RateLimitRequest, ReservationService,
+    ReserveRequest, ReserveResponse,
+};
+use tollgate_http::Problem;
+use tollgate_rules::Selection;
+
+use super::error::{GrpcError, overloaded};
+use super::plan::RequestPlan;
+use super::rate_limit::authorize;
+use super::{descriptor, encode};
+use crate::gate::{ActiveConfig, ActualCost, Gate};
+use crate::listen::PortLoad;
+
+/// The shortest time for which a reservation can be open.
+const TTL_MIN: Duration = Duration::from_millis(1);
+
+/// Reserves and settles by the active configuration.
+#[derive(Debug)]
+pub(super) struct KuadrantReservations {
+    gate: Arc<Gate>,
+    load: Arc<PortLoad>,
+}
+
+#[async_trait]
+impl ReservationService for KuadrantReservations {
+    async fn reserve(
+        &self,
+        request: Request<ReserveRequest>,
+    ) -> Result<Response<ReserveResponse>, Status> {
+        let _slot = self.load.try_request().ok_or_else(overloaded)?;
+        let active = self.gate.active();
+        authorize(&active, request.metadata(), &request.get_ref().descriptors)?;
+
+        let response = match self.reserve_estimate(&active, request.into_inner()).await {
+            Ok(response) => response,
+            Err(GrpcError::Denied(_)) => encode::denied_reservation(),
+            Err(GrpcError::Refused(error)) => {
+                self.gate.metrics().count_refusal(&error);
+                encode::denied_reservation()
+            }
+            Err(GrpcError::Status(status)) => return Err(*status),
+        };
+        Ok(Response::new(response))
+    }
+
+    async fn commit(
+        &self,
+        request: Request<CommitRequest>,
+    ) -> Result<Response<CommitResponse>, Status> {
+        let _slot = self.load.try_request().ok_or_else(overloaded)?;
+        let active = self.gate.active();
+        authorize(&active, request.metadata(), &request.get_ref().descriptors)?;
+
+        let committed = self.charge_actual(&active, request.into_inner()).await;
+        // The work is done, so an error lets nothing pass. It tells that nothing was charged.
+        let reservation_released = committed.map_err(|error| match error {
+            GrpcError::Denied(reason) => Status::invalid_argument(reason),
+            GrpcError::Refused(error) => {
+                self.gate.metrics().count_refusal(&error);
+                Status::invalid_argument(error.to_string())
+            }
+            GrpcError::Status(status) => *status,
+        })?;
+        Ok(Response::new(CommitResponse {
+            reservation_released,
+        }))
+    }
+}
+
+impl KuadrantReservations {
+    pub(super) const fn new(gate: Arc<Gate>, load: Arc<PortLoad>) -> Self {
+        Self { gate, load }
+    }
+
+    /// Charges the estimate until it is settled: for all descriptors, or for none.
+    async fn reserve_estimate(
+        &self,
+        active: &ActiveConfig,
+        request: ReserveRequest,
+    ) -> Result<ReserveResponse, GrpcError> {
+        let ttl = ttl(request.ttl)?;
+        // The client may choose the estimate, so zero is no error: it means the cost of the limit.
+        let estimate = Some(request.amount).filter(|amount| *amount > 0);
+        let request = charge(request.domain, request.descriptors, estimate);
+        descriptor::validate(&request)?;
+        let plan = RequestPlan::new(active, &request)?;
+
+        let decision = if plan.has_zero_limit() {
+            self.gate.spend(active, &plan.demands, Intent::Peek).await?
+        } else {
+            let demands = plan.demands.iter().cloned();
+            let (demands, fixed): (Selection<'_>, Vec<bool>) =
+                demands.map(|demand| active.reserved(demand, &[])).unzip();
+            let reserved = self.gate.reserve_demands(active, &demands, &fixed, ttl);
+            reserved.await?
+        };
+        Ok(encode::reservation(
+            active,
+            &plan,
+            decision,
+            self.gate.now(),
+        ))
+    }
+
+    /// Charges the actual amount, always all of it. Returns whether a reservation was open.
+    async fn charge_actual(
+        &self,
+        active: &ActiveConfig,
+        request: CommitRequest,
+    ) -> Result<bool, GrpcError> {
+        let CommitRequest {
+            domain,
+            descriptors,
+            reservation_id,
+            actual_amount,
+        } = request;
+
+        if let Ok(reservation) = self.gate.open_reservation(&reservation_id) {
+            let actual = ActualCost {
+                units: Some(actual_amount),
+                tokens: &[],
+            };
+            let settled = self.gate.settle(&reservation, Some(actual)).await?;
+            return Ok(settled.kind == SettlementKind::Reserved);
+        }
+
+        let request = charge(domain, descriptors, Some(actual_amount));
+        descriptor::validate(&request)?;
+        self.count(active, &request).await?;
+        Ok(false)
+    }
+
+    /// Charges the descriptors whether they fit or not.
+    async fn count(
+        &self,
+        active: &ActiveConfig,
+        request: &RateLimitRequest,
+    ) -> Result<(), GrpcError> {
+        let plan = RequestPlan::new(active, request)?;
+
+        // A permit is left out: the work is done, and nobody would release it.
+        let is_rate = |demand: &&_| !is_concurrency(demand);
+        let demands = plan.demands.iter().filter(is_rate).cloned();
+        let costs = demands.map(|demand| active.with_constant_cost(demand));
+        let demands: Selection<'_> = costs.filter(|demand| demand.cost > 0).collect();
+        if demands.is_empty() {
+            return Ok(());
+        }
+
+        let counted = self.gate.spend(active, &demands, Intent::Count).await?;
+        let problem = Problem::denied(&counted.decision);
+        match problem.filter(|problem| problem.status == StatusCode::SERVICE_UNAVAILABLE) {
+            None => Ok(()),
+            Some(_) => Err(GrpcError::Status(Box::new(Status::unavailable(
+                "the store is unavailable, and nothing was charged; retry later",
+            )))),
+        }
+    }
+}
+
+fn is_concurrency(demand: &tollgate::Demand<'_, tollgate::EncodedKey>) -> bool {
+    matches!(demand.quota(), Quota::Concurrency(_))
+}
+
+/// The request that charges each descriptor this cost, or that of the limit. Costs of the
+/// descriptors themselves are for `ShouldRateLimit`.
+fn charge(
+    domain: String,
+    mut descriptors: Vec<RateLimitDescriptor>,
+    cost: Option<u64>,
+) -> RateLimitRequest {
+    for descriptor in &mut descriptors {
+        descriptor.hits_addend = cost;
+        descriptor.is_negative_hits = false;
+    }
+    RateLimitRequest {
+        domain,
+        descriptors,
+        hits_addend: 0,
+    }
+}
+
+/// How long a reservation is open.
+fn ttl(sent: Option<tollgate_envoy::Duration>) -> Result<Micros, GrpcError> {
+    let length = match sent {
+        None => Some(RESERVATION_TTL_DEFAULT),
+        Some(sent) => Duration::try_from(sent).ok(),
+    };
+    let valid = length.filter(|length| (TTL_MIN..=RESERVATION_TTL_MAX).contains(length));
+
+    valid.and_then(Micros::from_duration).ok_or_else(|| {
+        let tollgate_envoy::Duration { seconds, nanos } = sent.unwrap_or_default();
+        GrpcError::invalid(format!(
+            "invalid ttl of {seconds} s and {nanos} ns; expected between 1 ms and 1 h, or no ttl \
+             for 60 s"
+        ))
+    })
+}
