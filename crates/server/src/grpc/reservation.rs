@@ -19,7 +19,7 @@ use super::error::{GrpcError, overloaded};
 use super::plan::RequestPlan;
 use super::rate_limit::authorize;
 use super::{descriptor, encode};
-use crate::gate::{ActiveConfig, ActualCost, Gate};
+use crate::gate::{ActiveConfig, Gate, SettledCost};
 use crate::listen::PortLoad;
 
 /// The shortest time for which a reservation can be open.
@@ -127,7 +127,7 @@ impl KuadrantReservations {
         } = request;
 
         if let Ok(reservation) = self.gate.open_reservation(&reservation_id) {
-            let actual = ActualCost {
+            let actual = SettledCost {
                 units: Some(actual_amount),
                 tokens: &[],
             };
