@@ -4,7 +4,7 @@ use super::context::DemandContext;
 use super::counters::Counters;
 use super::reservations::Reservations;
 use super::shard::CounterShard;
-use crate::algorithm::{CounterView, Outcome, PermitId, ReservedUnits};
+use crate::algorithm::{AMOUNT_MAX, CounterView, Outcome, PermitId, ReservedUnits};
 use crate::demand::Demand;
 use crate::key::Fingerprint;
 use crate::store::{Intent, Source, SpendReply};
@@ -56,7 +56,10 @@ impl Counters {
             let outstanding = |known: &Reservations| known.outstanding(counter, context.now);
             let (count, units) = reservations.map_or((0, 0), outstanding);
             CounterView {
-                reserved: ReservedUnits { count, units },
+                reserved: ReservedUnits {
+                    count,
+                    units: units.min(AMOUNT_MAX),
+                },
                 ..view
             }
         });

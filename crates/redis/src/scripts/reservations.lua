@@ -117,7 +117,7 @@ if not reservations then
     return at
   end
 
-  -- The number of open reservations, and the units that they have charged.
+  -- The number of open reservations, and the units that they have charged, at most 2^53.
   function reservations.outstanding()
     local open, units = 0, 0
     local fields = has_reservations and run('HGETALL', KEYS[extra_keys])
@@ -129,7 +129,7 @@ if not reservations then
         end
       end
     end
-    return open, units
+    return open, math.min(units, EXACT)
   end
 
   -- Remembers what was charged in this window, until the counter forgets it.

@@ -389,8 +389,7 @@ impl NamedAttributes<'_> {
         for (kind, count) in tokens.iter() {
             let name = format!("tokens.{kind}");
             if self.0.len() >= ATTRIBUTES_MAX || self.0.iter().any(|(other, _)| *other == name) {
-                let detail = format!("too many attributes, or {name:?} and `tokens` name the same");
-                return Err(ApiError::unprocessable("bad-tokens", detail));
+                return Err(ApiError::bad_tokens(&name));
             }
             self.0.push((name.into(), count.to_string().into()));
         }

@@ -110,6 +110,12 @@ impl ApiError {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, detail)
     }
 
+    /// The number of tokens of a kind cannot be added to the attributes.
+    pub(crate) fn bad_tokens(name: &str) -> Self {
+        let detail = format!("too many attributes, or {name:?} and `tokens` name the same");
+        Self::unprocessable("bad-tokens", detail)
+    }
+
     pub(crate) fn no_admin_token() -> Self {
         let detail = "missing or wrong token: send the value of TOLLGATE_ADMIN_TOKEN \
                       as `Authorization: Bearer <token>`";

@@ -170,10 +170,12 @@ async fn cancel(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, A
 
 /// The answer to a settlement. `reservation` tells whether it was open.
 fn settled_answer(GateSettlement { kind, charged }: GateSettlement) -> Answer {
-    let reservation = match kind {
-        SettlementKind::Reserved => "open",
-        SettlementKind::Repeated => "settled",
-        _ => "unknown",
+    let reservation = if kind == SettlementKind::Reserved {
+        "open"
+    } else if kind == SettlementKind::Repeated {
+        "settled"
+    } else {
+        "unknown"
     };
     let text = format!(r#"{{"settled":true,"charged":{charged},"reservation":"{reservation}"}}"#);
     Answer::Done(text.into())

@@ -77,7 +77,7 @@ impl Model {
         let open = open.filter(|reservation| reservation.expires > micros(now));
         open.fold(ReservedUnits::default(), |sum, reservation| ReservedUnits {
             count: sum.count + 1,
-            units: sum.units + to_micros(reservation.units).get(),
+            units: (sum.units + to_micros(reservation.units).get()).min(1 << 53),
         })
     }
 }
