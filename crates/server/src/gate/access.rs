@@ -24,7 +24,7 @@ pub(crate) enum AccessError {
     },
 }
 
-/// Who sent a request: the index of its token, or nobody in particular if no tokens are configured.
+/// Who sent a request: the index of its token, or none if no tokens are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caller(Option<usize>);
 

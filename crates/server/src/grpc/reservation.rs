@@ -149,7 +149,7 @@ impl KuadrantReservations {
     ) -> Result<(), GrpcError> {
         let plan = RequestPlan::new(active, request)?;
 
-        // A permit is left out: the work is done, and nobody would release it.
+        // A permit is left out: the work is done, and no client would release it.
         let is_rate = |demand: &&_| !is_concurrency(demand);
         let demands = plan.demands.iter().filter(is_rate).cloned();
         let costs = demands.map(|demand| active.with_constant_cost(demand));

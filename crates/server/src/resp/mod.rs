@@ -248,7 +248,7 @@ impl StreamFront for RespFront {
         connection: &Arc<ClientConnection>,
         closing: &Notify,
     ) -> MonitoredStream {
-        // Errors of the stream end the connection; there is nobody to tell.
+        // Errors of the stream end the connection; no client can read a reply.
         drop(self.converse(&mut stream, connection, closing).await);
         stream
     }

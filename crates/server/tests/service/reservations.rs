@@ -76,7 +76,7 @@ fn five_calls_that_use_more_than_they_estimate_are_paid_to_the_last_token() {
         let clock = SystemClock::new();
         let started_at = clock.now();
 
-        // Five of twelve concurrent calls on four replicas fit, whoever they are. Within the time
+        // Five of twelve concurrent calls on four replicas fit, no matter which. Within the time
         // of this test the bucket refills less than an estimate.
         let reserve = |index: usize| {
             let service = &services[index % services.len()];

@@ -84,7 +84,7 @@ fn on_redis() {
     is_as_expected(&service);
 }
 
-/// Units on lease are used by nobody yet.
+/// Units on lease are not used yet.
 #[test]
 fn units_on_lease() {
     let server = Server::start(Flavor::Redis);
