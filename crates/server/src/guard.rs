@@ -9,7 +9,8 @@
 use std::net::IpAddr;
 
 use hyper::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN};
-use hyper::{HeaderMap, Request};
+use hyper::{HeaderMap, Request, StatusCode};
+use tollgate_gate::api::ApiError;
 use tollgate_rules::config::AccessConfig;
 
 /// The token of the service, for proxies that pass on the `Authorization` of their clients.
@@ -134,6 +135,29 @@ impl<'c> BrowserGuard<'c> {
         !name.is_empty() && name.chars().all(is_label)
             || name.parse::<IpAddr>().is_ok()
             || self.hosts.iter().any(|own| own.eq_ignore_ascii_case(name))
+    }
+}
+
+impl From<BrowserError> for ApiError {
+    fn from(error: BrowserError) -> Self {
+        let (code, detail) = match error {
+            BrowserError::CrossSite => (
+                "cross-site",
+                "cross-site request: web pages may use the HTTP port only from \
+                 `server.allowed_origins`, and the admin port only from its own page"
+                    .to_owned(),
+            ),
+            BrowserError::ForeignHost(found) => {
+                let found: String = found.chars().take(80).collect();
+                let detail = format!(
+                    "the host is {found:?}; without a token it must be an IP address or a name \
+                     without a dot, such as localhost, as a protection against DNS rebinding; the \
+                     HTTP port also accepts `server.allowed_hosts`"
+                );
+                ("foreign-host", detail)
+            }
+        };
+        Self::new(StatusCode::FORBIDDEN, code, detail)
     }
 }
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use tollgate::Micros;
+use tollgate_gate::metrics::Metrics;
+use tollgate_gate::{Gate, StoreOpenError};
 use tollgate_rules::Config;
 use tollgate_rules::config::ServerConfig;
 
 use crate::alerts::Alerts;
-use crate::gate::{Gate, StoreOpenError};
 use crate::http::Readiness;
 use crate::listen::{ListenLimits, PortLoad};
-use crate::metrics::Metrics;
 use crate::reload::{ConfigFile, DataPortTls, Reloader, TlsSettings};
 
 /// The most connections to the admin port.
@@ -41,7 +41,7 @@ impl Service {
         let load = ServiceLoad::new(&config.server);
         let tls = Arc::new(DataPortTls::default());
         tls.replace(tls_settings);
-        let gate = Arc::new(Gate::open(config, Arc::new(Metrics::new()))?);
+        let gate = Arc::new(Gate::open(config, Arc::new(Metrics::default()))?);
 
         Ok(Self {
             reloader: Arc::new(Reloader::new(gate.clone(), file, tls.clone())),

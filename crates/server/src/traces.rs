@@ -14,7 +14,6 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
 use tokio::runtime::Handle;
-use tollgate::Decision;
 use tollgate_rules::config::TracingConfig;
 use tracing::Span;
 use tracing::field::Empty;
@@ -131,18 +130,6 @@ pub(crate) fn span(route: &'static str, headers: &HeaderMap) -> Span {
     }
 
     span
-}
-
-/// Records the decision in the request's span.
-pub(crate) fn record_decision(span: &Span, decision: &Decision) {
-    if span.is_disabled() {
-        return;
-    }
-    span.record("tollgate.allowed", decision.is_allowed());
-    span.record("tollgate.source", decision.source().as_str());
-    if let Some(outcome) = decision.denied_by() {
-        span.record("tollgate.denied_by", outcome.name());
-    }
 }
 
 /// Records the status of the response in the request's span.

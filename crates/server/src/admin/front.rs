@@ -6,14 +6,15 @@ use http_body_util::Either;
 use hyper::body::Incoming;
 use hyper::header::{CACHE_CONTROL, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Method, Request, Response, StatusCode};
+use tollgate_gate::AccessError;
+use tollgate_gate::api::ApiError;
 use tollgate_rules::{Permission, TokenHash};
 
 use super::dashboard::{self, Dashboard, EventStream};
 use super::guard::{AdminAccess, AdminGuard};
 use super::{keys, limits, metrics, reload, status};
-use crate::gate::AccessError;
 use crate::guard::presented_token;
-use crate::http::{ApiError, Body, alive, expect_host, problem};
+use crate::http::{Body, alive, expect_host, problem};
 use crate::listen::{self, ClientConnection, Front, ShutdownSignal};
 use crate::service::Service;
 

@@ -4,10 +4,10 @@
 //! and every local program has access, except for web pages of other sites.
 
 use hyper::{Method, Request};
+use tollgate_gate::api::ApiError;
 use tollgate_rules::TokenHash;
 
 use crate::guard::{BrowserGuard, presented_token};
-use crate::http::ApiError;
 
 /// The access control of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,13 +3,14 @@
 use hyper::{Request, Response};
 use serde::Serialize;
 use tollgate::{Demand, EncodedKey};
+use tollgate_gate::api::ApiError;
+use tollgate_gate::{ActiveConfig, DecideError};
 use tollgate_http::{DecisionBody, LimitBody};
 use tollgate_rules::{DisplayPart, Explanation};
 
 use super::encode::json_ok;
 use super::query::KeyQuery;
-use crate::gate::{ActiveConfig, DecideError};
-use crate::http::{ApiError, Body};
+use crate::http::Body;
 use crate::service::Service;
 
 /// The body of `GET /admin/keys`.

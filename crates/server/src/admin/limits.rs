@@ -4,11 +4,11 @@ use hyper::Response;
 use serde::Serialize;
 use tollgate::algorithm::WindowStart;
 use tollgate::{Consistency, FailurePolicy, LeakyMode, Quota};
+use tollgate_gate::metrics::OutcomeCounts;
 use tollgate_rules::{Attribute, Condition, LimitConfig, Pattern};
 
 use super::encode::{json_ok, millis};
 use crate::http::Body;
-use crate::metrics::OutcomeCounts;
 use crate::service::Service;
 
 /// The body of the response.

@@ -3,8 +3,10 @@
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 
-use crate::http::{ApiError, Body, json};
-use crate::metrics::{self, MetricSample, MetricType, MetricsPage, seconds, to_f64};
+use tollgate_gate::api::ApiError;
+use tollgate_gate::metrics::{self, MetricSample, MetricType, MetricsPage, seconds, to_f64};
+
+use crate::http::{Body, json};
 use crate::service::Service;
 
 const COUNTER: MetricType = MetricType::COUNTER;

@@ -2,7 +2,7 @@
 //!
 //! Every request is authorised (`guard`), routed (`front`) and answered. The port keeps no state
 //! besides the dashboard's: responses are built from the service at the time of the request.
-//! Errors are [`ApiError`](crate::http::ApiError)s, as on the HTTP port.
+//! Errors are [`ApiError`](tollgate_gate::api::ApiError)s, as on the HTTP port.
 
 mod dashboard;
 mod encode;

@@ -1,10 +1,9 @@
 //! The query string of `/admin/keys`: a limit, and the attributes of a key.
 
 use std::borrow::Cow;
+use tollgate_gate::api::{ATTRIBUTES_MAX, ApiError, NamedAttributes, is_same_attribute};
 
 use percent_encoding::percent_decode_str;
-
-use crate::http::{ATTRIBUTES_MAX, ApiError, NamedAttributes, is_same_attribute};
 
 /// A parsed query string.
 #[derive(Debug)]

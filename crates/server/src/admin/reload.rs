@@ -2,11 +2,12 @@
 
 use hyper::Response;
 use serde::Serialize;
+use tollgate_gate::api::ApiError;
 use tollgate_http::Problem;
 use tollgate_rules::Diagnostic;
 
 use super::encode::{json_ok, to_json};
-use crate::http::{ApiError, Body, problem};
+use crate::http::{Body, problem};
 use crate::reload::ConfigReloadError;
 use crate::service::Service;
 

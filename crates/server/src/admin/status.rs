@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use hyper::Response;
 use serde::Serialize;
 
+use tollgate_gate::StoreState;
+
 use super::encode::{json_ok, millis};
 use crate::alerts::AlertState;
-use crate::gate::StoreState;
 use crate::http::Body;
 use crate::reload::ReloadStatus;
 use crate::service::Service;

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tollgate::Micros;
+use tollgate_gate::metrics::{DurationBuckets, OutcomeCounts, to_f64};
 use tollgate_rules::config::MonitoringConfig;
-
-use crate::metrics::{DurationBuckets, OutcomeCounts, to_f64};
 
 /// The period that alerts are evaluated over.
 const PERIOD: Micros = Micros::from_secs(60);

@@ -11,8 +11,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 pub(crate) use self::evaluator::AlertState;
+use tollgate_gate::Gate;
+
 use self::evaluator::{AlertEvaluator, AlertSample};
-use crate::gate::Gate;
 use crate::listen::ShutdownSignal;
 
 /// How often the alerts are evaluated.

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use tollgate_gate::OpenStore;
 use tollgate_redis::Endpoint;
 use tollgate_rules::config::{Diagnostic, RedisTopology, StoreConfig};
 use tollgate_rules::{Config, Selector};
@@ -10,7 +11,6 @@ use tollgate_rules::{Config, Selector};
 use super::numbers::counted;
 use super::outcome::{CommandError, invalid};
 use super::terminal::plain;
-use crate::gate::OpenStore;
 use crate::reload::TlsSettings;
 
 /// The file name of standard input in diagnostics.

@@ -8,11 +8,11 @@ use tollgate::{Calendar, Decision, Demand, EncodedKey, LimitOutcome, Micros, Quo
 use tollgate_envoy::{
     Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, ReserveResponse, Unit,
 };
+use tollgate_gate::{ActiveConfig, GateDecision, PERMIT_HEADER_MAX};
 use tollgate_http::{Fields, PROBLEM_JSON, Problem};
 
 use super::overrides::Override;
 use super::plan::{DescriptorPlan, RequestPlan};
-use crate::gate::{ActiveConfig, GateDecision, PERMIT_HEADER_MAX};
 
 /// Units of fixed length in seconds, the longest first. An Envoy that does not know weeks yet shows
 /// no unit then, rather than a wrong one.

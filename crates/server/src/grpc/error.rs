@@ -8,9 +8,8 @@
 use std::fmt;
 
 use tollgate_envoy::tonic::Status;
+use tollgate_gate::{AccessError, DecideError};
 use tollgate_rules::SelectError;
-
-use crate::gate::{AccessError, DecideError};
 
 /// Why a request could not be decided.
 #[derive(Debug)]
@@ -37,21 +36,7 @@ impl GrpcError {
 
 impl From<AccessError> for GrpcError {
     fn from(error: AccessError) -> Self {
-        Self::Status(Box::new(error.into()))
-    }
-}
-
-impl From<AccessError> for Status {
-    fn from(error: AccessError) -> Self {
-        match error {
-            AccessError::MissingToken | AccessError::UnknownToken => {
-                Self::unauthenticated(format!(
-                    "{error}: send one of `server.tokens` in the metadata `authorization`, as \
-                 `Bearer <token>`, or `x-tollgate-token`"
-                ))
-            }
-            AccessError::NotPermitted { .. } => Self::permission_denied(error.to_string()),
-        }
+        Self::Status(Box::new(access_denied(&error)))
     }
 }
 
@@ -72,6 +57,17 @@ impl From<DecideError> for GrpcError {
                 Self::Status(Box::new(Status::internal(error.to_string())))
             }
         }
+    }
+}
+
+/// The status of a request that lacks a token, or the permission.
+pub(super) fn access_denied(error: &AccessError) -> Status {
+    match error {
+        AccessError::MissingToken | AccessError::UnknownToken => Status::unauthenticated(format!(
+            "{error}: send one of `server.tokens` in the metadata `authorization`, as \
+             `Bearer <token>`, or `x-tollgate-token`"
+        )),
+        AccessError::NotPermitted { .. } => Status::permission_denied(error.to_string()),
     }
 }
 

@@ -25,14 +25,14 @@ use hyper::{Request, Response};
 use tokio::net::TcpListener;
 use tollgate_envoy::tonic::{Status, body::Body};
 use tollgate_envoy::{ResponseFuture, Services};
+use tollgate_gate::{AccessError, Gate};
 use tollgate_rules::Permission;
 
-use self::error::overloaded;
+use self::error::{access_denied, overloaded};
 use self::health::GrpcHealth;
 use self::rate_limit::EnvoyRateLimiter;
 use self::received_body::ReceivedBody;
 use self::reservation::KuadrantReservations;
-use crate::gate::{AccessError, Gate};
 use crate::guard::presented_token;
 use crate::listen::{
     self, ClientConnection, Front, ListenProtocol, PortLoad, PortTls, ShutdownSignal,
@@ -51,7 +51,7 @@ const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 /// If the store cannot be opened.
 #[cfg(feature = "fuzzing")]
 pub fn rate_limit_service(config: tollgate_rules::Config) -> impl tollgate_envoy::RateLimitService {
-    let metrics = Arc::new(crate::metrics::Metrics::new());
+    let metrics = Arc::new(tollgate_gate::metrics::Metrics::default());
     let limits = listen::ListenLimits {
         connections_max: config.server.connections_max,
         in_flight_max: config.server.in_flight_max,
@@ -135,7 +135,8 @@ impl Front for GrpcFront {
         // Called outside the async block, so that its future does not hold the request as well.
         let is_admitted = request.uri().path() == HEALTH_CHECK || connection.admits_request();
         let refusal = if is_admitted {
-            self.authorize(&request).err().map(Status::from)
+            let denied = self.authorize(&request).err();
+            denied.map(|error| access_denied(&error))
         } else {
             Some(overloaded())
         };

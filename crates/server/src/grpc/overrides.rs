@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tollgate::{Calendar, Demand, EncodedKey, FixedWindow, LimitError, Quota, Rate, TokenBucket};
 use tollgate_envoy::{RateLimitOverride, RateLimitUnit, Unit};
+use tollgate_gate::{ActiveConfig, OVERRIDES};
 
 use super::descriptor::DescriptorAttributes;
 use super::error::GrpcError;
-use crate::gate::{ActiveConfig, OVERRIDES};
 
 const DAY_SECS: u64 = 86_400;
 const WEEK_DAYS: u32 = 7;

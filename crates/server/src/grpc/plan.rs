@@ -4,12 +4,12 @@ use smallvec::SmallVec;
 use tollgate::store::DEMANDS_MAX;
 use tollgate::{Demand, EncodedKey};
 use tollgate_envoy::{RateLimitDescriptor, RateLimitRequest};
+use tollgate_gate::ActiveConfig;
 use tollgate_rules::{MissingKeyPolicy, Selection};
 
 use super::descriptor::DescriptorAttributes;
 use super::error::GrpcError;
 use super::overrides::{self, Override};
-use crate::gate::ActiveConfig;
 
 /// Everything a request asks for.
 #[derive(Debug, Default)]

@@ -8,12 +8,12 @@ use tollgate::store::Intent;
 use tollgate_envoy::tonic::metadata::MetadataMap;
 use tollgate_envoy::tonic::{Request, Response, Status, async_trait};
 use tollgate_envoy::{RateLimitDescriptor, RateLimitRequest, RateLimitResponse, RateLimitService};
+use tollgate_gate::{ActiveConfig, Gate, GateDecision};
 use tollgate_rules::Permission;
 
-use super::error::{GrpcError, overloaded};
+use super::error::{GrpcError, access_denied, overloaded};
 use super::plan::RequestPlan;
 use super::{descriptor, encode};
-use crate::gate::{ActiveConfig, Gate, GateDecision};
 use crate::guard::presented_token;
 use crate::listen::PortLoad;
 
@@ -134,7 +134,8 @@ pub(super) fn authorize(
     ];
     let token = presented_token(metadata.as_ref());
     for (_, permission) in needed.iter().filter(|(is_needed, _)| *is_needed) {
-        active.require(token, *permission)?;
+        let caller = active.require(token, *permission);
+        caller.map_err(|error| access_denied(&error))?;
     }
     Ok(())
 }

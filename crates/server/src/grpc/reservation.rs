@@ -12,6 +12,7 @@ use tollgate_envoy::{
     CommitRequest, CommitResponse, RateLimitDescriptor, RateLimitRequest, ReservationService,
     ReserveRequest, ReserveResponse,
 };
+use tollgate_gate::{ActiveConfig, Gate, SettledCost};
 use tollgate_http::Problem;
 use tollgate_rules::Selection;
 
@@ -19,7 +20,6 @@ use super::error::{GrpcError, overloaded};
 use super::plan::RequestPlan;
 use super::rate_limit::authorize;
 use super::{descriptor, encode};
-use crate::gate::{ActiveConfig, Gate, SettledCost};
 use crate::listen::PortLoad;
 
 /// The shortest time for which a reservation can be open.

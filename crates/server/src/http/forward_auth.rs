@@ -14,13 +14,13 @@ use hyper::body::Incoming;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, FORWARDED, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use tollgate::store::Intent;
+use tollgate_gate::api::ApiError;
+use tollgate_gate::{ActiveConfig, CheckOptions, Gate, GateDecision, PERMIT_HEADER_MAX};
 use tollgate_http::Problem;
 
 use self::original_request::OriginalRequest;
 use self::parameters::ForwardAuthParameters;
-use super::error::ApiError;
 use super::respond::{self, Body, json};
-use crate::gate::{ActiveConfig, CheckOptions, Gate, GateDecision, PERMIT_HEADER_MAX};
 use crate::listen::ClientConnection;
 
 /// Decides the request that a proxy describes, and responds to the proxy.

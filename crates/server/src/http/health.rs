@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use hyper::header::{CACHE_CONTROL, HeaderValue};
 use hyper::{Response, StatusCode};
 
+use tollgate_gate::Gate;
+
 use super::respond::{Body, json};
-use crate::gate::Gate;
 
 /// Whether the service should get requests. It is ready from the start, because it can decide by
 /// failure policy while the store is unavailable; it stops being ready when it shuts down.

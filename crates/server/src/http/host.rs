@@ -2,8 +2,7 @@
 
 use hyper::header::{HOST, HeaderValue};
 use hyper::{Request, Version};
-
-use super::error::ApiError;
+use tollgate_gate::api::ApiError;
 
 /// Rejects a request with several `Host` headers or an invalid one, and an HTTP/1.1 request without
 /// one: programs in front of the service could read such a request in another way.

@@ -4,14 +4,10 @@
 //! them; it knows its status and its body.
 
 mod api;
-mod batch;
 mod body;
-mod error;
 mod forward_auth;
 mod health;
 mod host;
-mod operation;
-mod requested_limit;
 mod respond;
 mod route;
 mod timing;
@@ -21,17 +17,16 @@ use std::sync::Arc;
 
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response};
+use tollgate_gate::api::{ApiContext, ApiError};
+use tollgate_gate::{ActiveConfig, Caller, Gate};
 use tracing::Instrument as _;
 
-pub(crate) use body::{ATTRIBUTES_MAX, NamedAttributes, is_same_attribute};
-pub(crate) use error::ApiError;
 pub(crate) use health::{Readiness, alive};
 pub(crate) use host::expect_host;
 pub(crate) use respond::{Body, json, problem};
 
-use self::operation::ApiContext;
 use self::route::HttpRoute;
-use crate::gate::{ActiveConfig, Caller, Gate};
+
 use crate::guard::{BrowserGuard, presented_token};
 use crate::listen::{self, ClientConnection, Front};
 use crate::traces;
@@ -86,7 +81,9 @@ impl HttpFront {
             HttpRoute::Api(operation) => {
                 api::handle(operation, context, post(request)?, connection).await
             }
-            HttpRoute::Batch => Box::pin(batch::handle(context, post(request)?, connection)).await,
+            HttpRoute::Batch => {
+                Box::pin(api::handle_batch(context, post(request)?, connection)).await
+            }
             HttpRoute::Alive => get(request).map(|()| alive()),
             HttpRoute::Ready => get(request).map(|()| self.readiness.response(gate)),
             HttpRoute::OpenApi => get(request).map(|()| {

@@ -1,7 +1,5 @@
 //! Encodes decisions and errors as HTTP responses.
 
-use std::borrow::Cow;
-
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{
@@ -9,11 +7,8 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, Response, StatusCode};
 use tollgate::{Decision, LimitOutcome, Micros};
-use tollgate_http::{DecisionBody, DenialTemplate, EnabledFields, Fields, Problem};
-
-use super::error::ApiError;
-use super::operation::Answer;
-use crate::gate::{GateDecision, GateInspection};
+use tollgate_gate::api::{Answer, ApiContext, ApiError, EncodedAnswer};
+use tollgate_http::{DenialTemplate, EnabledFields, Fields, PROBLEM_JSON, Problem};
 
 pub(crate) type Body = Full<Bytes>;
 
@@ -21,8 +16,6 @@ pub(crate) type Body = Full<Bytes>;
 const ORIGINAL_STATUS: HeaderName = HeaderName::from_static("x-ratelimit-status");
 /// The most header fields of a response, including those that hyper adds.
 const FIELDS_MAX: usize = 13;
-/// The space that an answer of a batch usually takes, in bytes.
-const BATCH_ANSWER_CAPACITY: usize = 256;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A response with a JSON body.
@@ -54,115 +47,31 @@ pub(crate) fn problem(error: &ApiError) -> Response<Body> {
 }
 
 /// The response to an operation.
-pub(super) fn answer(answer: &Answer, fields: EnabledFields, now: Micros) -> Response<Body> {
-    match answer {
-        Answer::Decision(answer) => decision(answer, fields, now),
-        Answer::Counted(answer) => counted(answer, fields, now),
-        Answer::Inspection(answer) => inspection(answer, fields, now),
-        Answer::Done(text) => json(StatusCode::OK, text.clone().into_owned()),
+pub(super) fn answer(answer: &Answer, context: ApiContext<'_>) -> Response<Body> {
+    let EncodedAnswer {
+        status,
+        is_problem,
+        body,
+    } = answer.encode();
+
+    let mut response = json(status, body.into_owned());
+    let headers = response.headers_mut();
+    if is_problem {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
     }
-}
-
-/// The response to a check: 200, 429 or 503.
-fn decision(decision: &GateDecision, fields: EnabledFields, now: Micros) -> Response<Body> {
-    let mut response = match Problem::denied(&decision.decision) {
-        Some(problem) => denied(problem, None, None),
-        None => json(StatusCode::OK, allowed_body(decision)),
-    };
-
-    add_fields(response.headers_mut(), &decision.decision, fields, now);
+    if let Some(decision) = answer.decision() {
+        let fields = context.active.config.headers;
+        add_fields(headers, decision, fields, context.gate.now());
+    }
     response
 }
 
-/// The response to a check that only counts: 200 whether it fitted or not, since it was charged. If
-/// the store was unavailable and the policy is to deny, it was not charged: 503.
-fn counted(decision: &GateDecision, fields: EnabledFields, now: Micros) -> Response<Body> {
-    let mut response = match unavailable(decision) {
-        Some(problem) => denied(problem, None, None),
-        None => json(StatusCode::OK, allowed_body(decision)),
-    };
-
-    add_fields(response.headers_mut(), &decision.decision, fields, now);
-    response
-}
-
-/// The problem of a decision that was not made, because the store was unavailable.
-fn unavailable(decision: &GateDecision) -> Option<Problem<'_>> {
-    let problem = Problem::denied(&decision.decision);
-    problem.filter(|problem| problem.status == StatusCode::SERVICE_UNAVAILABLE)
-}
-
-/// The response to a peek: 200, 429 or 503.
-fn inspection(answer: &GateInspection, fields: EnabledFields, now: Micros) -> Response<Body> {
-    let mut response = match denied_peek(answer) {
-        Some(problem) => denied(problem, None, None),
-        None => json(StatusCode::OK, allowed_peek(answer)),
-    };
-
-    add_fields(response.headers_mut(), &answer.decision, fields, now);
-    response
-}
-
-/// The problem of a peek that would be denied.
-fn denied_peek(GateInspection { decision, counters }: &GateInspection) -> Option<Problem<'_>> {
-    let mut problem = Problem::denied(decision)?;
-    if let Some(body) = &mut problem.decision {
-        body.add_counters(counters);
-    }
-    Some(problem)
-}
-
-/// The body of a peek that would be allowed.
-fn allowed_peek(GateInspection { decision, counters }: &GateInspection) -> String {
-    let mut body = DecisionBody::new(decision);
-    body.add_counters(counters);
-    body.to_json()
-}
-
-/// The body of a request that was charged.
-fn allowed_body(decision: &GateDecision) -> String {
-    let mut body = DecisionBody::new(&decision.decision);
-    body.permit.clone_from(&decision.permit);
-    body.reservation.clone_from(&decision.reservation);
-    body.to_json()
-}
-
-/// The response to a batch: the statuses and bodies of its requests, without their header fields.
-pub(super) fn batch(answers: &[Result<Answer, ApiError>]) -> Response<Body> {
-    let mut text = String::with_capacity(BATCH_ANSWER_CAPACITY * answers.len());
-    text.push_str("{\"answers\":");
-    let mut separator = '[';
-    for answer in answers {
-        let (status, body) = batch_answer(answer);
-        text.push(separator);
-        text.extend(["{\"status\":", status.as_str(), ",\"body\":", &body, "}"]);
-        separator = ',';
-    }
-    text.push_str("]}");
-
-    let mut response = json(StatusCode::OK, text);
+/// The response to a batch, whose answers have statuses of their own.
+pub(super) fn batch(answers: String) -> Response<Body> {
+    let mut response = json(StatusCode::OK, answers);
     let no_store = HeaderValue::from_static("no-store");
     response.headers_mut().insert(CACHE_CONTROL, no_store);
     response
-}
-
-fn batch_answer(answer: &Result<Answer, ApiError>) -> (StatusCode, Cow<'static, str>) {
-    match answer {
-        Ok(Answer::Decision(decision)) => match Problem::denied(&decision.decision) {
-            Some(problem) => (problem.status, problem.to_json().into()),
-            None => (StatusCode::OK, allowed_body(decision).into()),
-        },
-        Ok(Answer::Inspection(inspection)) => match denied_peek(inspection) {
-            Some(problem) => (problem.status, problem.to_json().into()),
-            None => (StatusCode::OK, allowed_peek(inspection).into()),
-        },
-        Ok(Answer::Counted(decision)) => match unavailable(decision) {
-            Some(problem) => (problem.status, problem.to_json().into()),
-            None => (StatusCode::OK, allowed_body(decision).into()),
-        },
-        Ok(Answer::Done(text)) => (StatusCode::OK, text.clone()),
-        Err(error) => (error.status, error.problem().to_json().into()),
-    }
 }
 
 /// The response to a denied request, with another status if one is given. The original status then

@@ -1,8 +1,7 @@
 //! The paths of the HTTP port.
 
+use tollgate_gate::api::ApiOperation;
 use tollgate_rules::Permission;
-
-use super::operation::ApiOperation;
 
 /// The path of forward-auth; Envoy appends the path of the original request.
 pub(super) const FORWARD_AUTH: &str = "/v1/forward-auth";
@@ -21,7 +20,7 @@ pub(super) enum HttpRoute {
 }
 
 /// Every path. Only forward-auth also has paths below its own.
-const ROUTES: [(&str, HttpRoute); 12] = [
+const ROUTES: [(&str, HttpRoute); 13] = [
     ("/v1/check", HttpRoute::Api(ApiOperation::Check)),
     ("/v1/peek", HttpRoute::Api(ApiOperation::Peek)),
     ("/v1/refund", HttpRoute::Api(ApiOperation::Refund)),
@@ -29,6 +28,7 @@ const ROUTES: [(&str, HttpRoute); 12] = [
     ("/v1/reserve", HttpRoute::Api(ApiOperation::Reserve)),
     ("/v1/settle", HttpRoute::Api(ApiOperation::Settle)),
     ("/v1/cancel", HttpRoute::Api(ApiOperation::Cancel)),
+    ("/v1/reset", HttpRoute::Api(ApiOperation::Reset)),
     ("/v1/batch", HttpRoute::Batch),
     (FORWARD_AUTH, HttpRoute::ForwardAuth),
     ("/healthz", HttpRoute::Alive),

@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use tollgate::Micros;
-
-use crate::gate::Gate;
+use tollgate_gate::Gate;
 
 /// The header with which a client asks, whatever its value.
 const REQUESTED: HeaderName = HeaderName::from_static("x-tollgate-timing");

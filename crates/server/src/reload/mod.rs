@@ -13,12 +13,12 @@ use parking_lot::Mutex;
 use tokio::signal::unix::Signal;
 use tokio::time::sleep;
 use tollgate::Micros;
+use tollgate_gate::{Gate, StoreOpenError};
 use tollgate_rules::Config;
 use tollgate_rules::config::ConfigError;
 
 pub(crate) use self::config_file::ConfigFile;
 pub(crate) use self::tls::{DataPortTls, TlsFileError, TlsSettings, watch as watch_tls};
-use crate::gate::{Gate, StoreOpenError};
 use crate::listen::{ShutdownPhase, ShutdownSignal};
 
 /// How often the file is polled. It is read completely, at most 1 MiB, because an edit may keep its

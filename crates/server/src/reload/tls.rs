@@ -14,11 +14,11 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig};
+use tollgate_gate::Gate;
 use tollgate_rules::Config;
 use tollgate_rules::config::{Diagnostic, SourceMap, TlsConfig};
 
 use super::file_version::FileVersion;
-use crate::gate::Gate;
 use crate::listen::{PortTls, ShutdownPhase, ShutdownSignal};
 
 /// How often the files are polled.

@@ -9,10 +9,10 @@ use std::task::{Context, Poll, Waker};
 
 use tollgate::store::Intent;
 use tollgate::{Decision, Demand, EncodedKey};
+use tollgate_gate::{ActiveConfig, Gate};
 
 use super::encode;
 use super::error::RespError;
-use crate::gate::{ActiveConfig, Gate};
 use crate::listen::{PortLoad, RequestSlot};
 
 type DecisionResult = Result<Decision, RespError>;

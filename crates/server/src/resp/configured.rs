@@ -2,11 +2,11 @@
 
 use tollgate::algorithm::LeakyMode;
 use tollgate::{Demand, EncodedKey, Quota};
+use tollgate_gate::ActiveConfig;
 use tollgate_rules::{Attribute, Attributes, LimitConfig, SelectError, Value};
 
 use super::error::RespError;
 use super::integer::integer;
-use crate::gate::ActiveConfig;
 
 pub(super) const USAGE: &str = "TOLLGATE.CHECK limit key [cost]";
 

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use tollgate_gate::{AccessError, DecideError};
+
 use super::frame::FrameError;
-use crate::gate::{AccessError, DecideError};
 
 /// Why a command was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]

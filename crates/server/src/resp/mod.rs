@@ -24,12 +24,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
+use tollgate_gate::Gate;
+
 use self::batch::CommandBatch;
 use self::commands::{RespCommand, SessionCommand};
 use self::error::RespError;
 use self::frame::{Arguments, FRAME_MAX};
 use self::session::RespSession;
-use crate::gate::Gate;
 use crate::listen::{
     self, ClientConnection, InFlightRequest, IncompleteRequest, ListenProtocol, MonitoredStream,
     PortLoad, PortTls, ShutdownSignal, StreamFront, StreamPort,

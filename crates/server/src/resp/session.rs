@@ -3,13 +3,13 @@
 //! Client libraries send some of these before the first command of their user, and give up if one
 //! of them fails. The replies say as little as the libraries need.
 
+use tollgate_gate::{AccessError, ActiveConfig};
 use tollgate_rules::Permission;
 
 use super::commands::{self, COMMANDS, RespCommand, SessionCommand};
 use super::encode::{self, RespVersion};
 use super::error::RespError;
 use super::integer::shown;
-use crate::gate::{AccessError, ActiveConfig};
 
 /// The reply to a command that was carried out.
 const OK: &str = "OK";

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use tollgate::{Demand, EncodedKey, LimitError, Rate, TokenBucket};
+use tollgate_gate::{ActiveConfig, THROTTLE};
 
 use super::error::RespError;
 use super::integer::integer;
-use crate::gate::{ActiveConfig, THROTTLE};
 
 pub(super) const USAGE: &str = "CL.THROTTLE key max_burst count period_s [quantity]";
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tollgate_gate::Gate;
 use tollgate_rules::config::AccessConfig;
 
 use super::args::ServeArgs;
@@ -14,7 +15,6 @@ use super::listeners::Listeners;
 use super::probe;
 use crate::admin::AdminFront;
 use crate::alerts;
-use crate::gate::Gate;
 use crate::grpc;
 use crate::http::HttpFront;
 use crate::listen::{self, ListenProtocol, ShutdownHandle, ShutdownPhase, ShutdownSignal};

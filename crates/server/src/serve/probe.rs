@@ -6,7 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::gate::{Gate, StoreSigns};
+use tollgate_gate::{Gate, StoreSigns};
+
 use crate::listen::ShutdownSignal;
 
 /// How often the signs of the store are read, which needs no call. While the store is unavailable

@@ -12,9 +12,10 @@ use http_body_util::channel::{Channel, Sender};
 use hyper::body::{Bytes, Frame};
 use parking_lot::Mutex;
 
+use tollgate_gate::api::ApiError;
+use tollgate_gate::metrics::DeniedKeys;
+
 use super::sample::{CounterSnapshot, Sampler};
-use crate::http::ApiError;
-use crate::metrics::DeniedKeys;
 
 /// The most viewers connected at the same time.
 pub(super) const VIEWERS_MAX: usize = 16;

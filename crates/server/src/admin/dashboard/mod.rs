@@ -19,13 +19,13 @@ use std::time::Duration;
 use hyper::Response;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use tollgate::Micros;
+use tollgate_gate::api::ApiError;
 
 pub(super) use self::event_stream::EventStream;
 pub(super) use self::files::find as file;
 use self::hub::EventHub;
 use self::sample::CounterSnapshot;
 use self::status_event::WatchedState;
-use crate::http::ApiError;
 use crate::listen::{ClientConnection, ShutdownSignal};
 use crate::service::Service;
 

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use hyper::body::Bytes;
 use serde::Serialize;
 use tollgate::Micros;
+use tollgate_gate::Gate;
+use tollgate_gate::metrics::{DurationBuckets, LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
 
 use super::super::encode::millis;
 use super::event;
-use crate::gate::Gate;
-use crate::metrics::{DurationBuckets, LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
 
 /// The most limits in one sample. The counts of further limits go into the next sample, so none
 /// are lost.

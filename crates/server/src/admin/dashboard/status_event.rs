@@ -3,12 +3,13 @@
 use hyper::body::Bytes;
 use serde::Serialize;
 
+use tollgate_gate::ActiveConfig;
+use tollgate_gate::metrics::{DenialCount, DeniedKey};
+
 use super::super::encode::millis;
 use super::super::keys::KeyPartView;
 use super::super::status::ServiceStatus;
 use super::event;
-use crate::gate::ActiveConfig;
-use crate::metrics::{DenialCount, DeniedKey};
 use crate::service::Service;
 
 /// The most keys in an event.

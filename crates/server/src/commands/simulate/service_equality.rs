@@ -7,13 +7,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::dice::Dice;
 use tollgate::{ManualClock, Micros, Outcome, Verdict};
+use tollgate_gate::Gate;
 use tollgate_rules::{Attribute, Config};
 use tollgate_simulate::{
     AccessLogFormat, ConfigReplay, LogFields, LogParser, ReplayDecision, ReplayRequest,
 };
 
 use super::super::client::{self, ServiceRequest};
-use crate::gate::Gate;
 use crate::http::HttpFront;
 use crate::listen::{self, ListenLimits, ListenProtocol, PortLoad, ShutdownHandle};
 

@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use hyper::header::{COOKIE, HOST, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request};
 use percent_encoding::{AsciiSet, percent_encode};
+use tollgate_gate::api::ApiError;
 use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
 use tollgate_subject::{FieldValues, cookie_values, joined_lines, query_values};
 
-use super::super::error::ApiError;
 use super::super::route::FORWARD_AUTH;
 use super::parameters::{ForwardAuthParameters, ProxyKind};
 

@@ -2,7 +2,8 @@
 
 use hyper::{Request, StatusCode};
 
-use super::super::error::ApiError;
+use tollgate_gate::api::ApiError;
+
 use super::super::route::FORWARD_AUTH;
 
 /// The kind of proxy, which determines how it describes the original request.

@@ -8,11 +8,12 @@ use super::super::OPENAPI;
 use super::{FORWARD_AUTH, HttpRoute, ROUTES};
 
 /// The files that create errors.
-const SOURCES: [&str; 6] = [
-    include_str!("../error.rs"),
+const SOURCES: [&str; 7] = [
+    include_str!("../../../../gate/src/api/error.rs"),
+    include_str!("../../guard.rs"),
     include_str!("../host.rs"),
-    include_str!("../operation.rs"),
-    include_str!("../batch.rs"),
+    include_str!("../../../../gate/src/api/operation.rs"),
+    include_str!("../../../../gate/src/api/batch.rs"),
     include_str!("../forward_auth/original_request.rs"),
     include_str!("../forward_auth/parameters.rs"),
 ];

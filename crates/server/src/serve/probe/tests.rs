@@ -3,10 +3,10 @@
 use testkit::servers::{Flavor, Server};
 use testkit::wait;
 use tokio::runtime::Runtime;
+use tollgate_gate::metrics::Metrics;
 use tollgate_rules::Config;
 
 use super::*;
-use crate::metrics::Metrics;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Steps in a minute.
@@ -112,7 +112,7 @@ fn connected_gate(runtime: &Runtime, server: &Server, timeout: &str) -> Gate {
     );
     let config = Config::parse(&text, "t.yaml", &|_| None).expect("a valid configuration");
     let _inside = runtime.enter();
-    let gate = Gate::open(config, Arc::new(Metrics::new())).expect("valid settings");
+    let gate = Gate::open(config, Arc::new(Metrics::default())).expect("valid settings");
     wait::until_true(PATIENCE, "the store", || gate.store_signs().is_up);
     gate
 }

@@ -2,8 +2,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use tollgate_gate::metrics::Metrics;
+
 use super::*;
-use crate::metrics::Metrics;
 
 fn limit_counts(allowed: u64, denied: u64) -> LimitCounts {
     let mut counts = LimitCounts::default();
@@ -35,7 +36,7 @@ fn data(text: &Bytes, name: &str) -> Value {
 
 #[test]
 fn a_sample_has_the_increase_since_the_one_before() {
-    let limits = Metrics::new().set_limits(["a", "b"].into_iter(), []);
+    let limits = Metrics::default().set_limits(["a", "b"].into_iter(), []);
     let [a, b] = [limits[0].clone(), limits[1].clone()];
     let millisecond = Duration::from_millis(1);
     let mut sampler = Sampler::default();
@@ -90,7 +91,7 @@ fn rows_that_exceed_the_bound_are_in_the_next_sample() {
     let names: Vec<String> = (0..ROWS_MAX + 10)
         .map(|number| format!("limit-{number}"))
         .collect();
-    let limits = Metrics::new().set_limits(names.iter().map(String::as_str), []);
+    let limits = Metrics::default().set_limits(names.iter().map(String::as_str), []);
     let all: Vec<_> = limits
         .into_iter()
         .map(|limit| (limit, limit_counts(1, 0)))
@@ -114,7 +115,7 @@ fn rows_that_exceed_the_bound_are_in_the_next_sample() {
 
 #[test]
 fn the_limits_event_has_the_sum_of_all_samples() {
-    let all = Metrics::new();
+    let all = Metrics::default();
     let limits = all.set_limits(["a", "b"].into_iter(), []);
     let mut sampler = Sampler::default();
     let one = snapshot(

@@ -9,7 +9,7 @@ use super::page::{MetricSample, to_f64};
 
 /// The requests of one token.
 #[derive(Debug)]
-pub(crate) struct TokenMetrics {
+pub struct TokenMetrics {
     name: Arc<str>,
     accepted: AtomicU64,
     forbidden: AtomicU64,
@@ -19,9 +19,9 @@ pub(crate) struct TokenMetrics {
 
 /// The requests by token. A reload keeps the counts of tokens whose names stay.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TokenCounts {
+pub struct TokenCounts {
     /// In the order of the configuration.
-    pub(crate) tokens: Vec<Arc<TokenMetrics>>,
+    pub tokens: Vec<Arc<TokenMetrics>>,
     /// Requests without a valid token.
     unauthorized: Arc<AtomicU64>,
 }
@@ -38,14 +38,14 @@ impl TokenMetrics {
 
     /// Counts a request that the token allows. Logs the first one, which shows that a new token is
     /// in use.
-    pub(crate) fn count_accepted(&self) {
+    pub fn count_accepted(&self) {
         if self.accepted.fetch_add(1, Relaxed) == 0 {
             tracing::info!(token = %self.name, "first request with this token");
         }
     }
 
     /// Counts a request that the token does not allow. Logs the first one of each permission.
-    pub(crate) fn count_forbidden(&self, permission: Permission) {
+    pub fn count_forbidden(&self, permission: Permission) {
         self.forbidden.fetch_add(1, Relaxed);
 
         let bit = 1 << permission as u32;
@@ -74,7 +74,7 @@ impl TokenCounts {
     }
 
     /// Counts a request without a valid token, and logs the first one.
-    pub(crate) fn count_unauthorized(&self) {
+    pub fn count_unauthorized(&self) {
         if self.unauthorized.fetch_add(1, Relaxed) == 0 {
             tracing::warn!(
                 "rejected a request without a valid token; further ones are only counted"

@@ -22,17 +22,17 @@ use parking_lot::Mutex;
 use tollgate::Micros;
 use tollgate_rules::SelectError;
 
-pub(crate) use self::denied_keys::{DenialCount, DeniedKey, DeniedKeys};
-pub(crate) use self::duration::DurationBuckets;
+pub use self::denied_keys::{DenialCount, DeniedKey, DeniedKeys};
+pub use self::duration::DurationBuckets;
 use self::duration::DurationHistogram;
-pub(crate) use self::inline::InlineMetrics;
-pub(crate) use self::limit::{LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
-pub(crate) use self::page::{CONTENT_TYPE, MetricSample, MetricType, MetricsPage, seconds, to_f64};
-pub(crate) use self::token::TokenCounts;
+pub use self::inline::InlineMetrics;
+pub use self::limit::{LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
+pub use self::page::{CONTENT_TYPE, MetricSample, MetricType, MetricsPage, seconds, to_f64};
+pub use self::token::TokenCounts;
 
 /// Everything that is counted about decisions and tokens.
 #[derive(Debug)]
-pub(crate) struct Metrics {
+pub struct Metrics {
     durations: DurationHistogram,
     /// The limits of the active configuration.
     limits: Mutex<Vec<Arc<LimitMetrics>>>,
@@ -46,8 +46,8 @@ pub(crate) struct Metrics {
     tokens: Mutex<TokenCounts>,
 }
 
-impl Metrics {
-    pub(crate) fn new() -> Self {
+impl Default for Metrics {
+    fn default() -> Self {
         Self {
             durations: DurationHistogram::new(),
             limits: Mutex::default(),
@@ -58,27 +58,29 @@ impl Metrics {
             tokens: Mutex::default(),
         }
     }
+}
 
+impl Metrics {
     /// Counts a request that was refused before any limit decided.
-    pub(crate) fn count_refusal(&self, error: &SelectError) {
+    pub fn count_refusal(&self, error: &SelectError) {
         if matches!(error, SelectError::AmbiguousPath { .. }) {
             self.ambiguous_paths.fetch_add(1, Relaxed);
         }
     }
 
     /// The keys denied most often; recorded only while the dashboard is open.
-    pub(crate) const fn denied_keys(&self) -> &Arc<DeniedKeys> {
+    pub const fn denied_keys(&self) -> &Arc<DeniedKeys> {
         &self.denied_keys
     }
 
     /// The metrics of the limits that requests bring along.
-    pub(crate) const fn inline(&self) -> &Arc<InlineMetrics> {
+    pub const fn inline(&self) -> &Arc<InlineMetrics> {
         &self.inline
     }
 
     /// The metrics of the limits of the active configuration, then those of limits that requests
     /// bring along. No name is listed twice.
-    pub(crate) fn limits(&self) -> Vec<Arc<LimitMetrics>> {
+    pub fn limits(&self) -> Vec<Arc<LimitMetrics>> {
         let mut limits = self.limits.lock().clone();
         let configured = limits.len();
         for inline in self.inline.iter() {
@@ -92,17 +94,17 @@ impl Metrics {
     }
 
     /// Adds a decision's duration to the histogram.
-    pub(crate) fn observe_decision(&self, duration: Micros) {
+    pub fn observe_decision(&self, duration: Micros) {
         self.durations.observe(duration);
     }
 
     /// The durations of all decisions so far.
-    pub(crate) fn durations(&self) -> DurationBuckets {
+    pub fn durations(&self) -> DurationBuckets {
         self.durations.buckets()
     }
 
     /// The outcomes of each limit so far, by its name.
-    pub(crate) fn outcomes(&self) -> BTreeMap<Arc<str>, OutcomeCounts> {
+    pub fn outcomes(&self) -> BTreeMap<Arc<str>, OutcomeCounts> {
         let limits = self.limits().into_iter();
         limits
             .map(|limit| (limit.name().clone(), limit.counts().outcomes()))
@@ -111,7 +113,7 @@ impl Metrics {
 
     /// Replaces the limits by those of a new configuration: the configured limits, then the
     /// overrides. Limits that are in both keep counting; the others are dropped.
-    pub(crate) fn set_limits<'n>(
+    pub fn set_limits<'n>(
         &self,
         configured: impl Iterator<Item = &'n str>,
         overrides: impl IntoIterator<Item = &'n str>,
@@ -135,14 +137,14 @@ impl Metrics {
     }
 
     /// Replaces the tokens by those of a new configuration. Tokens that are in both keep counting.
-    pub(crate) fn set_tokens<'n>(&self, names: impl Iterator<Item = &'n Arc<str>>) -> TokenCounts {
+    pub fn set_tokens<'n>(&self, names: impl Iterator<Item = &'n Arc<str>>) -> TokenCounts {
         let mut known = self.tokens.lock();
         *known = known.with_names(names);
         known.clone()
     }
 
     /// Writes all metrics of decisions and tokens to the page.
-    pub(crate) fn write(&self, page: &mut MetricsPage) {
+    pub fn write(&self, page: &mut MetricsPage) {
         page.family(
             MetricType::COUNTER,
             "decisions_total",
@@ -171,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_stays_keeps_counting_and_a_removed_one_leaves_no_series() {
-        let metrics = Metrics::new();
+        let metrics = Metrics::default();
         let first = metrics.set_limits(["a", "b"].into_iter(), ["override"]);
         let second = metrics.set_limits(["b", "c"].into_iter(), ["override"]);
         assert!(Arc::ptr_eq(&first[1], &second[0]));

@@ -14,35 +14,36 @@ use super::store::OpenStore;
 
 /// The state of the store at one moment.
 #[derive(Clone, Debug)]
-pub(crate) struct StoreState {
+pub struct StoreState {
     /// The store's type as written in the configuration.
-    pub(crate) kind: &'static str,
+    pub kind: &'static str,
     /// True when every server of the store can be reached.
-    pub(crate) is_up: bool,
+    pub is_up: bool,
     /// Counters in the memory of this process: those of a memory store and of `local` limits, or
     /// keys of Redis that this replica holds a lease or a cached denial for.
-    pub(crate) keys: usize,
+    pub keys: usize,
     /// Keys that the servers of a shared store have evicted; 0 for the memory store.
-    pub(crate) evicted_keys: u64,
-    pub(crate) health: Health,
+    pub evicted_keys: u64,
+    /// How the store has behaved so far.
+    pub health: Health,
     /// The file in which the counters are saved, if they are, and how that went so far.
-    pub(crate) snapshot: Option<(PathBuf, SnapshotState)>,
+    pub snapshot: Option<(PathBuf, SnapshotState)>,
 }
 
 /// What is known about the store without a call to it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StoreSigns {
+pub struct StoreSigns {
     /// True when every server of the store can be reached.
-    pub(crate) is_up: bool,
+    pub is_up: bool,
     /// True while limits use their failure policies.
-    pub(crate) is_degraded: bool,
+    pub is_degraded: bool,
     /// How many calls the store has answered without an error.
-    pub(crate) replies: u64,
+    pub replies: u64,
 }
 
 impl Gate {
     /// The state of the store.
-    pub(crate) fn store_state(&self) -> StoreState {
+    pub fn store_state(&self) -> StoreState {
         let active = self.active();
         let snapshot = active.store.snapshot();
         StoreState {
@@ -57,21 +58,21 @@ impl Gate {
 
     /// What the operator should know about the active configuration and its store: texts for
     /// people, which change from version to version.
-    pub(crate) fn warnings(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<String> {
         let active = self.active();
         let configured = active.config.warnings.iter().cloned();
         configured.chain(active.store.warnings()).collect()
     }
 
     /// How often the counters are to be saved; none if they are not.
-    pub(crate) fn snapshot_interval(&self) -> Option<Duration> {
+    pub fn snapshot_interval(&self) -> Option<Duration> {
         let active = self.active();
         active.config.store.snapshot().map(|config| config.interval)
     }
 
     /// Saves the counters of the memory store, if a snapshot is configured, and records the
     /// result. Works in a thread of its own, which no decision waits for.
-    pub(crate) async fn save_snapshot(&self) {
+    pub async fn save_snapshot(&self) {
         let active = self.active();
         let OpenStore::Memory {
             store,
@@ -83,11 +84,14 @@ impl Gate {
 
         let (store, file) = (store.clone(), snapshot.clone());
         let saved = tokio::task::spawn_blocking(move || file.save(&store)).await;
-        snapshot.record(saved.expect("saving does not panic"), self.now());
+        // Saving does not panic; the thread is missing only when the runtime shuts down.
+        if let Ok(saved) = saved {
+            snapshot.record(saved, self.now());
+        }
     }
 
     /// What is known about the store without a call to it.
-    pub(crate) fn store_signs(&self) -> StoreSigns {
+    pub fn store_signs(&self) -> StoreSigns {
         let active = self.active();
         StoreSigns {
             is_up: active.store.is_up(),
@@ -98,7 +102,7 @@ impl Gate {
 
     /// How many counters each configured limit has lost to the cap of a memory store, and without a
     /// name those of all other limits, if they have lost any.
-    pub(crate) fn evictions(&self) -> Vec<(Option<LimitName>, Evictions)> {
+    pub fn evictions(&self) -> Vec<(Option<LimitName>, Evictions)> {
         let active = self.active();
         let Some(evictions) = active.store.evictions() else {
             return Vec::new();
@@ -117,23 +121,23 @@ impl Gate {
     }
 
     /// How the store has behaved so far.
-    pub(crate) fn health(&self) -> Health {
+    pub fn health(&self) -> Health {
         self.active().limiter.health()
     }
 
     /// Waits until the store is available, at most for `timeout`.
-    pub(crate) async fn wait_until_ready(&self, timeout: Duration) {
+    pub async fn wait_until_ready(&self, timeout: Duration) {
         self.active().store.wait_until_ready(timeout).await;
     }
 
     /// Sends the store a call, so that an outage, and its end, are noticed even while there is no
     /// traffic.
-    pub(crate) async fn probe(&self) {
+    pub async fn probe(&self) {
         self.active().probe().await;
     }
 
     /// Returns leased units that this replica will not use, so that other replicas can.
-    pub(crate) async fn return_leases(&self) -> Result<(), DecideError> {
+    pub async fn return_leases(&self) -> Result<(), DecideError> {
         Ok(self.active().limiter.return_leases().await?)
     }
 }

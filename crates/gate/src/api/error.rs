@@ -1,36 +1,42 @@
-//! Errors of the HTTP ports, as `application/problem+json` bodies.
+//! Errors of the decision API, as `application/problem+json` bodies.
 
 use std::borrow::Cow;
 
-use hyper::{Method, StatusCode};
+use http::{Method, StatusCode};
 use tollgate_http::Problem;
 use tollgate_rules::{InlineLimitError, SelectError};
 
-use crate::gate::{AccessError, DecideError, PermitTokenError};
-use crate::guard::BrowserError;
+use super::answer::EncodedAnswer;
+use crate::{AccessError, DecideError, PermitTokenError};
 
 /// The longest path that a message repeats, in characters; longer ones are cut off.
 const PATH_CHARS: usize = 80;
 
 /// Why a request could not be served.
 #[derive(Debug)]
-pub(crate) struct ApiError {
-    pub(crate) status: StatusCode,
+pub struct ApiError {
+    /// The status of the response.
+    pub status: StatusCode,
     /// The cause, for programs.
-    pub(crate) code: &'static str,
+    pub code: &'static str,
     /// What was found and what is expected, for humans.
     detail: Cow<'static, str>,
     /// The methods that the path accepts, if another one was used.
-    pub(crate) allow: Option<&'static str>,
+    pub allow: Option<&'static str>,
     /// When to retry, in seconds.
-    pub(crate) retry_after_secs: Option<u64>,
+    pub retry_after_secs: Option<u64>,
     /// Whether the same request can succeed later: the cause was the service, the network or the
     /// speed of the client, and not what the request says.
     is_retryable: bool,
 }
 
 impl ApiError {
-    fn new(status: StatusCode, code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
+    /// An error with this status. Only time-outs and an unavailable service are worth a retry.
+    pub fn new(
+        status: StatusCode,
+        code: &'static str,
+        detail: impl Into<Cow<'static, str>>,
+    ) -> Self {
         Self {
             status,
             code,
@@ -44,22 +50,32 @@ impl ApiError {
         }
     }
 
+    /// The status and the body.
+    pub fn encode(&self) -> EncodedAnswer {
+        EncodedAnswer {
+            status: self.status,
+            is_problem: true,
+            body: self.problem().to_json().into(),
+        }
+    }
+
     /// The body of the response.
-    pub(crate) fn problem(&self) -> Problem<'_> {
+    pub fn problem(&self) -> Problem<'_> {
         let mut problem = Problem::new(self.status, &*self.detail);
         problem.code = Some(self.code);
         problem.retryable = Some(self.is_retryable);
         problem
     }
 
-    pub(crate) fn not_found(path: &str) -> Self {
+    /// An unknown path of the HTTP port.
+    pub fn not_found(path: &str) -> Self {
         let path: String = path.chars().take(PATH_CHARS).collect();
         let detail = format!("unknown path {path:?}; GET /openapi.json describes all paths");
         Self::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
     /// An unknown path of the admin port, whose first page lists the paths.
-    pub(crate) fn admin_not_found(path: &str) -> Self {
+    pub fn admin_not_found(path: &str) -> Self {
         let path: String = path.chars().take(PATH_CHARS).collect();
         let detail = format!(
             "unknown path {path:?}; this is the admin port; the check API is on the address of --http"
@@ -67,7 +83,8 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
-    pub(crate) fn method_not_allowed(found: &Method, allow: &'static str) -> Self {
+    /// Another method than the path accepts.
+    pub fn method_not_allowed(found: &Method, allow: &'static str) -> Self {
         let found: String = found.as_str().chars().take(20).collect();
         let expected = allow.replace(", ", " or ");
         let error = Self::new(
@@ -82,18 +99,20 @@ impl ApiError {
         }
     }
 
-    pub(crate) fn body_too_large(bytes_max: usize) -> Self {
+    /// The body is longer than its bound.
+    pub fn body_too_large(bytes_max: usize) -> Self {
         let detail = format!("the body is longer than {bytes_max} bytes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", detail)
     }
 
-    pub(crate) fn body_too_slow(seconds: f64) -> Self {
+    /// The body did not arrive in time.
+    pub fn body_too_slow(seconds: f64) -> Self {
         let detail = format!("the body did not arrive within {seconds} s");
         Self::new(StatusCode::REQUEST_TIMEOUT, "body-too-slow", detail)
     }
 
     /// The connection ended before the whole body had arrived.
-    pub(crate) fn incomplete_body() -> Self {
+    pub fn incomplete_body() -> Self {
         Self {
             is_retryable: true,
             ..Self::bad_request("incomplete-body", "the body is incomplete")
@@ -101,39 +120,40 @@ impl ApiError {
     }
 
     /// The request is malformed.
-    pub(crate) fn bad_request(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub fn bad_request(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, detail)
     }
 
     /// The request is well-formed but cannot be carried out.
-    pub(crate) fn unprocessable(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub fn unprocessable(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, detail)
     }
 
     /// The number of tokens of a kind cannot be added to the attributes.
-    pub(crate) fn bad_tokens(name: &str) -> Self {
+    pub fn bad_tokens(name: &str) -> Self {
         let detail = format!("too many attributes, or {name:?} and `tokens` name the same");
         Self::unprocessable("bad-tokens", detail)
     }
 
-    pub(crate) fn no_admin_token() -> Self {
+    /// The admin port requires a token, and the request has none or another one.
+    pub fn no_admin_token() -> Self {
         let detail = "missing or wrong token: send the value of TOLLGATE_ADMIN_TOKEN \
                       as `Authorization: Bearer <token>`";
         Self::new(StatusCode::UNAUTHORIZED, "no-token", detail)
     }
 
     /// The service's state does not allow the operation.
-    pub(crate) fn conflict(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub fn conflict(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::CONFLICT, code, detail)
     }
 
     /// A bug in the service.
-    pub(crate) fn internal(detail: impl Into<Cow<'static, str>>) -> Self {
+    pub fn internal(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
 
     /// The body is not JSON, or not the JSON that is expected.
-    pub(crate) fn json(error: &serde_json::Error) -> Self {
+    pub fn json(error: &serde_json::Error) -> Self {
         match error.classify() {
             serde_json::error::Category::Data => Self::unprocessable(
                 "invalid-body",
@@ -143,7 +163,8 @@ impl ApiError {
         }
     }
 
-    pub(crate) fn overloaded() -> Self {
+    /// Too many requests are in flight.
+    pub fn overloaded() -> Self {
         Self::unavailable(
             "overloaded",
             "too many requests in flight; retry in a second",
@@ -151,12 +172,12 @@ impl ApiError {
     }
 
     /// The request came over a connection beyond `connections_max`.
-    pub(crate) fn too_many_connections() -> Self {
+    pub fn too_many_connections() -> Self {
         Self::unavailable("overloaded", "too many connections; retry in a second")
     }
 
     /// The service cannot carry out the request now but may be able to in a second.
-    pub(crate) fn unavailable(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub fn unavailable(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, code, detail);
 
         Self {
@@ -206,29 +227,6 @@ impl From<AccessError> for ApiError {
             _ => error.to_string(),
         };
         Self::new(status, code, detail)
-    }
-}
-
-impl From<BrowserError> for ApiError {
-    fn from(error: BrowserError) -> Self {
-        let (code, detail) = match error {
-            BrowserError::CrossSite => (
-                "cross-site",
-                "cross-site request: web pages may use the HTTP port only from \
-                 `server.allowed_origins`, and the admin port only from its own page"
-                    .to_owned(),
-            ),
-            BrowserError::ForeignHost(found) => {
-                let found: String = found.chars().take(80).collect();
-                let detail = format!(
-                    "the host is {found:?}; without a token it must be an IP address or a name \
-                     without a dot, such as localhost, as a protection against DNS rebinding; the \
-                     HTTP port also accepts `server.allowed_hosts`"
-                );
-                ("foreign-host", detail)
-            }
-        };
-        Self::new(StatusCode::FORBIDDEN, code, detail)
     }
 }
 

@@ -23,7 +23,7 @@ const KEYS_MAX: usize = 64;
 
 /// The keys denied most often of late.
 #[derive(Debug, Default)]
-pub(crate) struct DeniedKeys {
+pub struct DeniedKeys {
     is_watched: AtomicBool,
     hashes: RandomState,
     shards: [Mutex<DeniedKeyShard>; SHARDS],
@@ -31,20 +31,22 @@ pub(crate) struct DeniedKeys {
 
 /// A key that was denied often.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DeniedKey {
+pub struct DeniedKey {
     /// The id of the limit that denied it.
-    pub(crate) limit: u32,
-    pub(crate) key: EncodedKey,
-    pub(crate) denials: DenialCount,
+    pub limit: u32,
+    /// The key.
+    pub key: EncodedKey,
+    /// How often it was denied.
+    pub denials: DenialCount,
 }
 
 /// How often a key was denied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct DenialCount {
+pub struct DenialCount {
     /// Upper bound of the number of denials.
-    pub(crate) count: u64,
+    pub count: u64,
     /// How much too high `count` may be: the count taken over from the key it replaced.
-    pub(crate) error: u64,
+    pub error: u64,
 }
 
 /// The denials of one period, by limit and key.
@@ -61,33 +63,33 @@ struct DeniedKeyShard {
 impl DeniedKeys {
     /// Whether denials are recorded. The only cost for a decision while the dashboard is closed.
     #[inline]
-    pub(crate) fn is_watched(&self) -> bool {
+    pub fn is_watched(&self) -> bool {
         self.is_watched.load(Relaxed)
     }
 
     /// Starts or stops recording. Stopping clears the list.
-    pub(crate) fn watch(&self, is_watched: bool) {
+    pub fn watch(&self, is_watched: bool) {
         if self.is_watched.swap(is_watched, Relaxed) && !is_watched {
             self.clear();
         }
     }
 
     /// Removes all keys.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         for shard in &self.shards {
             *shard.lock() = DeniedKeyShard::default();
         }
     }
 
     /// Counts a denial of a key.
-    pub(crate) fn record(&self, limit: u32, key: &EncodedKey) {
+    pub fn record(&self, limit: u32, key: &EncodedKey) {
         let id = (limit, key.clone());
         let shard = usize::try_from(self.hashes.hash_one(&id) >> 32).unwrap_or(0) % SHARDS;
         self.shards[shard].lock().record(id);
     }
 
     /// Starts a new period. The list then covers the new period and the one that just ended.
-    pub(crate) fn rotate(&self) {
+    pub fn rotate(&self) {
         for shard in &self.shards {
             let mut shard = shard.lock();
             shard.previous = std::mem::take(&mut shard.current);
@@ -95,7 +97,7 @@ impl DeniedKeys {
     }
 
     /// The keys denied most often in the current and the previous period, in descending order.
-    pub(crate) fn top(&self, keys_max: usize) -> Vec<DeniedKey> {
+    pub fn top(&self, keys_max: usize) -> Vec<DeniedKey> {
         let mut keys: Vec<DeniedKey> = self
             .shards
             .iter()

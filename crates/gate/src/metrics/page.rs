@@ -1,19 +1,19 @@
 //! Writes metrics in the text format of Prometheus: one family after the other, each with its
 //! samples. Knows nothing of what is counted.
 
-pub(crate) use prometheus::proto::MetricType;
+pub use prometheus::proto::MetricType;
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily};
 use prometheus::{TEXT_FORMAT, TextEncoder};
 
 /// The content type of the page.
-pub(crate) const CONTENT_TYPE: &str = TEXT_FORMAT;
+pub const CONTENT_TYPE: &str = TEXT_FORMAT;
 
 /// Labels with their values, and the value of the sample.
-pub(crate) type MetricSample<'a> = (Vec<(&'a str, &'a str)>, f64);
+pub type MetricSample<'a> = (Vec<(&'a str, &'a str)>, f64);
 
 /// A page of metrics being written.
 #[derive(Debug)]
-pub(crate) struct MetricsPage {
+pub struct MetricsPage {
     /// Prepended to every metric name: empty, or a name with an underscore.
     prefix: String,
     families: Vec<MetricFamily>,
@@ -21,7 +21,7 @@ pub(crate) struct MetricsPage {
 
 impl MetricsPage {
     /// An empty page whose metric names all start with `prefix`.
-    pub(crate) fn new(prefix: &str) -> Self {
+    pub fn new(prefix: &str) -> Self {
         let separator = if prefix.is_empty() { "" } else { "_" };
         Self {
             prefix: format!("{prefix}{separator}"),
@@ -30,7 +30,7 @@ impl MetricsPage {
     }
 
     /// Adds a family of counters or gauges, unless it has no samples.
-    pub(crate) fn family<'a>(
+    pub fn family<'a>(
         &mut self,
         kind: MetricType,
         name: &str,
@@ -62,7 +62,7 @@ impl MetricsPage {
     }
 
     /// The finished page.
-    pub(crate) fn into_text(self) -> Result<String, prometheus::Error> {
+    pub fn into_text(self) -> Result<String, prometheus::Error> {
         TextEncoder::new().encode_to_string(&self.families)
     }
 }
@@ -93,12 +93,12 @@ fn metric(kind: MetricType, labels: &[(&str, &str)], value: f64) -> Metric {
     clippy::cast_precision_loss,
     reason = "exact up to 2^53, and close enough beyond"
 )]
-pub(crate) const fn to_f64(count: u64) -> f64 {
+pub const fn to_f64(count: u64) -> f64 {
     count as f64
 }
 
 /// A duration, or a time since the UNIX epoch, in seconds.
-pub(crate) const fn seconds(time: tollgate::Micros) -> f64 {
+pub const fn seconds(time: tollgate::Micros) -> f64 {
     to_f64(time.get()) / 1e6
 }
 

@@ -4,86 +4,88 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tollgate::store::Intent;
-use tollgate::{Clock as _, Decision, Demand, EncodedKey, SystemClock};
+use tollgate::{Clock, Decision, Demand, EncodedKey, SystemClock};
 use tollgate_rules::{Attributes, Config};
 
 use super::active::{ActiveConfig, CheckOptions, DecideError};
 use super::permit::{PermitToken, PermitTokenError, TokenKind};
 use super::store::StoreOpenError;
 use crate::metrics::Metrics;
-use crate::traces;
+use crate::trace;
 
 /// Decides requests by the active configuration, and counts what it decides.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub struct Gate {
     active: ArcSwap<ActiveConfig>,
     metrics: Arc<Metrics>,
-    clock: SystemClock,
+    /// For durations, and for header fields that name a time.
+    clock: Arc<dyn Clock>,
 }
 
 /// A decision, with the permit to release when the work is done.
 #[derive(Debug)]
-pub(crate) struct GateDecision {
-    pub(crate) decision: Decision,
+pub struct GateDecision {
+    /// The outcome of each limit, and which one decided.
+    pub decision: Decision,
     /// The text of a token. Present when the request was allowed and acquired a permit of a
     /// concurrency limit.
-    pub(crate) permit: Option<String>,
+    pub permit: Option<String>,
     /// The text of a token. Present when the request was allowed and reserves what it charged.
-    pub(crate) reservation: Option<String>,
+    pub reservation: Option<String>,
 }
 
 impl Gate {
     /// Opens the store that the configuration describes. Must be called inside a Tokio runtime.
-    pub(crate) fn open(config: Config, metrics: Arc<Metrics>) -> Result<Self, StoreOpenError> {
+    pub fn open(config: Config, metrics: Arc<Metrics>) -> Result<Self, StoreOpenError> {
         let active = ActiveConfig::open(config, &metrics)?;
         Ok(Self {
             active: ArcSwap::from_pointee(active),
             metrics,
-            clock: SystemClock::new(),
+            clock: Arc::new(SystemClock::new()),
         })
     }
 
     /// A gate that decides in memory, by a clock that a test controls.
-    #[cfg(test)]
-    pub(crate) fn with_clock(clock: &tollgate::ManualClock, config: Config) -> Self {
-        let metrics = Arc::new(Metrics::new());
+    pub fn with_clock(clock: &tollgate::ManualClock, config: Config) -> Self {
+        let metrics = Arc::new(Metrics::default());
         let active = ActiveConfig::with_clock(clock, config, &metrics);
         Self {
             active: ArcSwap::from_pointee(active),
             metrics,
-            clock: SystemClock::new(),
+            clock: Arc::new(clock.clone()),
         }
     }
 
     /// The active configuration.
-    pub(crate) fn active(&self) -> Arc<ActiveConfig> {
+    pub fn active(&self) -> Arc<ActiveConfig> {
         self.active.load_full()
     }
 
     /// True when requests must bring a token.
-    pub(crate) fn requires_token(&self) -> bool {
+    pub fn requires_token(&self) -> bool {
         self.active.load().requires_token()
     }
 
     /// Activates another configuration. Limits that are in both keep their counts. Requests in
     /// flight finish with the old configuration.
-    pub(crate) fn replace(&self, config: Config) -> Result<(), StoreOpenError> {
+    pub fn replace(&self, config: Config) -> Result<(), StoreOpenError> {
         let next = self.active.load().reconfigured(config, &self.metrics)?;
         self.active.store(Arc::new(next));
         Ok(())
     }
 
-    pub(crate) const fn metrics(&self) -> &Arc<Metrics> {
+    /// What is counted of the decisions.
+    pub const fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
     }
 
     /// The time since the UNIX epoch.
-    pub(crate) fn now(&self) -> tollgate::Micros {
+    pub fn now(&self) -> tollgate::Micros {
         self.clock.now()
     }
 
     /// Selects the limits that apply to the request and decides by them.
-    pub(crate) async fn decide(
+    pub async fn decide(
         &self,
         active: &ActiveConfig,
         attributes: &(impl Attributes + Sync),
@@ -96,7 +98,7 @@ impl Gate {
     }
 
     /// Decides by these demands: all of them are charged, or none.
-    pub(crate) async fn spend(
+    pub async fn spend(
         &self,
         active: &ActiveConfig,
         demands: &[Demand<'_, EncodedKey>],
@@ -105,7 +107,7 @@ impl Gate {
         let started_at = self.clock.now();
         let decision = active.limiter.request(demands, intent).await?;
 
-        traces::record_decision(&tracing::Span::current(), &decision);
+        trace::record_decision(&decision);
         if intent.is_charge() {
             active.count(demands, &decision);
             self.metrics
@@ -126,7 +128,7 @@ impl Gate {
 
     /// Refunds what a check charged. Concurrency limits are left out: their permits are released
     /// with the permit token.
-    pub(crate) async fn refund(
+    pub async fn refund(
         &self,
         active: &ActiveConfig,
         attributes: &(impl Attributes + Sync),
@@ -137,13 +139,27 @@ impl Gate {
         active.refund(&demands).await
     }
 
+    /// Forgets what the keys of the request have used of its limits.
+    pub async fn reset(
+        &self,
+        active: &ActiveConfig,
+        attributes: &(impl Attributes + Sync),
+        options: CheckOptions<'_>,
+    ) -> Result<(), DecideError> {
+        let inline = active.inline_rules(options)?;
+        for demand in &active.select(attributes, &inline, options)? {
+            active.reset(demand).await?;
+        }
+        Ok(())
+    }
+
     /// Reads the token of a permit.
-    pub(crate) fn open_permit(&self, token: &str) -> Result<PermitToken, PermitTokenError> {
+    pub fn open_permit(&self, token: &str) -> Result<PermitToken, PermitTokenError> {
         self.active().permits.open(TokenKind::Permit, token)
     }
 
     /// Releases a permit. Returns false if it was already released or had timed out.
-    pub(crate) async fn release(&self, permit: &PermitToken) -> Result<bool, DecideError> {
+    pub async fn release(&self, permit: &PermitToken) -> Result<bool, DecideError> {
         let active = self.active();
 
         let mut was_held = false;

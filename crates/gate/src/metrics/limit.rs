@@ -10,7 +10,7 @@ use super::page::{MetricSample, to_f64};
 /// The values of the label `outcome`.
 const OUTCOMES: [&str; 3] = ["allowed", "denied", "shadow_denied"];
 /// The values of the label `source`: where a decision can come from.
-pub(crate) const SOURCES: [Source; 5] = [
+pub const SOURCES: [Source; 5] = [
     Source::Store,
     Source::Lease,
     Source::DenyCache,
@@ -20,7 +20,7 @@ pub(crate) const SOURCES: [Source; 5] = [
 
 /// The counters of one limit.
 #[derive(Debug)]
-pub(crate) struct LimitMetrics {
+pub struct LimitMetrics {
     /// Unique in the process: a limit that is removed and added again gets another id.
     id: u32,
     name: Arc<str>,
@@ -31,21 +31,25 @@ pub(crate) struct LimitMetrics {
 
 /// How often a limit came to each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct OutcomeCounts {
-    pub(crate) allowed: u64,
-    pub(crate) denied: u64,
-    pub(crate) shadow_denied: u64,
+pub struct OutcomeCounts {
+    /// Decisions that allowed.
+    pub allowed: u64,
+    /// Decisions that denied.
+    pub denied: u64,
+    /// Decisions of a shadow limit that would have denied.
+    pub shadow_denied: u64,
 }
 
 impl OutcomeCounts {
     /// The number of decisions.
-    pub(crate) const fn total(&self) -> u64 {
+    pub const fn total(&self) -> u64 {
         self.allowed + self.denied + self.shadow_denied
     }
 
     /// The outcomes since `earlier`. A smaller total than `earlier` means that the counters were
     /// reset; then all of them are new.
-    pub(crate) const fn since(&self, earlier: &Self) -> Self {
+    #[must_use]
+    pub const fn since(&self, earlier: &Self) -> Self {
         if self.total() < earlier.total() {
             return *self;
         }
@@ -60,11 +64,12 @@ impl OutcomeCounts {
 /// The decisions of a limit: by source in the order of [`SOURCES`], then by outcome in the order
 /// of [`OUTCOMES`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LimitCounts(pub(crate) [[u64; OUTCOMES.len()]; SOURCES.len()]);
+pub struct LimitCounts(pub [[u64; OUTCOMES.len()]; SOURCES.len()]);
 
 impl LimitCounts {
     /// The counts since `earlier`, taken from the same limit.
-    pub(crate) fn since(&self, earlier: &Self) -> Self {
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
         let mut counts = self.0;
         for (now, before) in counts.iter_mut().flatten().zip(earlier.0.iter().flatten()) {
             *now = now.saturating_sub(*before);
@@ -73,7 +78,7 @@ impl LimitCounts {
     }
 
     /// The decisions by outcome, from all sources.
-    pub(crate) fn outcomes(&self) -> OutcomeCounts {
+    pub fn outcomes(&self) -> OutcomeCounts {
         let [allowed, denied, shadow_denied] =
             [0, 1, 2].map(|outcome: usize| self.0.iter().map(|counts| counts[outcome]).sum());
         OutcomeCounts {
@@ -84,7 +89,7 @@ impl LimitCounts {
     }
 
     /// The decisions by source, of all outcomes.
-    pub(crate) fn by_source(&self) -> [u64; SOURCES.len()] {
+    pub fn by_source(&self) -> [u64; SOURCES.len()] {
         self.0.map(|counts| counts.iter().sum())
     }
 }
@@ -99,15 +104,18 @@ impl LimitMetrics {
         }
     }
 
-    pub(crate) const fn id(&self) -> u32 {
+    /// The id of the limit, unique in the process.
+    pub const fn id(&self) -> u32 {
         self.id
     }
 
-    pub(crate) const fn name(&self) -> &Arc<str> {
+    /// The name of the limit.
+    pub const fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    pub(crate) fn count(&self, limit_outcome: &LimitOutcome) {
+    /// Counts an outcome.
+    pub fn count(&self, limit_outcome: &LimitOutcome) {
         let outcome = match (limit_outcome.retry(), limit_outcome.is_shadow()) {
             (None, _) => 0,
             (Some(_), false) => 1,
@@ -122,7 +130,7 @@ impl LimitMetrics {
     }
 
     /// The decisions so far. Each counter is read once, so that all sums add up to the same total.
-    pub(crate) fn counts(&self) -> LimitCounts {
+    pub fn counts(&self) -> LimitCounts {
         let read = |counts: &[AtomicU64; OUTCOMES.len()]| {
             counts.each_ref().map(|count| count.load(Relaxed))
         };

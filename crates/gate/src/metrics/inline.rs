@@ -13,7 +13,7 @@ const OTHER: &str = "other";
 /// The metrics of limits that requests bring along, by slot. The first slot is for all names that
 /// have no slot of their own.
 #[derive(Debug)]
-pub(crate) struct InlineMetrics {
+pub struct InlineMetrics {
     slots: [OnceLock<Arc<LimitMetrics>>; NAMES_MAX + 1],
 }
 
@@ -27,7 +27,7 @@ impl Default for InlineMetrics {
 
 impl InlineMetrics {
     /// The slot of a name, which is taken if the name is new and one is free.
-    pub(crate) fn slot(&self, name: &str) -> usize {
+    pub fn slot(&self, name: &str) -> usize {
         let has_name = |slot: usize, name: &str| {
             let metrics = self.slots[slot].get_or_init(|| Arc::new(new(slot, name)));
             **metrics.name() == *name
@@ -40,7 +40,7 @@ impl InlineMetrics {
     }
 
     /// The metrics at a slot.
-    pub(crate) fn get(&self, slot: usize) -> Option<&LimitMetrics> {
+    pub fn get(&self, slot: usize) -> Option<&LimitMetrics> {
         self.slots.get(slot)?.get().map(|metrics| &**metrics)
     }
 

@@ -18,7 +18,7 @@ const MODE: u32 = 0o600;
 
 /// The file of a memory store, which this process alone uses until it ends.
 #[derive(Debug)]
-pub(crate) struct SnapshotFile {
+pub struct SnapshotFile {
     path: PathBuf,
     /// Held while one thread saves: the temporary file belongs to that thread.
     saving: Mutex<()>,
@@ -29,16 +29,16 @@ pub(crate) struct SnapshotFile {
 
 /// How saving went so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SnapshotState {
+pub struct SnapshotState {
     /// When the file was last saved by this process.
-    pub(crate) saved_at: Option<Micros>,
+    pub saved_at: Option<Micros>,
     /// Why the last attempt failed; none if it succeeded.
-    pub(crate) error: Option<String>,
+    pub error: Option<String>,
 }
 
 /// Why the service cannot use a snapshot file.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SnapshotFileError {
+pub enum SnapshotFileError {
     #[error(
         "another process uses the snapshot {}: it holds a lock on {}; every process counts by \
          itself, so give each its own file, or share the counters with a Redis store",
@@ -92,11 +92,11 @@ impl SnapshotFile {
         Ok((file, store))
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(crate) fn state(&self) -> SnapshotState {
+    pub fn state(&self) -> SnapshotState {
         self.state.lock().clone()
     }
 

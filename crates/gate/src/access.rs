@@ -9,7 +9,7 @@ use super::active::ActiveConfig;
 
 /// Why a request may not do what it asks for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum AccessError {
+pub enum AccessError {
     /// The service requires a token, and the request has none.
     #[error("missing token")]
     MissingToken,
@@ -19,29 +19,31 @@ pub(crate) enum AccessError {
     /// The token may not be used for this.
     #[error("the token `{token}` does not allow `{permission}`; add it to `allow` of the token")]
     NotPermitted {
+        /// The name of the token.
         token: Arc<str>,
+        /// What it does not allow.
         permission: Permission,
     },
 }
 
 /// Who sent a request: the index of its token, or none if no tokens are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Caller(Option<usize>);
+pub struct Caller(Option<usize>);
 
 impl Caller {
     /// The caller of a service without tokens, who may do everything.
-    pub(crate) const ANYONE: Self = Self(None);
+    pub const ANYONE: Self = Self(None);
 }
 
 impl ActiveConfig {
     /// True when requests must bring a token.
-    pub(crate) const fn requires_token(&self) -> bool {
+    pub const fn requires_token(&self) -> bool {
         !self.config.server.access.tokens.is_empty()
     }
 
     /// Decides whether a request with this token may do something, and counts the request by the
     /// name of the token. Everything is allowed while no tokens are configured.
-    pub(crate) fn authorize(
+    pub fn authorize(
         &self,
         presented: Option<&[u8]>,
         permission: Permission,
@@ -52,7 +54,7 @@ impl ActiveConfig {
     }
 
     /// Requires a further permission of a request that was authorized and counted.
-    pub(crate) fn require(
+    pub fn require(
         &self,
         presented: Option<&[u8]>,
         permission: Permission,
@@ -63,7 +65,7 @@ impl ActiveConfig {
     }
 
     /// Who sent a request with this token.
-    pub(crate) fn identify(&self, presented: Option<&[u8]>) -> Result<Caller, AccessError> {
+    pub fn identify(&self, presented: Option<&[u8]>) -> Result<Caller, AccessError> {
         let access = &self.config.server.access;
         if access.tokens.is_empty() {
             return Ok(Caller::ANYONE);
@@ -81,7 +83,7 @@ impl ActiveConfig {
     }
 
     /// Decides whether a caller may do something.
-    pub(crate) fn permit(&self, caller: Caller, permission: Permission) -> Result<(), AccessError> {
+    pub fn permit(&self, caller: Caller, permission: Permission) -> Result<(), AccessError> {
         let Caller(Some(index)) = caller else {
             return Ok(());
         };
@@ -98,7 +100,7 @@ impl ActiveConfig {
     }
 
     /// Counts a request by the name of its token.
-    pub(crate) fn count_accepted(&self, caller: Caller) {
+    pub fn count_accepted(&self, caller: Caller) {
         if let Caller(Some(index)) = caller {
             self.token_metrics.tokens[index].count_accepted();
         }
@@ -111,7 +113,7 @@ mod tests {
     use tollgate_rules::Config;
 
     use super::*;
-    use crate::gate::Gate;
+    use crate::Gate;
     use crate::metrics::MetricsPage;
 
     const SERVER: &str = "

@@ -20,7 +20,7 @@ pub(super) struct DurationHistogram(Histogram);
 
 /// The number of decisions in each bucket at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DurationBuckets {
+pub struct DurationBuckets {
     /// For each bound of [`BUCKETS_SECS`], the number of decisions up to it.
     cumulative: Vec<u64>,
     total: u64,
@@ -59,12 +59,13 @@ impl DurationHistogram {
 
 impl DurationBuckets {
     /// The number of decisions.
-    pub(crate) const fn total(&self) -> u64 {
+    pub const fn total(&self) -> u64 {
         self.total
     }
 
     /// The decisions made since `earlier`.
-    pub(crate) fn since(&self, earlier: &Self) -> Self {
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
         let before = earlier.cumulative.iter().chain(std::iter::repeat(&0));
         let buckets = self.cumulative.iter().zip(before);
         let cumulative = buckets.map(|(now, before)| now.saturating_sub(*before));
@@ -77,7 +78,7 @@ impl DurationBuckets {
 
     /// A quantile between 0 and 1, in seconds, interpolated inside its bucket. Durations beyond the
     /// last bound count as that bound.
-    pub(crate) fn quantile_seconds(&self, quantile: f64) -> f64 {
+    pub fn quantile_seconds(&self, quantile: f64) -> f64 {
         let rank = to_f64(self.total) * quantile;
 
         let (mut lower, mut below) = (0.0, 0.0);
@@ -92,11 +93,10 @@ impl DurationBuckets {
     }
 
     /// Buckets with the given number of decisions of each duration.
-    #[cfg(test)]
-    pub(crate) fn from_durations(durations: &[(u64, std::time::Duration)]) -> Self {
+    pub fn from_durations(durations: &[(u64, std::time::Duration)]) -> Self {
         let histogram = DurationHistogram::new();
         for (count, duration) in durations {
-            let duration = Micros::from_duration_ceil(*duration).expect("a duration in range");
+            let duration = Micros::from_duration_ceil(*duration).unwrap_or_default();
             (0..*count).for_each(|_| histogram.observe(duration));
         }
         histogram.buckets()

@@ -1,6 +1,5 @@
 //! The operations of the decision API: each has a path of its own, and a name in a batch.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use tollgate::Micros;
@@ -8,28 +7,35 @@ use tollgate::limiter::{RESERVATION_TTL_DEFAULT, RESERVATION_TTL_MAX};
 use tollgate::store::{Intent, SettlementKind};
 use tollgate_rules::{Permission, RequestedLimit};
 
-use super::body::{BodyText, CountedTokens, JsonBody, NamedAttributes};
+use super::answer::Answer;
 use super::error::ApiError;
+use super::json::{BodyText, CountedTokens, JsonBody, NamedAttributes};
 use super::requested_limit::LimitEntry;
-use crate::gate::{
-    ActiveConfig, Caller, CheckOptions, Gate, GateDecision, GateInspection, GateSettlement,
-    SettledCost,
-};
+use crate::{ActiveConfig, Caller, CheckOptions, Gate, GateSettlement, SettledCost};
 
 /// An operation that a request body asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ApiOperation {
+pub enum ApiOperation {
+    /// Decides and charges.
     Check,
+    /// Decides, and tells what the counters contain.
     Peek,
+    /// Gives back what a check charged.
     Refund,
+    /// Ends a permit.
     Release,
+    /// Charges an estimate.
     Reserve,
+    /// Applies the actual cost of a reservation.
     Settle,
+    /// Gives back what was reserved.
     Cancel,
+    /// Forgets what a key has used.
+    Reset,
 }
 
 /// Every operation with its name in a batch.
-const OPERATIONS: [(&str, ApiOperation); 7] = [
+const OPERATIONS: [(&str, ApiOperation); 8] = [
     ("check", ApiOperation::Check),
     ("peek", ApiOperation::Peek),
     ("refund", ApiOperation::Refund),
@@ -37,28 +43,18 @@ const OPERATIONS: [(&str, ApiOperation); 7] = [
     ("reserve", ApiOperation::Reserve),
     ("settle", ApiOperation::Settle),
     ("cancel", ApiOperation::Cancel),
+    ("reset", ApiOperation::Reset),
 ];
-
-/// What an operation answers.
-#[derive(Debug)]
-pub(super) enum Answer {
-    /// A decision: 200, 429 or 503.
-    Decision(GateDecision),
-    /// A decision that was charged in any case: 200, or 503 if the store was unavailable.
-    Counted(GateDecision),
-    /// The decision of a peek, with what the counters contain.
-    Inspection(GateInspection),
-    /// A JSON text with status 200.
-    Done(Cow<'static, str>),
-}
 
 /// What all operations of a request share.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ApiContext<'c> {
-    pub(super) gate: &'c Gate,
-    pub(super) active: &'c ActiveConfig,
+pub struct ApiContext<'c> {
+    /// Decides.
+    pub gate: &'c Gate,
+    /// The configuration that decides.
+    pub active: &'c ActiveConfig,
     /// Who asks.
-    pub(super) caller: Caller,
+    pub caller: Caller,
 }
 
 impl ApiOperation {
@@ -82,17 +78,18 @@ impl ApiOperation {
     }
 
     /// What a token must allow for this operation.
-    pub(super) const fn permission(self) -> Permission {
+    pub const fn permission(self) -> Permission {
         match self {
             Self::Check | Self::Reserve | Self::Settle | Self::Cancel => Permission::Check,
             Self::Peek => Permission::Peek,
             Self::Refund => Permission::Refund,
             Self::Release => Permission::Release,
+            Self::Reset => Permission::Reset,
         }
     }
 
     /// Carries out the operation, for which the caller has the permission.
-    pub(super) async fn answer(
+    pub async fn answer(
         self,
         context: ApiContext<'_>,
         body: JsonBody<'_>,
@@ -106,6 +103,7 @@ impl ApiOperation {
             Self::Reserve => Box::pin(reserve(context, body)).await,
             Self::Settle => Box::pin(settle(context, body)).await,
             Self::Cancel => Box::pin(cancel(context, body)).await,
+            Self::Reset => Box::pin(reset(context, body)).await,
         }
     }
 }
@@ -203,6 +201,17 @@ async fn refund(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, A
     Ok(Answer::Done(r#"{"refunded":true}"#.into()))
 }
 
+async fn reset(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
+    let body = CheckBody::decode(body, context)?;
+    let ApiContext { gate, active, .. } = context;
+    body.forbid_ttl()?;
+    body.forbid_count("a reset charges nothing; leave `count` out")?;
+
+    let options = body.options(Intent::Spend);
+    gate.reset(active, &body.attributes, options).await?;
+    Ok(Answer::Done(r#"{"reset":true}"#.into()))
+}
+
 async fn release(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
     let body: ReleaseBody<'_> = body.decode()?;
 
@@ -216,7 +225,7 @@ async fn release(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, 
     Ok(Answer::Done(text.into()))
 }
 
-/// The body of `/v1/check`, `/v1/peek`, `/v1/refund` and `/v1/reserve`.
+/// The body of `/v1/check`, `/v1/peek`, `/v1/refund`, `/v1/reserve` and `/v1/reset`.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CheckFields<'b> {

@@ -20,7 +20,7 @@ use crate::metrics::{DeniedKeys, LimitMetrics, Metrics, TokenCounts};
 
 /// Names of the limits for quotas that come with a request, as Envoy's descriptors may carry them:
 /// one for each unit of time, and one for all multiples of a unit; and as `CL.THROTTLE` carries them.
-pub(crate) const OVERRIDES: [&str; 9] = [
+pub const OVERRIDES: [&str; 9] = [
     "override:second",
     "override:minute",
     "override:hour",
@@ -32,25 +32,25 @@ pub(crate) const OVERRIDES: [&str; 9] = [
     "override:cl.throttle",
 ];
 /// The index of the limit for `CL.THROTTLE` in [`OVERRIDES`].
-pub(crate) const THROTTLE: usize = 8;
+pub const THROTTLE: usize = 8;
 
 /// The most probes per second that are charged: more than all replicas together send.
 const PROBES_MAX: u64 = 1_000_000;
 
 /// What a request asks for in addition to its attributes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CheckOptions<'q> {
+pub struct CheckOptions<'q> {
     /// The limits to check; none checks every limit whose conditions match.
-    pub(crate) limits: Option<&'q [RequestedLimit<'q>]>,
+    pub limits: Option<&'q [RequestedLimit<'q>]>,
     /// Units the request costs; none uses the cost that each limit configures.
-    pub(crate) cost: Option<u64>,
+    pub cost: Option<u64>,
     /// Whether the request is charged or only peeks.
-    pub(crate) intent: Intent,
+    pub intent: Intent,
 }
 
 /// Why a request could not be decided.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum DecideError {
+pub enum DecideError {
     /// The request does not fit the limits: for example, an attribute is missing.
     #[error(transparent)]
     Select(#[from] SelectError),
@@ -61,7 +61,7 @@ pub(crate) enum DecideError {
 
 impl DecideError {
     /// The store's error, if the store and not the request is the cause.
-    pub(crate) const fn store_error(&self) -> Option<&StoreError> {
+    pub const fn store_error(&self) -> Option<&StoreError> {
         match self {
             Self::Limiter(tollgate::Error::Store(error)) => Some(error),
             Self::Limiter(_) | Self::Select(_) => None,
@@ -71,9 +71,11 @@ impl DecideError {
 
 /// A configuration with the limiter and store that carry it out. Immutable: a reload replaces it.
 #[derive(Debug)]
-pub(crate) struct ActiveConfig {
-    pub(crate) config: Config,
-    pub(crate) selector: Selector,
+pub struct ActiveConfig {
+    /// The validated configuration.
+    pub config: Config,
+    /// Selects the limits of a request.
+    pub selector: Selector,
     pub(super) limiter: Limiter,
     pub(super) store: OpenStore,
     pub(super) permits: PermitSealer,
@@ -95,7 +97,6 @@ impl ActiveConfig {
     }
 
     /// A configuration in memory, by a clock that a test controls.
-    #[cfg(test)]
     pub(super) fn with_clock(
         clock: &tollgate::ManualClock,
         config: Config,
@@ -183,10 +184,7 @@ impl ActiveConfig {
     }
 
     /// Refunds these demands, except those on concurrency limits.
-    pub(crate) async fn refund(
-        &self,
-        demands: &[Demand<'_, EncodedKey>],
-    ) -> Result<(), DecideError> {
+    pub async fn refund(&self, demands: &[Demand<'_, EncodedKey>]) -> Result<(), DecideError> {
         let is_rate =
             |demand: &&Demand<'_, EncodedKey>| !matches!(demand.quota(), Quota::Concurrency(_));
         let demands: Selection<'_> = demands.iter().filter(is_rate).cloned().collect();
@@ -221,18 +219,18 @@ impl ActiveConfig {
     }
 
     /// The limit at this index of [`OVERRIDES`].
-    pub(crate) fn override_rule(&self, index: usize) -> &Rule {
+    pub fn override_rule(&self, index: usize) -> &Rule {
         &self.overrides[index]
     }
 
     /// Resets what a key has used of a limit.
-    pub(crate) async fn reset(&self, demand: &Demand<'_, EncodedKey>) -> Result<(), DecideError> {
+    pub async fn reset(&self, demand: &Demand<'_, EncodedKey>) -> Result<(), DecideError> {
         let limit = self.limiter.with_rule(demand.limit);
         Ok(limit.reset(&demand.key).await?)
     }
 
     /// Counts the outcome of each limit.
-    pub(crate) fn count(&self, demands: &[Demand<'_, EncodedKey>], decision: &Decision) {
+    pub fn count(&self, demands: &[Demand<'_, EncodedKey>], decision: &Decision) {
         for (demand, outcome) in demands.iter().zip(decision.limits()) {
             let configured = self.metrics.get(demand.limit.position());
             let metrics = match configured {
@@ -264,25 +262,25 @@ impl ActiveConfig {
     }
 
     /// True when no decision has to wait for a store.
-    pub(crate) const fn decides_in_process(&self) -> bool {
+    pub const fn decides_in_process(&self) -> bool {
         self.store.is_in_process()
     }
 
     /// The metrics of each limit: the configured ones in their order, then the overrides.
-    pub(crate) fn metrics(&self) -> &[Arc<LimitMetrics>] {
+    pub fn metrics(&self) -> &[Arc<LimitMetrics>] {
         &self.metrics
     }
 
     /// Sends the store a call, so that an outage, and its end, are noticed even while there is no
     /// traffic. During an outage the call charges a counter of its own, which expires within
     /// seconds: a store that refuses writes may still answer reads.
-    pub(crate) async fn probe(&self) {
+    pub async fn probe(&self) {
         let limit = self.limiter.with_rule(&self.overrides[0]);
         // The limiter's health records the result.
         if self.limiter.health().degraded {
-            let quota = FixedWindow::aligned(PROBES_MAX, Calendar::Second);
-            let quota = quota.expect("the quota of probes is valid");
-            drop(limit.check("probe").quota(quota).await);
+            if let Ok(quota) = FixedWindow::aligned(PROBES_MAX, Calendar::Second) {
+                drop(limit.check("probe").quota(quota).await);
+            }
         } else {
             drop(limit.peek("probe").cost(0).await);
         }

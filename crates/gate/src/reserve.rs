@@ -10,24 +10,25 @@ use super::permit::{PermitToken, PermitTokenError, TokenCounter, TokenKind};
 
 /// What a reservation has really cost.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SettledCost<'q> {
+pub struct SettledCost<'q> {
     /// The units of every limit whose cost is not fixed and that does not count tokens.
-    pub(crate) units: Option<u64>,
+    pub units: Option<u64>,
     /// The numbers of tokens by their kind.
-    pub(crate) tokens: &'q [(&'q str, u64)],
+    pub tokens: &'q [(&'q str, u64)],
 }
 
 /// How a reservation was settled.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct GateSettlement {
-    pub(crate) kind: SettlementKind,
+pub struct GateSettlement {
+    /// Whether the reservation was open.
+    pub kind: SettlementKind,
     /// The largest number of units that a limit with an estimate was charged in all.
-    pub(crate) charged: u64,
+    pub charged: u64,
 }
 
 impl Gate {
     /// Selects the limits that apply to the request, and charges the estimate until it is settled.
-    pub(crate) async fn reserve(
+    pub async fn reserve(
         &self,
         active: &ActiveConfig,
         attributes: &(impl Attributes + Sync),
@@ -47,7 +48,7 @@ impl Gate {
 
     /// Charges these demands until they are settled. `fixed` tells which of them have a cost that
     /// does not change.
-    pub(crate) async fn reserve_demands(
+    pub async fn reserve_demands(
         &self,
         active: &ActiveConfig,
         demands: &[Demand<'_, EncodedKey>],
@@ -65,12 +66,12 @@ impl Gate {
     }
 
     /// Reads the token of a reservation.
-    pub(crate) fn open_reservation(&self, token: &str) -> Result<PermitToken, PermitTokenError> {
+    pub fn open_reservation(&self, token: &str) -> Result<PermitToken, PermitTokenError> {
         self.active().permits.open(TokenKind::Reservation, token)
     }
 
     /// Applies the actual cost of a reservation, always all of it. `None` returns everything.
-    pub(crate) async fn settle(
+    pub async fn settle(
         &self,
         reservation: &PermitToken,
         actual: Option<SettledCost<'_>>,
@@ -114,7 +115,7 @@ impl Gate {
 impl ActiveConfig {
     /// A demand as it is reserved, and whether its cost is fixed: permits and constant costs of the
     /// file are, and costs that the request states for one limit.
-    pub(crate) fn reserved<'r>(
+    pub fn reserved<'r>(
         &self,
         demand: Demand<'r, EncodedKey>,
         requested: &[RequestedLimit<'_>],
@@ -135,10 +136,7 @@ impl ActiveConfig {
     }
 
     /// The same demand with the constant cost of the file, if its limit has one.
-    pub(crate) fn with_constant_cost<'r>(
-        &self,
-        demand: Demand<'r, EncodedKey>,
-    ) -> Demand<'r, EncodedKey> {
+    pub fn with_constant_cost<'r>(&self, demand: Demand<'r, EncodedKey>) -> Demand<'r, EncodedKey> {
         let cost = self.cost_of(demand.limit.name().as_str());
         match cost.filter(|cost| cost.is_constant()) {
             Some(cost) => demand.with_cost(cost.default),

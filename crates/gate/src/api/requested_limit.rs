@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use smallvec::SmallVec;
 use tollgate_rules::RequestedLimit;
 
-use super::body::{AttributeText, BodyText};
+use super::json::{AttributeText, BodyText};
 
 /// The space that the text of a limit usually takes.
 const INLINE_CAPACITY: usize = 160;

@@ -28,11 +28,11 @@ const SECRET_KEY_HALVES: [&[u8]; 2] = [b"\xffpermit 1", b"\xffpermit 2"];
 const TOKEN_MAX: usize = DEMANDS_MAX * 2_048;
 /// The longest token that is sent in a header, in characters. Proxies take a longer head for a
 /// failure; a permit whose token is longer ends with its timeout.
-pub(crate) const PERMIT_HEADER_MAX: usize = 24 * 1024;
+pub const PERMIT_HEADER_MAX: usize = 24 * 1024;
 
 /// The permit or the reservation of a request, and the counters that it has charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PermitToken {
+pub struct PermitToken {
     pub(super) kind: TokenKind,
     pub(super) id: PermitId,
     /// Between 1 and [`DEMANDS_MAX`].
@@ -60,9 +60,11 @@ pub(super) struct TokenCounter {
 
 /// The text is not a token of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum PermitTokenError {
+pub enum PermitTokenError {
+    /// It is not the token of a permit.
     #[error("invalid permit: expected the token returned by /v1/check, unchanged")]
     Permit,
+    /// It is not the token of a reservation.
     #[error("invalid reservation: expected the token returned by /v1/reserve, unchanged")]
     Reservation,
 }

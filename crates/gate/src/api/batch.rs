@@ -2,29 +2,29 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::Poll;
 
-use hyper::body::Incoming;
-use hyper::{Request, Response};
 use serde_json::value::RawValue;
+use tollgate_http::Fields;
 
-use super::api;
-use super::body::{self, BodyText, JsonBody};
+use super::answer::{Answer, EncodedAnswer};
 use super::error::ApiError;
-use super::operation::{Answer, ApiContext, ApiOperation};
-use super::respond::{self, Body};
-use super::timing::ServerTiming;
-use crate::listen::ClientConnection;
+use super::json::{BodyText, JsonBody};
+use super::operation::{ApiContext, ApiOperation};
 
 /// The most requests of a batch.
 const REQUESTS_MAX: usize = 256;
+/// The space that an answer of a batch usually takes, in bytes.
+const ANSWER_CAPACITY: usize = 256;
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BatchBody<'b> {
     #[serde(borrow)]
     requests: Vec<&'b RawValue>,
+    /// Whether the answers have the header fields that their own paths would send.
+    #[serde(default)]
+    headers: Option<bool>,
 }
 
 /// The member of a request that says what it asks for. All others belong to the operation.
@@ -34,18 +34,9 @@ struct BatchOperation<'b> {
     op: Option<BodyText<'b>>,
 }
 
-/// Reads the body, carries out all operations and encodes their answers.
-pub(super) async fn handle(
-    context: ApiContext<'_>,
-    request: &mut Request<Incoming>,
-    connection: &Arc<ClientConnection>,
-) -> Result<Response<Body>, ApiError> {
-    let mut timing = ServerTiming::start(context.gate, request.headers());
-    let bytes = body::read(request, connection, api::body_limits(context.active)).await?;
-    timing.end_step("body");
-    let _slot = connection.try_slot().ok_or_else(ApiError::overloaded)?;
-
-    let BatchBody { requests } = JsonBody::new(&bytes).decode()?;
+/// Carries out the operations of a body, and returns their answers as JSON text.
+pub async fn batch(context: ApiContext<'_>, body: &[u8]) -> Result<String, ApiError> {
+    let BatchBody { requests, headers } = JsonBody::new(body).decode()?;
     if !(1..=REQUESTS_MAX).contains(&requests.len()) {
         let found = requests.len();
         return Err(ApiError::unprocessable(
@@ -60,11 +51,52 @@ pub(super) async fn handle(
     } else {
         all_at_once(answers).await
     };
-    timing.end_step("decide");
+    Ok(encode(
+        &answers,
+        headers.unwrap_or_default().then_some(context),
+    ))
+}
 
-    let mut response = respond::batch(&answers);
-    timing.add_to(response.headers_mut());
-    Ok(response)
+/// The statuses and bodies of all requests, with their header fields if a context is given.
+fn encode(answers: &[Result<Answer, ApiError>], fields: Option<ApiContext<'_>>) -> String {
+    let mut text = String::with_capacity(ANSWER_CAPACITY * answers.len());
+    text.push_str("{\"answers\":");
+    let mut separator = '[';
+    for answer in answers {
+        let EncodedAnswer { status, body, .. } = match answer {
+            Ok(answer) => answer.encode(),
+            Err(error) => error.encode(),
+        };
+
+        text.push(separator);
+        text.extend(["{\"status\":", status.as_str(), ",\"body\":", &body]);
+        if let (Ok(answer), Some(context)) = (answer, fields) {
+            write_fields(&mut text, answer, context);
+        }
+        text.push('}');
+        separator = ',';
+    }
+    text.push_str("]}");
+    text
+}
+
+/// Adds the member `headers` to the answer of a decision.
+fn write_fields(text: &mut String, answer: &Answer, context: ApiContext<'_>) {
+    let Some(decision) = answer.decision() else {
+        return;
+    };
+
+    let enabled = context.active.config.headers;
+    text.push_str(",\"headers\":");
+    let mut separator = '{';
+    for (name, value) in Fields::new(decision, enabled, context.gate.now()) {
+        // The fields are ASCII; names of limits are between quotes, which JSON escapes.
+        let value = serde_json::Value::from(value.to_str().unwrap_or_default());
+        text.push(separator);
+        text.extend(["\"", name, "\":", &value.to_string()]);
+        separator = ',';
+    }
+    text.push_str(if separator == '{' { "{}" } else { "}" });
 }
 
 /// Answers one request of a batch.

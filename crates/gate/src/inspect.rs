@@ -8,19 +8,20 @@ use tollgate_rules::Attributes;
 
 use super::active::{ActiveConfig, CheckOptions, DecideError};
 use super::decide::Gate;
-use crate::traces;
+use crate::trace;
 
 /// The decision of a peek, and what the counters of its limits contain.
 #[derive(Debug)]
-pub(crate) struct GateInspection {
-    pub(crate) decision: Decision,
+pub struct GateInspection {
+    /// What a check would decide now.
+    pub decision: Decision,
     /// In the order of the limits. Empty while the store is unavailable.
-    pub(crate) counters: Vec<CounterBody>,
+    pub counters: Vec<CounterBody>,
 }
 
 impl Gate {
     /// Selects the limits that apply to the request and inspects their counters.
-    pub(crate) async fn inspect(
+    pub async fn inspect(
         &self,
         active: &ActiveConfig,
         attributes: &(impl Attributes + Sync),
@@ -35,13 +36,13 @@ impl Gate {
 
 impl ActiveConfig {
     /// Inspects the counters of these demands.
-    pub(crate) async fn inspect(
+    pub async fn inspect(
         &self,
         demands: &[Demand<'_, EncodedKey>],
     ) -> Result<GateInspection, DecideError> {
         let request = self.limiter.request(demands, Intent::Peek);
         let Inspection { decision, counters } = request.inspect().await?;
-        traces::record_decision(&tracing::Span::current(), &decision);
+        trace::record_decision(&decision);
 
         let counters = demands.iter().zip(&counters).map(|(demand, view)| {
             let mut body = CounterBody::new(demand.quota(), view);

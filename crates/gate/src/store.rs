@@ -13,22 +13,28 @@ use super::snapshot_file::{SnapshotFile, SnapshotFileError};
 
 /// The store of the active configuration.
 #[derive(Clone, Debug)]
-pub(crate) enum OpenStore {
+pub enum OpenStore {
+    /// Counters in this process.
     Memory {
+        /// The counters.
         store: MemoryStore,
         /// Where the counters are saved, if they are.
         snapshot: Option<Arc<SnapshotFile>>,
     },
+    /// Counters on Redis or Valkey.
     Redis(RedisStore),
 }
 
 /// Why the store cannot be opened with the configured settings.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum StoreOpenError {
+pub enum StoreOpenError {
+    /// The settings of the Redis store are invalid.
     #[error("store: {0}")]
     Redis(#[from] RedisConfigError),
+    /// The snapshot file cannot be used.
     #[error("store.snapshot: {0}")]
     Snapshot(#[from] SnapshotFileError),
+    /// A store with a snapshot cannot be replaced while it is in use.
     #[error(
         "store: cannot be changed while the service runs if the old or the new store has a \
          `snapshot`; restart the service, which saves and restores the counters"
@@ -37,7 +43,8 @@ pub(crate) enum StoreOpenError {
 }
 
 impl OpenStore {
-    pub(crate) fn open(config: &StoreConfig) -> Result<Self, StoreOpenError> {
+    /// Opens the store. Redis is connected in the background.
+    pub fn open(config: &StoreConfig) -> Result<Self, StoreOpenError> {
         match config {
             StoreConfig::Memory { keys_max, snapshot } => {
                 let builder = MemoryStore::builder().keys_max(*keys_max);
@@ -54,7 +61,7 @@ impl OpenStore {
     }
 
     /// Validates the settings of a store without connecting to it.
-    pub(crate) fn validate(config: &StoreConfig) -> Result<(), RedisConfigError> {
+    pub fn validate(config: &StoreConfig) -> Result<(), RedisConfigError> {
         match config {
             StoreConfig::Memory { .. } => Ok(()),
             StoreConfig::Redis(redis) => redis_builder(redis).validate(),
@@ -70,19 +77,19 @@ impl OpenStore {
     }
 
     /// True when a decision never has to wait: the counters are in this process.
-    pub(crate) const fn is_in_process(&self) -> bool {
+    pub const fn is_in_process(&self) -> bool {
         matches!(self, Self::Memory { .. })
     }
 
     /// Waits until the store is available, at most for `timeout`.
-    pub(crate) async fn wait_until_ready(&self, timeout: Duration) {
+    pub async fn wait_until_ready(&self, timeout: Duration) {
         if let Self::Redis(store) = self {
             store.ready(timeout).await;
         }
     }
 
     /// True when every server of the store can be reached.
-    pub(crate) fn is_up(&self) -> bool {
+    pub fn is_up(&self) -> bool {
         match self {
             Self::Memory { .. } => true,
             Self::Redis(store) => store.is_ready(),
@@ -100,7 +107,7 @@ impl OpenStore {
 
     /// The number of keys held in memory: counters of a memory store, or keys of Redis that this
     /// replica holds a lease or a cached denial for.
-    pub(crate) fn keys(&self) -> usize {
+    pub fn keys(&self) -> usize {
         match self {
             Self::Memory { store, .. } => store.keys(),
             Self::Redis(store) => store.stats().leased_keys,
@@ -108,7 +115,7 @@ impl OpenStore {
     }
 
     /// How many counters each limit has lost to the cap of a memory store; nothing for Redis.
-    pub(crate) fn evictions(&self) -> Option<Vec<(Option<LimitName>, Evictions)>> {
+    pub fn evictions(&self) -> Option<Vec<(Option<LimitName>, Evictions)>> {
         match self {
             Self::Memory { store, .. } => Some(store.evictions()),
             Self::Redis(_) => None,
@@ -144,7 +151,7 @@ impl OpenStore {
     }
 
     /// The store's type as written in the configuration.
-    pub(crate) const fn kind(&self) -> &'static str {
+    pub const fn kind(&self) -> &'static str {
         match self {
             Self::Memory { .. } => "memory",
             Self::Redis(_) => "redis",

@@ -1,0 +1,15 @@
+//! The decision API without its transport: an operation is a JSON object, its answer a status and a
+//! JSON object. The HTTP port and the clients that run in an application share it.
+
+mod answer;
+mod batch;
+mod error;
+mod json;
+mod operation;
+mod requested_limit;
+
+pub use answer::{Answer, EncodedAnswer};
+pub use batch::batch;
+pub use error::ApiError;
+pub use json::{ATTRIBUTES_MAX, JsonBody, NamedAttributes, is_same_attribute};
+pub use operation::{ApiContext, ApiOperation};
