@@ -6,6 +6,7 @@ use crate::deny;
 use crate::links;
 use crate::modules;
 use crate::names;
+use crate::node;
 use crate::run::{Plan, Step};
 use crate::tools;
 use crate::workspace::{Package, Workspace};
@@ -32,6 +33,7 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
         modules::problems,
     ));
     steps.push(package(workspace));
+    steps.extend(node::lint(workspace));
 
     Plan {
         steps,

@@ -24,6 +24,7 @@ mod links;
 mod lint;
 mod modules;
 mod names;
+mod node;
 mod picture;
 mod run;
 mod semver;

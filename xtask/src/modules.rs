@@ -11,7 +11,9 @@ use std::path::Path;
 use crate::source;
 
 /// The crates whose modules must form layers.
-const CRATES: [&str; 5] = ["core", "http", "redis", "server", "tower"];
+const CRATES: [&str; 7] = [
+    "core", "embedded", "gate", "http", "redis", "server", "tower",
+];
 
 /// The path of a module or of a name in it, from the root of the crate.
 type ModulePath = Vec<String>;

@@ -1,11 +1,12 @@
 //! `cargo xtask test`: runs every test except the slow ones of `cargo xtask faults`.
 
+use crate::node;
 use crate::run::{Plan, Step};
 use crate::servers::Servers;
 use crate::tools;
 use crate::workspace::Workspace;
 
-/// Runs unit and integration tests first. The doctests of the published crates come last, because
+/// Runs unit and integration tests first, then those of the Node package. The doctests of the published crates come last, because
 /// nextest does not run them.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let servers = Servers::for_tests(workspace);
@@ -28,8 +29,10 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
         doctests.args(["--package", &package.name]);
     }
 
+    let node = node::test(workspace, &servers);
     let mut steps = servers.missing();
     steps.push(Step::new("tests", tests));
+    steps.extend(node);
     Plan {
         steps,
         closing: Some(Step::new("doctests", doctests)),

@@ -59,6 +59,11 @@ impl Workspace {
         self.root.join(inside)
     }
 
+    /// The path of a file that was built.
+    pub(crate) fn target(&self, inside: &str) -> PathBuf {
+        self.target.join(inside)
+    }
+
     /// The directory of installed tools, inside the target directory, so that `cargo clean` removes
     /// it.
     pub(crate) fn tools_dir(&self) -> PathBuf {

@@ -97,6 +97,31 @@ impl Gate {
         self.spend(active, &demands, options.intent).await
     }
 
+    /// Decides like [`decide`](Self::decide), if that needs no waiting. Otherwise, and if the
+    /// request takes a permit, returns none and has charged nothing.
+    pub fn try_decide(
+        &self,
+        active: &ActiveConfig,
+        attributes: &impl Attributes,
+        options: CheckOptions<'_>,
+    ) -> Result<Option<Decision>, DecideError> {
+        let inline = active.inline_rules(options)?;
+        let demands = active.select(attributes, &inline, options);
+        let demands = demands.inspect_err(|error| self.metrics.count_refusal(error))?;
+        if demands.iter().any(Demand::needs_permit) {
+            return Ok(None);
+        }
+
+        let decision = match active.limiter.request(&demands, options.intent).try_now() {
+            Err(tollgate::Error::WouldBlock) => return Ok(None),
+            decision => decision?,
+        };
+        if options.intent.is_charge() {
+            active.count(&demands, &decision);
+        }
+        Ok(Some(decision))
+    }
+
     /// Decides by these demands: all of them are charged, or none.
     pub async fn spend(
         &self,

@@ -93,7 +93,7 @@ fn write_fields(text: &mut String, answer: &Answer, context: ApiContext<'_>) {
         // The fields are ASCII; names of limits are between quotes, which JSON escapes.
         let value = serde_json::Value::from(value.to_str().unwrap_or_default());
         text.push(separator);
-        text.extend(["\"", name, "\":", &value.to_string()]);
+        text.extend(["\"", &name.to_ascii_lowercase(), "\":", &value.to_string()]);
         separator = ',';
     }
     text.push_str(if separator == '{' { "{}" } else { "}" });

@@ -69,6 +69,58 @@ fn answers_are_in_order_and_independent() {
     assert_eq!(answers[3]["body"], json!({"released": false}));
 }
 
+#[test]
+fn answers_have_header_fields_if_the_batch_asks_for_them() {
+    let service = Tollgate::with_config(LIMITS);
+    let check = json!({"op": "check", "limits": [{"name": "api", "key": "ann"}], "cost": 6});
+    let requests = json!([check, check, {"op": "check", "limits": ["nope"]},
+        {"op": "refund", "limits": [{"name": "api", "key": "ann"}]}]);
+    let body = json!({"requests": requests, "headers": true});
+    let response = service.post("/v1/batch", &body.to_string());
+    let body: Value = serde_json::from_slice(&response.body).expect("JSON");
+
+    let headers = |index: usize| &body["answers"][index]["headers"];
+    assert_eq!(headers(0)["ratelimit-policy"], "\"api\";q=10;w=3600");
+    assert_eq!(headers(0)["x-ratelimit-remaining"], "4");
+    assert_eq!(headers(0)["retry-after"], Value::Null);
+    assert_eq!(headers(1)["ratelimit"], "\"api\";r=4;t=3600");
+    assert_eq!(headers(1)["retry-after"], "3600");
+    assert_eq!([headers(2), headers(3)], [&Value::Null, &Value::Null]);
+
+    let without = batch(&service, &json!([check]));
+    assert_eq!(without[0]["headers"], Value::Null);
+}
+
+#[test]
+fn a_reset_forgets_what_a_key_has_used() {
+    let service = Tollgate::with_config(LIMITS);
+    let api = |user: &str| json!({"limits": [{"name": "api", "key": user}], "cost": 10});
+    let answers = batch(
+        &service,
+        &json!([
+            with_op(api("ann"), "check"),
+            with_op(api("bob"), "check"),
+            with_op(api("ann"), "reset"),
+            with_op(api("ann"), "check"),
+            with_op(api("bob"), "check"),
+            {"op": "reset", "limits": ["nope"]},
+            {"op": "reset", "limits": [{"name": "api", "key": "ann"}], "count": true},
+        ]),
+    );
+    assert_eq!(statuses(&answers), [200, 200, 200, 200, 429, 422, 422]);
+    assert_eq!(answers[2]["body"], json!({"reset": true}));
+
+    let response = service.post("/v1/reset", &api("bob").to_string());
+    assert_eq!(
+        (response.status, response.text()),
+        (200, r#"{"reset":true}"#.into())
+    );
+    assert_eq!(
+        service.post("/v1/check", &api("bob").to_string()).status,
+        200
+    );
+}
+
 /// The same requests one by one, on another service, get the same statuses and bodies.
 #[test]
 fn each_answer_is_that_of_its_own_path() {

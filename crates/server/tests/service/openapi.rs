@@ -178,6 +178,7 @@ fn the_example_requests_are_valid() {
         "/v1/reserve",
         "/v1/settle",
         "/v1/cancel",
+        "/v1/reset",
         "/v1/batch",
     ] {
         let content =

@@ -1,0 +1,5 @@
+//! Links against the symbols of Node.
+
+fn main() {
+    napi_build::setup();
+}

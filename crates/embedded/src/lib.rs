@@ -1,0 +1,169 @@
+//! Tollgate in the process of an application that is written in another language.
+//!
+//! A binding needs three things: open a configuration, decide without waiting, and carry out
+//! everything else as the service would. [`Embedded`] owns the runtime for it, so that a binding is
+//! a thin layer of types. Operations are the JSON texts of `POST /v1/batch`: what a program sends to
+//! the service, it can ask in its own process.
+
+mod error;
+mod limits;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tollgate::store::Intent;
+use tollgate::{Decision, ManualClock};
+use tollgate_gate::api::{self, ApiContext, NamedAttributes};
+use tollgate_gate::metrics::Metrics;
+use tollgate_gate::{Caller, CheckOptions, Gate};
+use tollgate_rules::Config;
+
+pub use self::error::{EmbeddedError, OpenError};
+use self::limits::LimitTable;
+pub use self::limits::{LIMITS_MAX, LimitId};
+
+/// How long [`Embedded::open`] waits for a store at most. It goes on without it: the limits follow
+/// their failure policies until it is there.
+const READY_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A gate, and the runtime that its store works on.
+#[derive(Debug)]
+pub struct Embedded {
+    gate: Arc<Gate>,
+    limits: LimitTable,
+    /// The clock that a test controls.
+    clock: Option<ManualClock>,
+    /// Taken when this is dropped, to stop without waiting.
+    runtime: Option<Runtime>,
+}
+
+impl Embedded {
+    /// Opens the store of a configuration: the text of a file, YAML or JSON. `file` is the name
+    /// that errors mention.
+    pub fn open(text: &str, file: &str) -> Result<Self, OpenError> {
+        let config = parse(text, file)?;
+        let runtime = runtime()?;
+
+        let gate = {
+            let _context = runtime.enter();
+            Gate::open(config, Arc::new(Metrics::default()))?
+        };
+        runtime.block_on(gate.wait_until_ready(READY_TIMEOUT));
+        Ok(Self::new(gate, None, runtime))
+    }
+
+    /// Opens a configuration in memory, whatever its store, with a clock that moves only by
+    /// [`advance`](Self::advance).
+    pub fn open_for_tests(text: &str, file: &str) -> Result<Self, OpenError> {
+        let config = parse(text, file)?;
+        let clock = ManualClock::default();
+        let gate = Gate::with_clock(&clock, config);
+        Ok(Self::new(gate, Some(clock), runtime()?))
+    }
+
+    fn new(gate: Gate, clock: Option<ManualClock>, runtime: Runtime) -> Self {
+        Self {
+            gate: Arc::new(gate),
+            limits: LimitTable::default(),
+            clock,
+            runtime: Some(runtime),
+        }
+    }
+
+    /// Looks up a limit once, for [`try_check`](Self::try_check): the name of a configured limit,
+    /// or a limit as a JSON object with the fields of the file.
+    pub fn limit(&self, limit: &str) -> Result<LimitId, EmbeddedError> {
+        self.limits.add(limit)
+    }
+
+    /// Decides about one limit if that needs no waiting: in memory, from a lease or from a cached
+    /// denial. Returns none, and has charged nothing, if the store must be asked or if the limit
+    /// hands out permits.
+    pub fn try_check(
+        &self,
+        limit: LimitId,
+        key: &str,
+        cost: u64,
+    ) -> Result<Option<Decision>, EmbeddedError> {
+        let requested = [self.limits.requested(limit, key)?];
+        let options = CheckOptions {
+            limits: Some(&requested),
+            cost: Some(cost),
+            intent: Intent::Spend,
+        };
+
+        let active = self.gate.active();
+        let attributes = NamedAttributes::default();
+        Ok(self.gate.try_decide(&active, &attributes, options)?)
+    }
+
+    /// Carries out the operations of a body of `POST /v1/batch`, and calls `done` with the status
+    /// and the body of the response, on a thread of the runtime.
+    pub fn batch(&self, body: String, done: impl FnOnce(u16, String) + Send + 'static) {
+        let gate = self.gate.clone();
+        self.spawn(async move {
+            let active = gate.active();
+            let context = ApiContext {
+                gate: &gate,
+                active: &active,
+                caller: Caller::ANYONE,
+            };
+            match api::batch(context, body.as_bytes()).await {
+                Ok(text) => done(200, text),
+                Err(error) => {
+                    let answer = error.encode();
+                    done(answer.status.as_u16(), answer.body.into_owned());
+                }
+            }
+        });
+    }
+
+    /// Returns leased units, so that other instances can use them, and then calls `done`.
+    pub fn return_leases(&self, done: impl FnOnce(Result<(), EmbeddedError>) + Send + 'static) {
+        let gate = self.gate.clone();
+        self.spawn(async move {
+            let returned = gate.return_leases().await;
+            done(returned.map_err(EmbeddedError::from));
+        });
+    }
+
+    /// Moves the clock of [`open_for_tests`](Self::open_for_tests).
+    pub fn advance(&self, length: Duration) -> Result<(), EmbeddedError> {
+        let clock = self.clock.as_ref().ok_or(EmbeddedError::SystemClock)?;
+        clock.advance(length);
+        Ok(())
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.runtime {
+            runtime.spawn(task);
+        }
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn parse(text: &str, file: &str) -> Result<Config, OpenError> {
+    let variable = |name: &str| std::env::var(name).ok();
+    Ok(Config::parse(text, file, &variable)?)
+}
+
+/// One thread is enough: it only moves bytes to and from the store.
+fn runtime() -> Result<Runtime, OpenError> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("tollgate")
+        .enable_all()
+        .build();
+    runtime.map_err(OpenError::Runtime)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! The Node package in `clients/node`: installs its packages, builds the native module, checks and
+//! tests it. npm scripts do the work; this only calls them.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::run::Step;
+use crate::servers::Servers;
+use crate::workspace::Workspace;
+
+const PACKAGE: &str = "clients/node";
+
+/// Checks style and types.
+pub(crate) fn lint(workspace: &Workspace) -> Vec<Step> {
+    let mut steps = packages(workspace);
+    steps.push(Step::new("node lint", npm(workspace, "run lint")));
+    steps.push(Step::new("node types", npm(workspace, "run types")));
+    steps
+}
+
+/// Builds the native module with the settings of the tests, and tests the package. The service must
+/// have been built before.
+pub(crate) fn test(workspace: &Workspace, servers: &Servers) -> Vec<Step> {
+    let mut tests = npm(workspace, "test");
+    servers.pass_to(&mut tests);
+    tests.env("TOLLGATE_BIN", workspace.target("debug/tollgate"));
+
+    let mut steps = packages(workspace);
+    let native = npm(workspace, "run build:native -- --dev");
+    steps.push(Step::new("node native module", native));
+    steps.push(Step::new("node tests", tests));
+    steps
+}
+
+/// Installs the packages, unless those of the lock file are installed.
+fn packages(workspace: &Workspace) -> Vec<Step> {
+    let package = workspace.path(PACKAGE);
+    if is_installed(&package) {
+        return Vec::new();
+    }
+
+    let install = npm(workspace, "ci --fetch-retries=1 --loglevel=error");
+    vec![Step::new("node packages", install)]
+}
+
+/// Whether npm has installed packages since the lock file was changed.
+fn is_installed(package: &Path) -> bool {
+    let changed = |file: &str| fs::metadata(package.join(file))?.modified();
+    let installed = changed("node_modules/.package-lock.json");
+    installed
+        .is_ok_and(|installed| changed("package-lock.json").is_ok_and(|lock| lock <= installed))
+}
+
+fn npm(workspace: &Workspace, words: &str) -> Command {
+    let mut command = workspace.command("npm");
+    command.current_dir(workspace.path(PACKAGE));
+    command.args(words.split_whitespace());
+    command
+}
