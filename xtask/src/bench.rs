@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::cli::Bench;
 use crate::error::Error;
+use crate::node;
 use crate::servers::Servers;
 use crate::workspace::Workspace;
 
@@ -24,6 +25,15 @@ pub(crate) fn commands(workspace: &Workspace, bench: Bench) -> Result<Vec<Comman
                 .into_complete()?
                 .pass_to(&mut command);
             Ok(vec![service(workspace), command])
+        }
+        Bench::Node { args } => {
+            let mut command = benchmark(workspace, "node", args);
+            Servers::for_service_benchmark(workspace)
+                .into_complete()?
+                .pass_to(&mut command);
+            let mut commands = node::build(workspace);
+            commands.extend([service(workspace), command]);
+            Ok(commands)
         }
         Bench::Tower { args } => {
             let mut command = benchmark(workspace, "tower", args);

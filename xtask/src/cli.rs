@@ -140,6 +140,14 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Benchmark an Express application with and without the Node package, after building it and
+    /// installing Redis and the load generator; further arguments are passed to the benchmark
+    #[command(disable_help_flag = true)]
+    Node {
+        /// Arguments of the benchmark
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Benchmark an axum application with and without the Tower layer, after installing Redis and
     /// the load generator; further arguments are passed to the benchmark
     #[command(disable_help_flag = true)]
@@ -194,6 +202,7 @@ mod tests {
             | Bench::Redis { args }
             | Bench::Leases { args }
             | Bench::Service { args }
+            | Bench::Node { args }
             | Bench::Tower { args }
             | Bench::Simulate { args }) = bench;
             assert_eq!(args, typed);

@@ -33,6 +33,14 @@ pub(crate) fn test(workspace: &Workspace, servers: &Servers) -> Vec<Step> {
     steps
 }
 
+/// Builds the package and its native module for release.
+pub(crate) fn build(workspace: &Workspace) -> Vec<Command> {
+    let scripts = ["ci", "run build", "run build:native"];
+    let is_installed = is_installed(&workspace.path(PACKAGE));
+    let needed = &scripts[usize::from(is_installed)..];
+    needed.iter().map(|script| npm(workspace, script)).collect()
+}
+
 /// Installs the packages, unless those of the lock file are installed.
 fn packages(workspace: &Workspace) -> Vec<Step> {
     let package = workspace.path(PACKAGE);

@@ -4,6 +4,7 @@
 mod harness;
 mod leases;
 mod memory;
+mod node;
 mod redis;
 mod scale;
 mod service;
@@ -34,6 +35,9 @@ enum Benchmark {
     Leases(leases::Arguments),
     /// `tollgate serve` over HTTP and gRPC, compared with servers that return a constant response
     Service(service::Arguments),
+    /// Cost of a rate limit in an Express application: Tollgate in the process and over HTTP, and
+    /// the limiters that most applications use
+    Node(node::Arguments),
     /// Cost of a rate limit in an axum application: Tollgate's layer and `tower_governor`
     Tower(tower::Arguments),
     /// `tollgate simulate` on a large log: lines per second and core, and peak memory
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         Benchmark::Simulate(arguments) => simulate::run(&arguments),
         Benchmark::Strictness(arguments) => strictness::run(&arguments),
         Benchmark::Scale(arguments) => scale::run(&arguments),
+        Benchmark::Node(arguments) => node::run(&arguments),
         Benchmark::Tower(arguments) => tower::run(&arguments),
         Benchmark::Bare(arguments) => service::run_bare(&arguments),
         Benchmark::Hello(arguments) => tower::run_hello(&arguments),

@@ -23,8 +23,8 @@ pub(crate) const RATE: &str = "requests_per_s";
 /// CPU time of the server's process for each request, in user and system mode.
 pub(crate) const CPU: &str = "cpu_us";
 
-/// Over HTTP/1.1: the number of connections, each with one request in flight.
-const HTTP: [&str; 3] = ["--h1", "-c", "32"];
+/// Over HTTP/1.1: the usual number of connections, each with one request in flight.
+const CONNECTIONS: u32 = 32;
 /// Over gRPC: the number of connections, of which a proxy opens one for each of its threads, and of
 /// requests in flight on each.
 const GRPC: [&str; 4] = ["-c", "4", "-m", "32"];
@@ -50,8 +50,8 @@ pub(crate) struct Target {
 /// The request that is sent, and its protocol.
 #[derive(Clone, Debug)]
 pub(crate) enum LoadRequest {
-    /// `GET` over HTTP/1.1.
-    Get,
+    /// `GET` over HTTP/1.1, with this number of connections.
+    Get { connections: u32 },
     /// `POST` over HTTP/1.1 with the JSON in this file.
     Json(PathBuf),
     /// A gRPC call with the framed message in this file.
@@ -65,13 +65,17 @@ pub(crate) struct ServerUnderLoad {
     pub(crate) target: Target,
     // Dropped before the store server that it uses.
     pub(crate) process: Process,
+    /// Further processes that work for its requests.
+    pub(crate) beside: Vec<Process>,
     pub(crate) redis: Option<Server>,
 }
 
 impl ServerUnderLoad {
     /// The processes that work for its requests.
     fn pids(&self) -> impl Iterator<Item = u32> {
-        std::iter::once(self.process.pid()).chain(self.redis.as_ref().map(Server::pid))
+        let processes = std::iter::once(&self.process).chain(&self.beside);
+        let redis = self.redis.as_ref().map(Server::pid);
+        processes.map(Process::pid).chain(redis)
     }
 }
 
@@ -129,11 +133,8 @@ impl H2load {
         let mut command = Command::new(&self.program);
         command.args(["-t", "1", "-D", &format!("{}ms", length.as_millis())]);
         match &target.sent {
-            LoadRequest::Get => command.args(HTTP),
-            LoadRequest::Json(body) => command
-                .arg("-d")
-                .arg(body)
-                .args(HTTP)
+            LoadRequest::Get { connections } => http(&mut command, *connections),
+            LoadRequest::Json(body) => http(command.arg("-d").arg(body), CONNECTIONS)
                 .args(["-H", "content-type: application/json"]),
             LoadRequest::Grpc(body) => command.arg("-d").arg(body).args(GRPC).args([
                 "-H",
@@ -145,6 +146,11 @@ impl H2load {
         command.arg(format!("http://{}{}", target.server, target.path));
         command
     }
+}
+
+/// Adds the arguments for HTTP/1.1.
+fn http(command: &mut Command, connections: u32) -> &mut Command {
+    command.args(["--h1", "-c", &connections.to_string()])
 }
 
 /// The CPU time of a process for each of the requests since its ticks were read.
@@ -256,7 +262,7 @@ traffic: 25.49MB (26726982) total, 13.56MB (14223891) headers (space savings 0.0
                 h2load.command(&target, Duration::from_millis(1_500))
             )
         };
-        let get = line(LoadRequest::Get);
+        let get = line(LoadRequest::Get { connections: 32 });
         assert!(
             get.contains(r#""-t" "1" "-D" "1500ms" "--h1" "-c" "32" "http"#),
             "{get}"

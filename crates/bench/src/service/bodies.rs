@@ -77,6 +77,7 @@ fn start(tollgate: &Path, name: &str, path: &'static str, body: &Value) -> Resul
             status: 200,
         },
         process,
+        beside: Vec::new(),
         redis: None,
     })
 }

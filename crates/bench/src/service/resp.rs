@@ -102,6 +102,7 @@ pub(super) fn measure(bench: &mut Bench, h2load: &H2load, tollgate: &Path) -> Re
         name: HTTP.to_owned(),
         target: target(http, EXCHANGE, sent),
         process,
+        beside: Vec::new(),
         redis: None,
     };
 

@@ -142,6 +142,7 @@ impl Servers {
             name: name.to_owned(),
             target: target(server, exchange, sent),
             process,
+            beside: Vec::new(),
             redis,
         })
     }
@@ -211,6 +212,7 @@ impl Servers {
             name: name.to_owned(),
             target,
             process,
+            beside: Vec::new(),
             redis: None,
         });
     }

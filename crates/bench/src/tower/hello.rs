@@ -51,10 +51,11 @@ pub(super) fn start(subject: Subject, case: Case) -> Result<ServerUnderLoad> {
         target: Target {
             server,
             path: PATH,
-            sent: LoadRequest::Get,
+            sent: LoadRequest::Get { connections: 32 },
             status: case.status(),
         },
         process,
+        beside: Vec::new(),
         redis,
     })
 }
