@@ -86,16 +86,17 @@ impl Embedded {
         key: &str,
         cost: u64,
     ) -> Result<Option<Decision>, EmbeddedError> {
-        let requested = [self.limits.requested(limit, key)?];
-        let options = CheckOptions {
-            limits: Some(&requested),
-            cost: Some(cost),
-            intent: Intent::Spend,
-        };
-
-        let active = self.gate.active();
-        let attributes = NamedAttributes::default();
-        Ok(self.gate.try_decide(&active, &attributes, options)?)
+        let decision = self.limits.with_requested(limit, key, |requested| {
+            let options = CheckOptions {
+                limits: Some(&[requested]),
+                cost: Some(cost),
+                intent: Intent::Spend,
+            };
+            let attributes = NamedAttributes::default();
+            self.gate
+                .try_decide(&self.gate.active(), &attributes, options)
+        });
+        Ok(decision??)
     }
 
     /// Carries out the operations of a body of `POST /v1/batch`, and calls `done` with the status

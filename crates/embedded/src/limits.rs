@@ -44,20 +44,21 @@ impl LimitTable {
         Ok(LimitId(index))
     }
 
-    /// The limit with a key, as a request names it.
-    pub(crate) fn requested<'k>(
+    /// Calls `with` with the limit and a key, as a request names them.
+    pub(crate) fn with_requested<T>(
         &self,
         LimitId(index): LimitId,
-        key: &'k str,
-    ) -> Result<RequestedLimit<'k>, EmbeddedError> {
+        key: &str,
+        with: impl FnOnce(RequestedLimit<'_>) -> T,
+    ) -> Result<T, EmbeddedError> {
         let limits = self.0.read();
         let source = limits.get(index as usize).ok_or(EmbeddedError::Limit)?;
-        Ok(RequestedLimit {
-            name: Cow::Owned(source.name.to_string()),
+        Ok(with(RequestedLimit {
+            name: Cow::Borrowed(&source.name),
             key: Some(Cow::Borrowed(key)),
-            inline: source.inline.clone(),
+            inline: source.inline.as_deref().map(Cow::Borrowed),
             ..RequestedLimit::default()
-        })
+        }))
     }
 }
 

@@ -48,7 +48,7 @@ impl InlineRules {
                 continue;
             };
 
-            let known = self.rules.read().get(text).copied();
+            let known = self.rules.read().get(&**text).copied();
             rules.push(match known {
                 Some(rule) => rule,
                 None => self.read_new(config, selector, text, &limit.name, index)?,

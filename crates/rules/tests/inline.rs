@@ -264,7 +264,7 @@ fn a_limit_of_the_request_is_selected_by_its_rule() {
     let inline = |key: Option<&'static str>| RequestedLimit {
         name: "chat".into(),
         key: key.map(Into::into),
-        inline: Some(json.into()),
+        inline: Some(json.to_owned().into()),
         cost: None,
     };
     let select = |limit| {

@@ -72,7 +72,8 @@ impl NativeEngine {
         cost: f64,
         mut numbers: Float64ArraySlice<'_>,
     ) -> Result<u32> {
-        let embedded = self.embedded()?;
+        let embedded = self.embedded.read().unwrap_or_else(PoisonError::into_inner);
+        let embedded = embedded.as_ref().ok_or_else(closed_error)?;
         let decision = embedded.try_check(LimitId(limit), &key, units(cost)?);
         // The operation reports the same error, with its code.
         let Ok(Some(decision)) = decision else {
@@ -133,10 +134,12 @@ impl NativeEngine {
 
     fn embedded(&self) -> Result<Arc<Embedded>> {
         let embedded = self.embedded.read().unwrap_or_else(PoisonError::into_inner);
-        embedded
-            .clone()
-            .ok_or_else(|| invalid("the limiter is closed"))
+        embedded.clone().ok_or_else(closed_error)
     }
+}
+
+fn closed_error() -> Error {
+    invalid("the limiter is closed")
 }
 
 /// Ends a limiter on Node's thread: its runtime must not end on one of its own.

@@ -103,7 +103,7 @@ impl<'b> LimitMembers<'b> {
 
         RequestedLimit {
             name: name.map(|BodyText(name)| name).unwrap_or_default(),
-            inline: is_inline.then(|| self.limit_text().into_boxed_str()),
+            inline: is_inline.then(|| self.limit_text().into()),
             key: self.key,
             cost: self.cost,
         }

@@ -22,7 +22,7 @@ pub struct RequestedLimit<'q> {
     /// configured limit.
     ///
     /// [`InlineLimits::parse`]: crate::InlineLimits::parse
-    pub inline: Option<Box<str>>,
+    pub inline: Option<Cow<'q, str>>,
 }
 
 impl Selector {
