@@ -78,18 +78,18 @@ impl Embedded {
     }
 
     /// Decides about one limit if that needs no waiting: in memory, from a lease or from a cached
-    /// denial. Returns none, and has charged nothing, if the store must be asked or if the limit
+    /// denial. Without a cost, the limit's own applies. Returns none, and has charged nothing, if the store must be asked or if the limit
     /// hands out permits.
     pub fn try_check(
         &self,
         limit: LimitId,
         key: &str,
-        cost: u64,
+        cost: Option<u64>,
     ) -> Result<Option<Decision>, EmbeddedError> {
         let decision = self.limits.with_requested(limit, key, |requested| {
             let options = CheckOptions {
                 limits: Some(&[requested]),
-                cost: Some(cost),
+                cost,
                 intent: Intent::Spend,
             };
             let attributes = NamedAttributes::default();

@@ -24,7 +24,7 @@ fn a_check_without_waiting_and_an_operation_share_the_counter() {
     let embedded = embedded();
     let api = embedded.limit("api").unwrap();
 
-    let first = embedded.try_check(api, "ann", 1).unwrap().unwrap();
+    let first = embedded.try_check(api, "ann", None).unwrap().unwrap();
     assert_eq!((first.is_allowed(), first.remaining()), (true, 1));
     let body = r#"{"requests": [{"op": "check", "limits": [{"name": "api", "key": "ann"}]}],
                    "headers": true}"#;
@@ -36,10 +36,10 @@ fn a_check_without_waiting_and_an_operation_share_the_counter() {
         "{text}"
     );
 
-    let third = embedded.try_check(api, "ann", 1).unwrap().unwrap();
+    let third = embedded.try_check(api, "ann", None).unwrap().unwrap();
     assert!(!third.is_allowed());
     embedded.advance(Duration::from_secs(10)).unwrap();
-    let later = embedded.try_check(api, "ann", 1).unwrap().unwrap();
+    let later = embedded.try_check(api, "ann", None).unwrap().unwrap();
     assert!(later.is_allowed());
 }
 
@@ -53,7 +53,7 @@ fn a_limit_of_the_program_is_found_again_and_checked_without_waiting() {
 
     let allowed = |key| {
         embedded
-            .try_check(own, key, 1)
+            .try_check(own, key, None)
             .unwrap()
             .unwrap()
             .is_allowed()
@@ -68,7 +68,7 @@ fn a_limit_of_the_program_is_found_again_and_checked_without_waiting() {
 fn a_limit_with_permits_is_left_to_operations() {
     let embedded = embedded();
     let jobs = embedded.limit("jobs").unwrap();
-    assert_eq!(embedded.try_check(jobs, "ann", 1).unwrap(), None);
+    assert_eq!(embedded.try_check(jobs, "ann", None).unwrap(), None);
 
     let check = r#"{"requests": [{"op": "check", "limits": [{"name": "jobs", "key": "ann"}]}]}"#;
     let (_, first) = batch(&embedded, check);
@@ -85,7 +85,7 @@ fn wrong_calls_say_what_is_right() {
     let embedded = embedded();
     let unknown = embedded.limit("apo").unwrap();
     let error = embedded
-        .try_check(unknown, "ann", 1)
+        .try_check(unknown, "ann", None)
         .unwrap_err()
         .to_string();
     assert!(error.contains("unknown limit \"apo\""), "{error}");
@@ -96,7 +96,7 @@ fn wrong_calls_say_what_is_right() {
             .to_string()
             .contains("expected a name")
     );
-    let error = embedded.try_check(LimitId(99), "ann", 1).unwrap_err();
+    let error = embedded.try_check(LimitId(99), "ann", None).unwrap_err();
     assert!(matches!(error, EmbeddedError::Limit), "{error}");
 
     let (status, text) = batch(&embedded, "{}");

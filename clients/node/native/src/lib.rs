@@ -7,7 +7,7 @@ use std::time::Duration;
 use napi::bindgen_prelude::{Error, Float64ArraySlice, Object, Result};
 use napi::{Env, Status};
 use napi_derive::napi;
-use tollgate::{Decision, Retry, Source};
+use tollgate::{Decision, FailurePolicy, Retry, Source};
 use tollgate_embedded::{Embedded, LimitId};
 
 /// What [`NativeEngine::try_check`] returns: the request is allowed.
@@ -18,7 +18,7 @@ const DENIED: u32 = 1;
 const UNDECIDED: u32 = 2;
 
 /// The length of the array into which a decision is written, see [`write_decision`].
-const NUMBERS: usize = 9;
+const NUMBERS: usize = 10;
 /// In the place of a time: there is none.
 const NONE: f64 = -1.0;
 /// In the place of a retry time: the request can never pass.
@@ -30,6 +30,13 @@ const SOURCES: [Source; 5] = [
     Source::DenyCache,
     Source::Fallback,
     Source::Local,
+];
+
+/// The failure policies, by their number.
+const POLICIES: [FailurePolicy; 3] = [
+    FailurePolicy::Allow,
+    FailurePolicy::Deny,
+    FailurePolicy::Local,
 ];
 
 /// A limiter in the process of Node.
@@ -62,8 +69,9 @@ impl NativeEngine {
         Ok(id)
     }
 
-    /// Decides without waiting. Writes the decision into `numbers`, and returns 0 if the request is
-    /// allowed, 1 if it is denied, and 2 if it must be sent as an operation.
+    /// Decides without waiting. A negative cost is that of the limit. Writes the decision into
+    /// `numbers`, and returns 0 if the request is allowed, 1 if it is denied, and 2 if it must be
+    /// sent as an operation.
     #[napi]
     pub fn try_check(
         &self,
@@ -150,14 +158,16 @@ fn closed(embedded: Option<Arc<Embedded>>) -> impl FnOnce(Env) -> Result<()> + S
     }
 }
 
-/// Writes limit, remaining, reset, retry, time until more, source, wait, window and whether it is
-/// degraded. Times are in milliseconds.
+/// Writes limit, remaining, reset, retry, time until more, source, wait, window, whether it is a
+/// shadow limit, and the failure policy that decided. Times are in milliseconds.
 fn write_decision(numbers: &mut [f64; NUMBERS], decision: &Decision) {
     let Some(outcome) = decision.limits().first() else {
         return;
     };
 
     let source = SOURCES.iter().position(|known| *known == decision.source());
+    let fallback = outcome.fallback();
+    let policy = fallback.and_then(|policy| POLICIES.iter().position(|known| *known == policy));
     *numbers = [
         number(outcome.limit()),
         number(outcome.remaining()),
@@ -171,7 +181,8 @@ fn write_decision(numbers: &mut [f64; NUMBERS], decision: &Decision) {
         number(source.unwrap_or_default() as u64),
         millis(decision.wait()),
         outcome.window().map_or(NONE, millis),
-        f64::from(u8::from(decision.is_degraded())),
+        f64::from(u8::from(outcome.is_shadow())),
+        policy.map_or(NONE, |policy| number(policy as u64)),
     ];
 }
 
@@ -188,15 +199,18 @@ fn number(number: u64) -> f64 {
     number as f64
 }
 
-/// A cost: whole units up to 2^53 - 1.
+/// A cost: whole units up to 2^53 - 1; none if it is negative.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "the number is whole and in range"
 )]
-fn units(cost: f64) -> Result<u64> {
-    if cost >= 0.0 && cost <= number((1 << 53) - 1) && cost.fract() == 0.0 {
-        return Ok(cost as u64);
+fn units(cost: f64) -> Result<Option<u64>> {
+    if cost < 0.0 {
+        return Ok(None);
+    }
+    if cost <= number((1 << 53) - 1) && cost.fract() == 0.0 {
+        return Ok(Some(cost as u64));
     }
     Err(invalid(format!(
         "invalid cost {cost}: expected a whole number from 0 to 2^53 - 1"
