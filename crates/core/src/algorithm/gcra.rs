@@ -142,8 +142,28 @@ impl Gcra {
 
     /// Returns `cost` units to the bucket, at most what was spent.
     pub(crate) fn refund(&self, state: BucketState, cost: u64, now: Micros) -> BucketState {
+        self.give_back(state, self.weight(cost), now)
+    }
+
+    /// How long `units` take to work off, in `per`-ths of a microsecond.
+    pub(crate) fn weight(&self, units: u64) -> u128 {
+        u128::product(units, self.period)
+    }
+
+    /// The backlog that is left at `now` of a state that was written earlier. None is left if the
+    /// clock was set back since then.
+    pub(super) fn backlog_left(&self, state: BucketState, now: Micros) -> u128 {
+        let ahead = state.at.since(now);
+        if state.at < now || ahead > self.longest(state).after(CLOCK_SLACK) {
+            return 0;
+        }
+        u128::product(ahead.get(), self.per) + u128::from(state.part)
+    }
+
+    /// Returns this much backlog to the bucket, at most all of it.
+    pub(crate) fn give_back(&self, state: BucketState, returned: u128, now: Micros) -> BucketState {
         let (backlog, _) = self.backlog::<u128>(state, now);
-        self.state_after(backlog.minus_or_zero(u128::product(cost, self.period)), now)
+        self.state_after(backlog.minus_or_zero(returned), now)
     }
 
     /// Charges `cost` whether it fits or not. The bucket owes what does not fit, up to `debt_max`

@@ -79,13 +79,4 @@ impl FixedStateAlgorithm for LeakyBucket {
     fn refund(&self, state: BucketState, cost: u64, now: Micros) -> BucketState {
         self.gcra.refund(state, cost, now)
     }
-
-    /// A bucket has no windows.
-    fn charged_in(_: BucketState) -> Micros {
-        Micros::ZERO
-    }
-
-    fn give_back(&self, state: BucketState, units: u64, _: Micros, now: Micros) -> BucketState {
-        self.gcra.refund(state, units, now)
-    }
 }

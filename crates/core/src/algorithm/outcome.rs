@@ -73,12 +73,16 @@ pub(crate) trait FixedStateAlgorithm {
 
     /// Returns `cost` units, at most what was spent.
     fn refund(&self, state: Self::State, cost: u64, now: Micros) -> Self::State;
+}
 
+/// An algorithm that counts in windows, so that a charge can be taken back from the window in which
+/// it was made.
+pub(crate) trait WindowAlgorithm: FixedStateAlgorithm {
     /// The window of a charge whose state is `state`, for [`give_back`](Self::give_back).
     fn charged_in(state: Self::State) -> Micros;
 
     /// Returns `units` of a charge that was made in this window, unless the state no longer
-    /// contains them. Unlike a [refund](Self::refund), this never returns units that another
+    /// contains them. Unlike a [refund](FixedStateAlgorithm::refund), this never returns units that another
     /// request has spent in a later window.
     fn give_back(
         &self,

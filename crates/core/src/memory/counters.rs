@@ -292,6 +292,7 @@ impl Counters {
             let shard = self.locked_shard(&mut locks, fingerprint);
             if let Some(index) = shard.find(fingerprint) {
                 shard.refund(index, &context);
+                Self::update_marks(shard, &context);
             }
         }
     }

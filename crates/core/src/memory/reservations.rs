@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::algorithm::PermitId;
+use crate::algorithm::{LowWaterMarks, PermitId};
 use crate::key::Fingerprint;
 use crate::limit::ReservationExpiry;
 use crate::store::SETTLED_FOR;
@@ -12,8 +12,10 @@ use crate::time::Micros;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeldReservation {
     pub(super) units: u64,
-    /// The window of the charge, or the time of the hit in a log.
+    /// The window of the charge, or the time of the hit in a log. Zero for a bucket.
     pub(super) charged_in: Micros,
+    /// The number of the reservation in the low-water marks of its bucket.
+    pub(super) number: u64,
     pub(super) expires: Micros,
     pub(super) on_expiry: ReservationExpiry,
 }
@@ -36,15 +38,35 @@ pub(super) struct Reservations {
     expiries: BTreeSet<(Fingerprint, Micros, u128)>,
     /// Until when it is remembered that a reservation has been settled.
     settled: HashMap<ReservationKey, Micros>,
+    /// The low-water marks of the buckets that have open reservations.
+    marks: HashMap<Fingerprint, LowWaterMarks>,
 }
 
 /// A counter, and the number of a reservation.
 type ReservationKey = (Fingerprint, u128);
 
 impl Reservations {
-    /// How many reservations are open or remembered.
+    /// How many entries there are: reservations that are open or remembered, and marks.
     pub(super) fn len(&self) -> usize {
-        self.open.len() + self.settled.len()
+        self.open.len() + self.settled.len() + self.marks.len()
+    }
+
+    /// The low-water marks of a bucket, if it has reservations.
+    pub(super) fn marks(&mut self, counter: Fingerprint) -> Option<&mut LowWaterMarks> {
+        self.marks.get_mut(&counter)
+    }
+
+    /// The low-water marks of a bucket that is about to have a reservation.
+    pub(super) fn new_marks(&mut self, counter: Fingerprint) -> &mut LowWaterMarks {
+        self.marks.entry(counter).or_default()
+    }
+
+    /// Forgets the marks of a bucket if it has no open reservations.
+    pub(super) fn drop_unused_marks(&mut self, counter: Fingerprint) {
+        let all = (counter, Micros::ZERO, 0)..=(counter, Micros::new(u64::MAX), u128::MAX);
+        if self.expiries.range(all).next().is_none() {
+            self.marks.remove(&counter);
+        }
     }
 
     /// Adds an open reservation of a counter.
@@ -115,6 +137,7 @@ impl Reservations {
     /// Forgets the open reservations of a counter. Those that were settled stay so.
     pub(super) fn forget(&mut self, counter: Fingerprint) {
         drop(self.take_expired(counter, Micros::new(u64::MAX)));
+        self.marks.remove(&counter);
     }
 
     /// Forgets the reservations that have expired and give nothing back, and those that were
@@ -134,6 +157,10 @@ impl Reservations {
             .collect();
         for (counter, id) in over {
             self.remove(counter, PermitId::new(id));
+        }
+        let marked: Vec<Fingerprint> = self.marks.keys().copied().collect();
+        for counter in marked {
+            self.drop_unused_marks(counter);
         }
     }
 }

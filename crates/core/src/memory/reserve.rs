@@ -75,21 +75,78 @@ impl Counters {
         context: &DemandContext<'_>,
         ttl: Micros,
     ) {
-        let counter = context.fingerprint;
-        if let (Some(index), false) = (
-            shard.find(counter),
-            matches!(context.quota, Quota::Concurrency(_)),
-        ) {
+        let (counter, now) = (context.fingerprint, context.now);
+        let index = shard.find(counter);
+        let Some(index) = index.filter(|_| !matches!(context.quota, Quota::Concurrency(_))) else {
+            return;
+        };
+
+        let charged_in = shard.charged_in(index, context);
+        let bucket = context.quota.bucket();
+        let bucket = bucket.map(|gcra| (gcra, shard.bucket(index, gcra, now)));
+        self.update_reservations(shard, |reservations| {
+            let number = bucket.map_or(0, |(gcra, state)| {
+                let marks = reservations.new_marks(counter);
+                marks.observe(gcra, now);
+                marks.record(gcra, state);
+                marks.add()
+            });
             let reservation = HeldReservation {
                 units: context.cost,
-                charged_in: shard.charged_in(index, context),
-                expires: context.now.after(ttl),
+                charged_in,
+                number,
+                expires: now.after(ttl),
                 on_expiry: context.limit.on_reservation_expiry(),
             };
-            self.update_reservations(shard, |reservations| {
-                reservations.insert(counter, context.permit_id, reservation);
-            });
+            reservations.insert(counter, context.permit_id, reservation);
+        });
+    }
+
+    /// Updates the low-water marks of a bucket whose units were just charged or refunded, if it has
+    /// reservations.
+    pub(super) fn update_marks(shard: &mut CounterShard, context: &DemandContext<'_>) {
+        let (counter, now) = (context.fingerprint, context.now);
+        if let (Some(gcra), Some(index)) = (context.quota.bucket(), shard.find(counter)) {
+            let state = shard.bucket(index, gcra, now);
+            let reservations = shard.reservations.as_deref_mut();
+            if let Some(marks) = reservations.and_then(|all| all.marks(counter)) {
+                marks.observe(gcra, now);
+                marks.record(gcra, state);
+            }
         }
+    }
+
+    /// Returns units that a reservation has charged to a counter, if it exists: at most what it
+    /// still lacks because of the reservation.
+    fn give_back(
+        shard: &mut CounterShard,
+        reservation: &HeldReservation,
+        units: u64,
+        context: &DemandContext<'_>,
+    ) {
+        let (counter, now) = (context.fingerprint, context.now);
+        if let Some(index) = shard.find(counter).filter(|_| units > 0) {
+            if let Some(gcra) = context.quota.bucket() {
+                let state = shard.bucket(index, gcra, now);
+                let reservations = shard.reservations.as_deref_mut();
+                if let Some(marks) = reservations.and_then(|all| all.marks(counter)) {
+                    marks.observe(gcra, now);
+                    let returned = marks.take(reservation.number, gcra.weight(units));
+                    let state = gcra.give_back(state, returned, now);
+                    marks.record(gcra, state);
+                    shard.set_bucket(index, gcra, state);
+                }
+            } else {
+                shard.give_back(index, units, reservation.charged_in, context);
+            }
+        }
+    }
+
+    /// Forgets the low-water marks of a counter whose last reservation has ended.
+    fn drop_unused_marks(&self, shard: &mut CounterShard, counter: Fingerprint) {
+        self.update_reservations(shard, |reservations| {
+            reservations.drop_unused_marks(counter);
+        });
     }
 
     /// Gives back what expired reservations have charged, if the limit says so. `is_final` forgets
@@ -119,8 +176,9 @@ impl Counters {
         let is_released =
             |expired: &HeldReservation| expired.on_expiry == ReservationExpiry::Release;
         for reservation in expired.into_iter().filter(is_released) {
-            give_back(&mut shard, &reservation, reservation.units, &context);
+            Self::give_back(&mut shard, &reservation, reservation.units, &context);
         }
+        self.drop_unused_marks(&mut shard, counter);
     }
 
     /// Applies the actual cost of a demand that was reserved.
@@ -152,7 +210,7 @@ impl Counters {
             KnownReservation::Unknown => (*actual, SettlementKind::Unreserved),
             KnownReservation::Open(reservation) => {
                 let returned = reservation.units.saturating_sub(*actual);
-                give_back(&mut shard, &reservation, returned, &context);
+                Self::give_back(&mut shard, &reservation, returned, &context);
                 let charged = actual.saturating_sub(reservation.units);
                 (charged, SettlementKind::Reserved)
             }
@@ -162,7 +220,9 @@ impl Counters {
             let index = shard.find(counter);
             let evaluation = self.evaluate(&mut shard, index, &context);
             self.commit(&mut shard, &evaluation, &context);
+            Self::update_marks(&mut shard, &context);
         }
+        self.drop_unused_marks(&mut shard, counter);
         kind
     }
 
@@ -174,7 +234,8 @@ impl Counters {
             self.update_reservations(&mut shard, |reservations| reservations.remove(counter, id));
         if let Some(reservation) = removed {
             let context = self.context(demand, counter, Intent::Spend, id, now);
-            give_back(&mut shard, &reservation, reservation.units, &context);
+            Self::give_back(&mut shard, &reservation, reservation.units, &context);
+            self.drop_unused_marks(&mut shard, counter);
         }
     }
 
@@ -216,19 +277,5 @@ impl Counters {
                 .fetch_sub(before - after, Relaxed);
             shard.reservations = Some(reservations).filter(|_| after > 0);
         }
-    }
-}
-
-/// Returns units that a reservation has charged to a counter, if it exists.
-fn give_back(
-    shard: &mut CounterShard,
-    reservation: &HeldReservation,
-    units: u64,
-    context: &DemandContext<'_>,
-) {
-    if let Some(index) = shard.find(context.fingerprint)
-        && units > 0
-    {
-        shard.give_back(index, units, reservation.charged_in, context);
     }
 }

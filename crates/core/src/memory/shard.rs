@@ -8,10 +8,12 @@ use super::limit_usage::LimitNumber;
 use super::reservations::Reservations;
 use super::side_table::{SideEntry, SideState, SideTable};
 use super::slot::{QuotaUsage, Slot};
-use super::slot_quota::{Evaluation, SlotQuota};
+use super::slot_quota::{Evaluation, SlotQuota, bucket_slot, read_bucket};
 use super::slot_table::SlotTable;
 use crate::algorithm::remote::{CounterState, EntryTotals};
-use crate::algorithm::{CounterView, HitLog, Outcome, PermitEntry, Permits, Quota};
+use crate::algorithm::{
+    BucketState, CounterView, Gcra, HitLog, Outcome, PermitEntry, Permits, Quota,
+};
 use crate::key::Fingerprint;
 use crate::time::Micros;
 
@@ -288,7 +290,19 @@ impl CounterShard {
         self.set(index, refunded);
     }
 
-    /// Returns units that a reservation has charged in this window to the counter at `index`.
+    /// The state of the bucket at `index`.
+    pub(super) fn bucket(&self, index: usize, gcra: &Gcra, now: Micros) -> BucketState {
+        read_bucket(gcra, self.slot(index), now).0
+    }
+
+    /// Replaces the state of the bucket at `index`.
+    pub(super) fn set_bucket(&mut self, index: usize, gcra: &Gcra, state: BucketState) {
+        let slot = bucket_slot(gcra, self.slot(index).fingerprint(), state);
+        self.set(index, slot);
+    }
+
+    /// Returns units that a reservation has charged in this window to the counter at `index`, which
+    /// is not a bucket.
     pub(super) fn give_back(
         &mut self,
         index: usize,
@@ -300,8 +314,6 @@ impl CounterShard {
         let returned = match context.quota {
             Quota::FixedWindow(quota) => quota.give_back_slot(&slot, units, charged_in, now),
             Quota::SlidingWindow(quota) => quota.give_back_slot(&slot, units, charged_in, now),
-            Quota::TokenBucket(quota) => quota.give_back_slot(&slot, units, charged_in, now),
-            Quota::LeakyBucket(quota) => quota.give_back_slot(&slot, units, charged_in, now),
             Quota::SlidingLog(quota) => {
                 self.update_side(index, context, |state| {
                     if let SideState::Log(log) = state {
@@ -311,7 +323,7 @@ impl CounterShard {
                 });
                 return;
             }
-            Quota::Concurrency(_) => return,
+            Quota::TokenBucket(_) | Quota::LeakyBucket(_) | Quota::Concurrency(_) => return,
         };
         self.set(index, returned);
     }

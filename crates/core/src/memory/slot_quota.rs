@@ -4,7 +4,7 @@ use super::context::DemandContext;
 use super::slot::{Kind, QuotaUsage, Slot};
 use crate::algorithm::{
     BucketState, FixedStateAlgorithm, FixedWindow, Gcra, LeakyBucket, LeakyMode, Outcome,
-    SlidingCounts, SlidingWindow, TokenBucket, WindowCount,
+    SlidingCounts, SlidingWindow, TokenBucket, WindowAlgorithm, WindowCount,
 };
 use crate::key::Fingerprint;
 use crate::store::Intent;
@@ -87,14 +87,20 @@ pub(super) trait SlotQuota: FixedStateAlgorithm {
     }
 
     /// The slot without `units` that a reservation has charged in this window.
-    fn give_back_slot(&self, slot: &Slot, units: u64, charged_in: Micros, now: Micros) -> Slot {
+    fn give_back_slot(&self, slot: &Slot, units: u64, charged_in: Micros, now: Micros) -> Slot
+    where
+        Self: WindowAlgorithm,
+    {
         let (state, _) = self.read(slot, now);
         let returned = self.give_back(state, units, charged_in, now);
         self.write(slot.fingerprint(), returned)
     }
 
     /// The window to which the slot was just charged.
-    fn charged_in_slot(&self, slot: &Slot, now: Micros) -> Micros {
+    fn charged_in_slot(&self, slot: &Slot, now: Micros) -> Micros
+    where
+        Self: WindowAlgorithm,
+    {
         Self::charged_in(self.read(slot, now).0)
     }
 

@@ -160,6 +160,9 @@ for index = 2, #order do
       -- The leases of a counter (see lease.lua). Nil unless it has been leased.
       local has_leases, out, slice, callers, callers_before, turn, lease_period, lease_per
       local generations, leases_until
+      -- Of a bucket with reservations: the time for which its leased units count, and when it is at
+      -- rest without them and before the demand.
+      local leased_time, rest, rest_part, is_rest_in_debt
       -- The result of a lease call: units granted, generation, whether the units held before are
       -- still known, length of the lease, time until the turn of the instance.
       local units, lease_generation, is_kept, lease_length, turn_after
@@ -232,9 +235,17 @@ for index = 2, #order do
           is_remembered = is_remembered and not (is_corrected or given or has_reservations)
         elseif is_written then
           -- include write.lua
+          local window = kind == FIXED and n2 or s3
+          if has_hash and kind == BUCKET and not failed then
+            if is_charged and (operation >= RESERVE or is_refund) then
+              window = reservations.record(n1 - leased_time, n2, n3 < 0, operation == RESERVE)
+            elseif given then
+              reservations.record(rest, rest_part, is_rest_in_debt)
+            end
+          end
           if has_hash and is_charged and not failed then
             if operation == RESERVE then
-              reservations.add(kind == FIXED and n2 or kind == SLIDING and s3 or 0, n_until)
+              reservations.add(window, n_until)
             elseif has_reservations and operation ~= SETTLE then
               reservations.keep(s_until)
             end

@@ -52,8 +52,10 @@ unchanged = not is_corrected and not is_in_debt and unchanged or nil
 -- Before leases are considered: what was leased must not be freed by the return of something else.
 if given and exists then
   -- include scaled.lua
+  reservations.observe()
   for j = 1, #given do
     local _, micros, parts = scaled(given[j][1], period, per)
+    micros, parts = reservations.take(given[j][2], micros, parts)
     ahead, part = ahead - micros, part - parts
     if part < 0 then
       ahead, part = ahead - 1, part + per
@@ -96,6 +98,12 @@ if generations then
     end
   until not has_ended or out == 0
   generations = out > 0 and generations or nil
+end
+
+if has_hash then
+  -- For the low-water marks: the bucket without what is leased, which may be returned.
+  leased_time = generations and (scaled(out, lease_period, lease_per)) or 0
+  rest, rest_part, is_rest_in_debt = now + ahead - leased_time, part, is_in_debt
 end
 
 if is_lease_call then

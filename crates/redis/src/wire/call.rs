@@ -279,9 +279,11 @@ impl DemandFlags {
             Operation::Reserve | Operation::Settle | Operation::Inspect
         );
         let is_permit = matches!(demand.quota(), Quota::Concurrency(_));
+        // A refund lowers the low-water marks of a bucket.
+        let is_lowering = operation == Operation::Refund && is_bucket(demand.quota());
         Self {
             is_shadow: demand.limit.is_shadow(),
-            needs_reservations: !is_permit && (is_reservation || is_released),
+            needs_reservations: !is_permit && (is_reservation || is_released || is_lowering),
             is_released: !is_permit && is_released,
         }
     }
@@ -314,9 +316,13 @@ fn write_amount(out: &mut Vec<u8>, amount: CounterAmount) {
 
 /// Appends how long a bucket takes to refill its rate's `per` units.
 fn write_period(out: &mut Vec<u8>, quota: &Quota) {
-    if matches!(quota, Quota::TokenBucket(_) | Quota::LeakyBucket(_)) {
+    if is_bucket(quota) {
         write_numbers(out, &[quota.lending(0).period]);
     }
+}
+
+fn is_bucket(quota: &Quota) -> bool {
+    matches!(quota, Quota::TokenBucket(_) | Quota::LeakyBucket(_))
 }
 
 /// Appends a demand: the number of its algorithm, its flags, and its numbers.

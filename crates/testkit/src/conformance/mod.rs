@@ -158,6 +158,8 @@ cases! {
         reservations::all_algorithms_settle_together,
         reservations::a_settled_permit_is_released,
         reservations::nothing_is_returned_to_a_later_window,
+        reservations::nothing_is_returned_that_was_refilled,
+        reservations::a_busy_bucket_gets_its_units_back,
         reservations::limits_do_not_share_reservations,
         permits::release_frees_the_permit,
         permits::renew_keeps_the_permit,

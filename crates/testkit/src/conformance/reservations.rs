@@ -226,6 +226,57 @@ pub(super) fn nothing_is_returned_to_a_later_window(scene: &Scene<'_>) {
     }
 }
 
+/// A bucket that has been full since then does not get reserved units back: they were refilled.
+pub(super) fn nothing_is_returned_that_was_refilled(scene: &Scene<'_>) {
+    for kind in [Kind::TokenBucket, Kind::LeakyMeter, Kind::LeakyQueue] {
+        for (part, is_settled) in [("settled", true), ("expired", false)] {
+            let part = format!("{part}-{kind:?}");
+            let rule = scene.rule_with(&part, short(kind, 10), released);
+            let refilled = Micros::from_duration_ceil(SHORT).expect("a short window");
+            let ttl = if is_settled { OPEN } else { refilled };
+
+            let id = scene.new_permit_id();
+            scene.reserve(&rule, 4, ttl, id);
+            scene.wait(refilled);
+            let spent = scene.spend(&rule, 5);
+            assert_eq!(spent.remaining, 5, "{part}");
+
+            if is_settled {
+                assert_eq!(scene.settle(&rule, 4, 0, id), SettlementKind::Reserved);
+            }
+            let left = scene.left(&rule);
+            assert!(
+                left == 5 || !scene.is_exact() && left > 5,
+                "{left} of {part}"
+            );
+        }
+    }
+}
+
+/// Units that a busy bucket still lacks are returned, however many others have been refilled.
+pub(super) fn a_busy_bucket_gets_its_units_back(scene: &Scene<'_>) {
+    for kind in [Kind::TokenBucket, Kind::LeakyMeter, Kind::LeakyQueue] {
+        let rule = scene.rule(&format!("{kind:?}"), short(kind, 10));
+        let tenth = Micros::from_duration_ceil(SHORT / 10).expect("a short window");
+        let ids = [(); 2].map(|()| scene.new_permit_id());
+        for id in ids {
+            scene.reserve(&rule, 5, OPEN, id);
+        }
+        scene.wait(Micros::new(4 * tenth.get()));
+
+        // Of ten units four have been refilled, all of which the second reservation lacks if the
+        // first one is cancelled.
+        for (id, actual, left) in [(ids[0], 0, 9), (ids[1], 5, 9)] {
+            assert_eq!(scene.settle(&rule, 5, actual, id), SettlementKind::Reserved);
+            let found = scene.left(&rule);
+            assert!(
+                found == left || !scene.is_exact() && found > left,
+                "{found} of {kind:?}"
+            );
+        }
+    }
+}
+
 pub(super) fn limits_do_not_share_reservations(scene: &Scene<'_>) {
     let [one, two] = ["one", "two"].map(|part| scene.rule(part, long(Kind::FixedFirstHit, 10)));
     let id = scene.new_permit_id();

@@ -18,6 +18,18 @@ pub(super) struct LendingBucket {
     /// The leased units by generation, in the order of their ends. A generation is named by its
     /// end.
     out: Vec<(i128, i128)>,
+    /// The least backlog without leased units since each reservation was made, as far as it is
+    /// known: from when reservations or refunds changed the bucket.
+    lows: Vec<i128>,
+    noted: NotedBacklog,
+}
+
+/// The backlog without leased units when the lows were last updated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct NotedBacklog {
+    backlog: i128,
+    at: i128,
+    is_in_debt: bool,
 }
 
 impl LendingBucket {
@@ -30,6 +42,8 @@ impl LendingBucket {
             at: 0,
             is_in_debt: false,
             out: Vec::new(),
+            lows: Vec::new(),
+            noted: NotedBacklog::default(),
         }
     }
 
@@ -137,6 +151,57 @@ impl LendingBucket {
         if self.at > 0 {
             self.set_backlog((self.backlog(now) - units * self.period).max(0), now);
         }
+    }
+
+    /// Lowers the lows to the backlog that is certainly left.
+    fn observe(&mut self, now: i128) {
+        let NotedBacklog {
+            backlog,
+            at,
+            is_in_debt,
+        } = self.noted;
+        let left = (backlog - (now - at) * self.per).max(0);
+        let span = (self.whole() + self.per - 1) / self.per;
+        let longest = if is_in_debt { RECOVERY_MAX } else { span };
+        let is_set_back = left / self.per > longest + SLACK;
+        let low = if is_set_back { 0 } else { left };
+        for other in &mut self.lows {
+            *other = (*other).min(low);
+        }
+    }
+
+    /// Notes the backlog after reservations or a refund have changed it, and leases have ended.
+    pub(super) fn note_change(&mut self, now: i128) {
+        self.observe(now);
+        let leased = (self.out() * self.period + self.per - 1) / self.per * self.per;
+        self.noted = NotedBacklog {
+            backlog: self.backlog(now) - leased,
+            at: now,
+            is_in_debt: self.is_in_debt,
+        };
+    }
+
+    /// Numbers a reservation whose units were just added.
+    pub(super) fn reserve(&mut self, now: i128) -> i128 {
+        self.note_change(now);
+        self.lows.push(self.noted.backlog.max(0));
+        self.lows.len() as i128 - 1
+    }
+
+    /// Returns units of a reservation, at most what was missing all the time since then. The change
+    /// must be noted when leases have ended.
+    pub(super) fn give_back(&mut self, units: i128, number: i128, now: i128) {
+        self.observe(now);
+        let number = usize::try_from(number).expect("a bucket counts its reservations");
+        let returned = (units * self.period).min(self.lows[number]);
+        for low in &mut self.lows[number..] {
+            *low -= returned;
+        }
+        let low = self.lows[number];
+        for earlier in &mut self.lows[..number] {
+            *earlier = (*earlier).min(low);
+        }
+        self.set_backlog((self.backlog(now) - returned).max(0), now);
     }
 
     /// Removes a lease from its generation, if it is there, and returns `back` of its units to the

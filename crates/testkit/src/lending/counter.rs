@@ -150,6 +150,7 @@ impl Lender {
             State::Fixed(fixed) => fixed.refund(units, at(now)),
             State::Sliding(sliding) => sliding.refund(units, at(now)),
         }
+        seen.note_change(now);
         self.write(seen, true);
     }
 
@@ -326,6 +327,9 @@ impl Lender {
         let is_corrected = seen.correct(now);
         let is_released = seen.release_expired(now);
         seen.end_leases(now);
+        if is_released {
+            seen.note_change(now);
+        }
         (seen, is_corrected || is_released)
     }
 
@@ -394,10 +398,18 @@ impl Lender {
         }
     }
 
-    /// The window of the units that were added last; 0 for a bucket.
-    pub(super) fn charged_in(&self) -> i128 {
-        match &self.state {
-            State::Bucket(_) => 0,
+    /// Tells a bucket that reservations or a refund have changed it.
+    pub(super) fn note_change(&mut self, now: Micros) {
+        if let State::Bucket(bucket) = &mut self.state {
+            bucket.note_change(at(now));
+        }
+    }
+
+    /// The window of the units that were added last and are reserved; the number of the reservation
+    /// for a bucket.
+    pub(super) fn charged_in(&mut self, now: Micros) -> i128 {
+        match &mut self.state {
+            State::Bucket(bucket) => bucket.reserve(at(now)),
             State::Fixed(fixed) => fixed.charged_in(),
             State::Sliding(sliding) => sliding.charged_in(),
         }
@@ -406,7 +418,7 @@ impl Lender {
     /// Returns units that were added in this window, unless they are no longer in the counter.
     pub(super) fn give_back(&mut self, units: i128, charged_in: i128, now: i128) {
         match &mut self.state {
-            State::Bucket(bucket) => bucket.refund(units, now),
+            State::Bucket(bucket) => bucket.give_back(units, charged_in, now),
             State::Fixed(fixed) => fixed.give_back(units, charged_in, now),
             State::Sliding(sliding) => {
                 CounterModel::give_back(sliding, units, charged_in, now);

@@ -90,10 +90,11 @@ impl Lender {
         self.reservations.take_expired(at(now));
 
         if fits && cost > 0 {
+            let charged_in = self.charged_in(now);
             self.reservations.open.push(OpenReservation {
                 id,
                 units: i128::from(cost),
-                charged_in: self.charged_in(),
+                charged_in,
                 expires: at(now) + at(ttl),
             });
         }
@@ -125,6 +126,9 @@ impl Lender {
         seen.end_leases(now);
         seen.add_counted(charged.max(0), moment);
         is_changed |= charged != 0;
+        if is_changed {
+            seen.note_change(now);
+        }
 
         if !is_repeated {
             let until = moment + at(SETTLED_FOR);

@@ -11,6 +11,11 @@ pub(super) struct BucketCounter {
     pub(super) numbers: BucketNumbers,
     /// `None` if nothing was ever taken.
     level: Option<BucketLevel>,
+    /// The least time to full since each reservation was made, as far as it is known: from when
+    /// reservations or refunds changed the bucket.
+    lows: Vec<Fraction>,
+    /// The level when the lows were last updated.
+    noted: Option<Box<BucketLevel>>,
 }
 
 /// `per` tokens every `period` microseconds, up to `capacity`. A queue makes admitted requests
@@ -85,6 +90,29 @@ impl BucketCounter {
         Self {
             numbers,
             level: None,
+            lows: Vec::new(),
+            noted: None,
+        }
+    }
+
+    /// Updates the lows: nothing but refilling happened since the level was noted, or more was
+    /// taken. A level of another quota, or from before the clock was set back, says nothing.
+    fn observe(&mut self, now: i128) {
+        let scale = |numbers: &BucketNumbers| (numbers.per, numbers.span());
+        let left = self.noted.as_ref().and_then(|level| {
+            let time_to_full = level.time_to_full(now);
+            let longest = if level.is_in_debt {
+                RECOVERY_MAX
+            } else {
+                self.numbers.span()
+            };
+            let is_known = scale(&level.numbers) == scale(&self.numbers)
+                && time_to_full.floor() <= longest + SLACK;
+            is_known.then_some(time_to_full)
+        });
+        let low = left.unwrap_or_else(|| Fraction::whole(0));
+        for other in &mut self.lows {
+            *other = other.clone().min(low.clone());
         }
     }
 
@@ -205,7 +233,35 @@ impl CounterModel for BucketCounter {
         0
     }
 
-    fn give_back(&mut self, units: i128, _: i128, now: i128) {
-        self.refund(units, now);
+    fn reserve(&mut self, now: i128) -> i128 {
+        self.note_change(now);
+        self.lows.push(self.time_to_full(now));
+        self.lows.len() as i128 - 1
+    }
+
+    fn note_change(&mut self, now: i128) {
+        self.observe(now);
+        self.noted = self.level.clone().map(Box::new);
+    }
+
+    /// Returns at most what was missing all the time since the reservation.
+    fn give_back(&mut self, units: i128, number: i128, now: i128) {
+        self.observe(now);
+        let number = usize::try_from(number).expect("a bucket counts its reservations");
+        let returned = self.numbers.time_for(&Fraction::whole(units));
+        let returned = returned.min(self.lows[number].clone());
+
+        for low in &mut self.lows[number..] {
+            *low = low.minus(&returned).reduced();
+        }
+        let low = self.lows[number].clone();
+        for earlier in &mut self.lows[..number] {
+            *earlier = earlier.clone().min(low.clone());
+        }
+
+        let time_to_full = self.time_to_full(now).minus(&returned);
+        let time_to_full = time_to_full.max(Fraction::whole(0));
+        self.level = Some(BucketLevel::by(self.numbers, &time_to_full, now));
+        self.noted = self.level.clone().map(Box::new);
     }
 }

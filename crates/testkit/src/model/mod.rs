@@ -61,6 +61,13 @@ pub(crate) trait CounterModel {
     fn count(&mut self, cost: i128, debt_max: i128, now: i128, permit_id: PermitId);
     /// The window, or the time, of the cost that was added last.
     fn charged_in(&self) -> i128;
+    /// The same for a cost that was reserved. A bucket numbers its reservations instead.
+    fn reserve(&mut self, _now: i128) -> i128 {
+        self.charged_in()
+    }
+    /// Notes that the counter was changed by a settlement or a refund, which a bucket must know to
+    /// bound what reservations return.
+    fn note_change(&mut self, _now: i128) {}
     /// Returns units that were added in this window, unless they are no longer in the counter.
     fn give_back(&mut self, units: i128, charged_in: i128, now: i128);
 }
@@ -235,6 +242,7 @@ impl Model {
         }
         self.update(now);
         self.counter_mut().refund(i128::from(cost), micros(now));
+        self.counter_mut().note_change(micros(now));
     }
 
     /// Forgets expired reservations, and gives back what they have charged if `is_released`.
@@ -279,10 +287,14 @@ impl Model {
             }
             Some(open) => {
                 self.count(actual - open.units, now, id);
+                self.counter_mut().note_change(at);
                 SettlementKind::Reserved
             }
             None => {
                 self.count(actual, now, id);
+                if actual > 0 {
+                    self.counter_mut().note_change(at);
+                }
                 SettlementKind::Unreserved
             }
         }
@@ -423,10 +435,11 @@ impl Model {
             if let (Intent::Reserve { ttl }, false) =
                 (intent, matches!(after.state, State::Permits(_)))
             {
+                let charged_in = after.counter_mut().reserve(at);
                 after.reservations.push(OpenReservation {
                     id: permit_id,
                     units,
-                    charged_in: after.counter().charged_in(),
+                    charged_in,
                     expires: at + micros(ttl),
                 });
             }
