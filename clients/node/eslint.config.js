@@ -13,6 +13,7 @@ export default tseslint.config(
       "max-len": ["error", { code: 100, ignoreUrls: true }],
       "max-lines-per-function": ["error", { max: 50, skipComments: true }],
       "@typescript-eslint/consistent-type-imports": "error",
+      "@typescript-eslint/no-unused-vars": ["error", { argsIgnorePattern: "^_" }],
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true }],
     },
   },

@@ -16,7 +16,7 @@ export interface Trip {
 export type Carry = (body: string, trip: Trip) => Promise<Answer[]>;
 
 export interface BatcherOptions {
-  /** How long an operation may take from the moment it is asked. Without it, as long as it takes. */
+  /** How long an operation may take from the moment it is asked; unbounded if absent. */
   timeoutMs?: number;
   /** The most batches under way at a time. */
   inFlightMax: number;

@@ -8,7 +8,8 @@ export interface Expiring {
   expire(): void;
 }
 
-type Timer = ReturnType<typeof setTimeout> & { ref?(): unknown; unref?(): unknown };
+/** In Node an object; elsewhere a number, which never keeps anything alive. */
+type Timer = { ref?(): unknown; unref?(): unknown };
 
 /**
  * Keeps operations in the order of their deadlines, which is the order in which they were added.
@@ -34,12 +35,13 @@ export class Deadlines {
 
   #arm(deadlineMs: number): void {
     const delayMs = Math.max(0, deadlineMs - performance.now());
-    this.#timer = setTimeout(() => {
+    const timer: unknown = setTimeout(() => {
       // After a pause of the event loop, answers may already be there: they are read first.
       soon(() => {
         this.#expire();
       });
     }, Math.ceil(delayMs));
+    this.#timer = timer as Timer;
   }
 
   #expire(): void {

@@ -48,7 +48,7 @@ export function isDecision(answer: Answer): boolean {
 
 /** The decision that the answer contains. */
 export function decisionFrom(answer: Answer): PlainDecision<CounterView> {
-  const body = camelCase(answer.body) as unknown as DecisionParts<CounterView>;
+  const body = camelCase(answer.body) as DecisionParts<CounterView>;
   return new PlainDecision(
     {
       allowed: body.allowed,

@@ -1,6 +1,6 @@
 /**
- * The rate limit header fields of a decision, for answers that come without them: those of a failure
- * policy and those from memory. The service and the core write the same fields in Rust.
+ * The rate limit header fields of a decision, for answers that come without them: those of an
+ * unavailable policy and those from memory. In Rust, `tollgate-http` writes the same fields.
  */
 import type { Decision, LimitOutcome } from "./types.js";
 

@@ -26,18 +26,20 @@ const OPTIONS: Record<keyof LimitOptions, { wire: string; duration?: true }> = {
   onReservationExpiry: { wire: "on_reservation_expiry" },
 };
 
-/** The limit as the service reads it. Rejects options that do not exist, so that no typo is lost. */
+/** The limit as the service reads it. An unknown option is an error, so that no typo is lost. */
 export function limitToWire(limit: LimitOptions): WireLimit {
-  if (typeof limit !== "object" || typeof limit.name !== "string" || limit.name === "") {
+  // Callers without types may pass anything.
+  const name: unknown = (limit as Partial<LimitOptions> | null | undefined)?.name;
+  if (typeof name !== "string" || name === "") {
     throw badLimit(`a limit must be an object with a name, but it is ${shown(limit)}`);
   }
-  const wire: WireLimit = { name: limit.name };
+  const wire: WireLimit = { name };
   for (const [option, value] of Object.entries(limit) as [string, unknown][]) {
     if (value === undefined || value === null) continue;
-    const known = Object.hasOwn(OPTIONS, option) ? OPTIONS[option as keyof LimitOptions] : undefined;
-    if (known === undefined) throw unknownOption(limit.name, option);
+    if (!Object.hasOwn(OPTIONS, option)) throw unknownOption(name, option);
+    const known = OPTIONS[option as keyof LimitOptions];
     wire[known.wire] = known.duration
-      ? durationToWire(value as Duration, `limits[${limit.name}].${option}`)
+      ? durationToWire(value as Duration, `limits[${name}].${option}`)
       : value;
   }
   return wire;
@@ -73,9 +75,11 @@ function badLimit(detail: string): TollgateError {
 function unknownOption(limit: string, option: string): TollgateError {
   const letters = (name: string): string => name.replace(/[^a-z]/gi, "").toLowerCase();
   const meant = Object.keys(OPTIONS).find((name) => isNear(letters(name), letters(option)));
-  const advice = meant === undefined ? Object.keys(OPTIONS).join(", ") : `did you mean "${meant}"?`;
-  const found = `limits[${limit}]: unknown option ${JSON.stringify(option)}`;
-  return badLimit(meant === undefined ? `${found}; expected one of ${advice}` : `${found}; ${advice}`);
+  const advice =
+    meant === undefined
+      ? `expected one of ${Object.keys(OPTIONS).join(", ")}`
+      : `did you mean "${meant}"?`;
+  return badLimit(`limits[${limit}]: unknown option ${JSON.stringify(option)}; ${advice}`);
 }
 
 /** Whether two words differ in at most one letter that is missing, added or another one. */

@@ -27,8 +27,8 @@ export function keyOperation(
   options: KeyOptions,
   book: LimitBook,
 ): Operation {
-  if (!Array.isArray(demands) || demands.length === 0) {
-    throw wrong("no-limits", `expected a list of at least one demand, but found ${shown(demands)}`);
+  if (demands.length === 0) {
+    throw wrong("no-limits", "expected a list of at least one demand, but it is empty");
   }
   const attributes: Attributes = {};
   addAttributes(attributes, options.attributes ?? {}, "attributes");
@@ -77,8 +77,10 @@ function wireLimit(limit: Demand["limit"], book: LimitBook): WireLimit {
 }
 
 function validKey(key: unknown, limit: string): string | number | boolean {
-  if (typeof key === "string" && key !== "") return key;
-  if (typeof key === "boolean" || (typeof key === "number" && Number.isSafeInteger(key))) return key;
+  // JSON cannot carry half of a surrogate pair, and UTF-8 replaces it in the same way.
+  if (typeof key === "string" && key !== "") return key.toWellFormed();
+  if (typeof key === "number" && Number.isSafeInteger(key)) return key;
+  if (typeof key === "boolean") return key;
   const right = "a text that is not empty, a whole number, a boolean or an object of attributes";
   throw wrong("bad-key", `the key of "${limit}" must be ${right}, but it is ${shown(key)}`);
 }
@@ -103,7 +105,7 @@ function addAttributes(
       const found = `${shown(attributes[name])} and ${shown(value)}`;
       throw wrong("bad-key", `conflicting values of the attribute "${name}": ${found}`);
     }
-    attributes[name] = value;
+    attributes[name] = typeof value === "string" ? value.toWellFormed() : value;
   }
 }
 

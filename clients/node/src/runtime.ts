@@ -1,9 +1,13 @@
-/** What differs between Node and runtimes that only have web APIs. No import of a Node module. */
+/** What differs between Node and runtimes that only have web APIs. Imports no module of Node. */
+
+import type * as fs from "node:fs";
+import type * as http from "node:http";
+import type * as https from "node:https";
 
 interface NodeModules {
-  "node:http": typeof import("node:http");
-  "node:https": typeof import("node:https");
-  "node:fs": typeof import("node:fs");
+  "node:http": typeof http;
+  "node:https": typeof https;
+  "node:fs": typeof fs;
 }
 
 interface Globals {

@@ -23,6 +23,13 @@ import { Unavailable } from "./unavailable.js";
 
 type Limit = string | LimitOptions;
 
+/** For an engine that exists already. */
+export interface EngineOptions {
+  engine: Engine;
+  /** The limits that the engine is configured with. */
+  configured?: readonly LimitOptions[];
+}
+
 /**
  * Asks limits about keys, over HTTP (`new Tollgate({ url })`) or in this process
  * (`await Tollgate.inProcess({ limits })`).
@@ -36,12 +43,7 @@ export class Tollgate {
   readonly #unavailable: Unavailable;
   #closing: Promise<void> | undefined;
 
-  constructor(options: TollgateOptions);
-  /** @internal For `inProcess` and for tests: an engine and the limits that it is configured with. */
-  constructor(options: { engine: Engine; configured?: readonly LimitOptions[] });
-  constructor(
-    options: TollgateOptions | { engine: Engine; configured?: readonly LimitOptions[] },
-  ) {
+  constructor(options: TollgateOptions | EngineOptions) {
     if ("engine" in options) {
       this.#engine = options.engine;
       this.#limits = Limits.configured(options.configured ?? []);
@@ -162,8 +164,9 @@ export class Tollgate {
   }
 
   #tryDemands(demands: readonly Demand[], options: KeyOptions): Decision | undefined {
+    this.#assertOpen();
+    if (this.#engine.tryCheck === undefined) return undefined;
     const [demand] = demands;
-    if (this.#engine.tryCheck === undefined || this.#closing !== undefined) return undefined;
     if (demand === undefined || demands.length > 1 || options.attributes !== undefined) {
       return undefined;
     }
@@ -216,11 +219,14 @@ export class Tollgate {
   }
 
   async #send(operation: Operation): Promise<Answer> {
-    if (this.#closing !== undefined) {
-      throw new TollgateError({ code: "closed", detail: "this Tollgate is closed" });
-    }
+    this.#assertOpen();
     const [answer] = await this.#engine.send([operation]);
     return answer as Answer;
+  }
+
+  #assertOpen(): void {
+    if (this.#closing === undefined) return;
+    throw new TollgateError({ code: "closed", detail: "this Tollgate is closed" });
   }
 }
 
@@ -233,7 +239,9 @@ function demandsFrom<Options extends object>(
   args: KeyArguments<Options>,
 ): [readonly Demand[], Options] {
   const [first, second, third] = args;
-  if (Array.isArray(first)) return [first as Demand[], (second as Options | undefined) ?? ({} as Options)];
+  if (Array.isArray(first)) {
+    return [first as Demand[], (second as Options | undefined) ?? ({} as Options)];
+  }
   return [[{ limit: first as Limit, key: second as Key }], third ?? ({} as Options)];
 }
 

@@ -121,7 +121,7 @@ export interface Peek extends Decision {
 export interface Settlement {
   /** The units charged in all. */
   charged: number;
-  /** `open` before this call, `settled` by an earlier one, or `unknown` (then it was a plain charge). */
+  /** `open` before this call, `settled` by an earlier one, or `unknown`: then all was charged. */
   reservation: "open" | "settled" | "unknown";
 }
 

@@ -4,15 +4,19 @@ import { after, test } from "node:test";
 import { Tollgate, TollgateError } from "../src/index.js";
 import { startService } from "./support/service.js";
 
+const window = { algorithm: "fixed_window", window: "1h" };
+const bucket = { algorithm: "token_bucket", refill_rate: "1/h" };
+const concurrency = { algorithm: "concurrency", permit_timeout: "1m" };
+
 const service = await startService(
   { after },
   {
     config: {
       limits: [
-        { name: "api", key: ["user"], algorithm: "fixed_window", limit: 3, window: "1h" },
-        { name: "route", key: ["tenant", "route"], algorithm: "fixed_window", limit: 2, window: "1h" },
-        { name: "tokens", key: ["user"], algorithm: "token_bucket", capacity: 1000, refill_rate: "1/h" },
-        { name: "in-flight", key: ["user"], algorithm: "concurrency", limit: 1, permit_timeout: "1m" },
+        { name: "api", key: ["user"], ...window, limit: 3 },
+        { name: "route", key: ["tenant", "route"], ...window, limit: 2 },
+        { name: "tokens", key: ["user"], ...bucket, capacity: 1000 },
+        { name: "in-flight", key: ["user"], ...concurrency, limit: 1 },
       ],
     },
   },

@@ -83,7 +83,8 @@ function answersFrom(response: HttpResponse, url: URL): Answer[] {
 
   // The service sends these without a body if the head of the request is not valid HTTP.
   if (response.body === "" && [400, 414, 431].includes(status)) {
-    throw new TollgateError({ code: "bad-request", detail: "the request is not valid HTTP", status });
+    const detail = "the request is not valid HTTP";
+    throw new TollgateError({ code: "bad-request", detail, status });
   }
 
   const body = parsed(response.body);
@@ -92,11 +93,16 @@ function answersFrom(response: HttpResponse, url: URL): Answer[] {
     throw new UnavailableError({ code: "bad-response", detail, status });
   }
   if (status !== 200) throw errorFrom(status, body);
-  if (!Array.isArray(body.answers)) {
+  if (!Array.isArray(body.answers) || !body.answers.every(isAnswer)) {
     const detail = `the response of ${url.href} has no answers: ${shown(body)}`;
     throw new UnavailableError({ code: "bad-response", detail, status });
   }
-  return body.answers as Answer[];
+  return body.answers;
+}
+
+function isAnswer(value: unknown): value is Answer {
+  const answer = value as Partial<Answer> | null;
+  return typeof answer?.status === "number" && typeof answer.body === "object";
 }
 
 function parsed(text: string): Record<string, unknown> | undefined {

@@ -38,22 +38,27 @@ const OUT_LENGTH = 8;
 const NEVER = -2;
 const SOURCES: readonly Source[] = ["store", "lease", "deny_cache", "fallback", "local"];
 
+/** The platforms that the native module is built and tested for. */
+const PLATFORMS = ["linux-x64-gnu"];
+
 /** The core bounds how long each operation takes; this only bounds how many batches it gets. */
 const IN_FLIGHT_MAX = 64;
 
+/** Finds the native module, or says why there is none. */
+type Load = () => { platform: string; module?: unknown; error?: unknown };
+
 /** Loads the native module of this platform. */
-export async function loadNative(): Promise<NativeModule> {
-  const { load } = await import("#native");
+export async function loadNative(load?: Load): Promise<NativeModule> {
+  load ??= (await import("#native")).load;
   const { platform, module, error } = load();
   if (module !== undefined) return module as NativeModule;
 
   const reason = error instanceof Error ? `: ${error.message.split("\n")[0] ?? ""}` : "";
-  const supported = "The native module is built for linux-x64-gnu";
-  const advice =
-    `Install the package @tollgate/${platform} if there is one (npm leaves it out with ` +
-    "--omit=optional), or build it in a source checkout with `npm run build:native`. " +
-    "On every platform, new Tollgate({ url }) asks a service over HTTP instead";
-  const detail = `no native module for ${platform}${reason}. ${supported}. ${advice}`;
+  const detail =
+    `no native module for ${platform}${reason}. It is built for ${PLATFORMS.join(", ")}, as the ` +
+    "optional packages @tollgate/<platform>, which npm leaves out with --omit=optional; in a " +
+    "source checkout, `npm run build:native` builds it. On every other platform, " +
+    "new Tollgate({ url }) asks a service over HTTP instead";
   throw new TollgateError({ code: "native-unavailable", detail, cause: error });
 }
 
