@@ -7,7 +7,13 @@ const { join } = require("node:path");
 function platformName() {
   const { platform, arch } = process;
   if (platform !== "linux") return `${platform}-${arch}`;
-  const header = process.report.getReport().header;
+
+  // The report would otherwise resolve the name of every peer of this process.
+  const { report } = process;
+  const { excludeNetwork } = report;
+  report.excludeNetwork = true;
+  const { header } = report.getReport();
+  report.excludeNetwork = excludeNetwork;
   return `linux-${arch}-${header.glibcVersionRuntime === undefined ? "musl" : "gnu"}`;
 }
 
@@ -23,4 +29,4 @@ function load() {
   }
 }
 
-module.exports = { load };
+module.exports = { load, platformName };
