@@ -15,7 +15,7 @@ const TIMEOUT_MS = 30_000;
 export const service = await startService({ after });
 
 /** A client of the service that is closed after the test. */
-export function clientOf(t: Cleanup, { url }: Service): Tollgate {
+export function clientOf(t: Cleanup, { url }: Pick<Service, "url">): Tollgate {
   const client = new Tollgate({ url, timeoutMs: TIMEOUT_MS });
   t.after(() => client.close());
   return client;
