@@ -69,6 +69,7 @@ function newGuard(options: FastifyOptions): FastifyGuard {
 }
 
 function sendProblem(denial: Denial, _request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const body = JSON.stringify(denial.problem);
+  // Fastify adds a charset to the type of a text, which JSON does not have.
+  const body = Buffer.from(JSON.stringify(denial.problem));
   return reply.code(denial.status).header("content-type", PROBLEM_JSON).send(body);
 }

@@ -1,8 +1,9 @@
 /** Nest 11: a module, a guard that asks all limits of a route at once, and decorators. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { HttpException, Inject, Injectable, Module, SetMetadata } from "@nestjs/common";
-import type { CanActivate, DynamicModule, ExecutionContext } from "@nestjs/common";
-import { APP_GUARD, Reflector } from "@nestjs/core";
+import { Catch, HttpException, Inject, Injectable, Module, SetMetadata } from "@nestjs/common";
+import type { ArgumentsHost, CanActivate, DynamicModule } from "@nestjs/common";
+import type { ExceptionFilter, ExecutionContext } from "@nestjs/common";
+import { APP_FILTER, APP_GUARD, Reflector } from "@nestjs/core";
 import { Guard, PROBLEM_JSON } from "../guard.js";
 import type { AdmittedRequest, Denial, GuardLimit, GuardOptions } from "../guard.js";
 import { valueFor } from "../guard/demands.js";
@@ -21,7 +22,9 @@ export type NestRequest = IncomingMessage & {
 /** A response of Express or Fastify. */
 export type NestResponse = ServerResponse & {
   raw?: ServerResponse;
+  status(code: number): unknown;
   header(name: string, value: string): unknown;
+  send(body: Uint8Array): unknown;
 };
 
 export interface NestOptions extends Omit<GuardOptions<NestRequest, NestResponse>, "limits"> {
@@ -51,6 +54,17 @@ export class TollgateDeniedException extends HttpException {
   }
 }
 
+/** Sends problem documents. Nest itself would send them as `application/json`. */
+@Catch(TollgateDeniedException)
+export class TollgateDeniedFilter implements ExceptionFilter<TollgateDeniedException> {
+  catch(exception: TollgateDeniedException, host: ArgumentsHost): void {
+    const response = host.switchToHttp().getResponse<NestResponse>();
+    response.status(exception.getStatus());
+    response.header("content-type", PROBLEM_JSON);
+    response.send(Buffer.from(JSON.stringify(exception.denial.problem)));
+  }
+}
+
 /** Asks all limits of a route at once: they pass together, or nothing is charged. */
 @Injectable()
 export class TollgateGuard implements CanActivate {
@@ -69,10 +83,7 @@ export class TollgateGuard implements CanActivate {
     const raw = response.raw ?? response;
     const admission = await admitNode(guard, request, { response, raw });
     if (admission === undefined) return false;
-    if (!admission.allowed) {
-      response.header("content-type", PROBLEM_JSON);
-      throw new TollgateDeniedException(admission);
-    }
+    if (!admission.allowed) throw new TollgateDeniedException(admission);
     request.tollgate = admission;
     return true;
   }
@@ -144,7 +155,12 @@ export class TollgateModule {
     return {
       module: TollgateModule,
       global: true,
-      providers: [{ provide: TOLLGATE_OPTIONS, useValue: options }, TollgateGuard, ...guard],
+      providers: [
+        { provide: TOLLGATE_OPTIONS, useValue: options },
+        { provide: APP_FILTER, useClass: TollgateDeniedFilter },
+        TollgateGuard,
+        ...guard,
+      ],
       exports: [TOLLGATE_OPTIONS, TollgateGuard],
     };
   }

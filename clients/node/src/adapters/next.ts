@@ -77,6 +77,8 @@ export interface ActionOptions<A extends readonly unknown[], T>
   extends GuardOptions<ActionCall<A>, T | undefined> {
   /** What a denied call returns. By default it throws a `DeniedError`. */
   onDenied?: (denial: Denial, ...args: A) => MaybePromise<T>;
+  /** The headers of the request; by default those of `next/headers`. */
+  requestHeaders?: () => MaybePromise<Headers>;
 }
 
 /** A server action was denied. */
@@ -94,10 +96,11 @@ export function limitAction<A extends readonly unknown[], T>(
   action: (...args: A) => Promise<T>,
 ): (...args: A) => Promise<T> {
   const guard = new Guard<ActionCall<A>, T | undefined>(options, view);
+  const requestHeaders = options.requestHeaders ?? nextHeaders;
 
   return async (...args) => {
-    const { headers } = await import("next/headers.js");
-    const admission = await guard.admit({ headers: await headers(), args });
+    const headers = await requestHeaders();
+    const admission = await guard.admit({ headers, args });
     if (!admission.allowed) {
       if (options.onDenied === undefined) throw new DeniedError(admission);
       return options.onDenied(admission, ...args);
@@ -115,6 +118,12 @@ export function limitAction<A extends readonly unknown[], T>(
       throw error;
     }
   };
+}
+
+/** Loaded when it is needed: only Next has it, and only on the server. */
+async function nextHeaders(): Promise<Headers> {
+  const { headers } = await import("next/headers.js");
+  return headers();
 }
 
 /** `redirect()` and `notFound()` throw; the digest says which status Next makes of it. */

@@ -58,7 +58,7 @@ export interface GuardLimit<R, S = unknown> {
   /** Units to charge; defaults to the estimate if there is one, else to 1. */
   cost?: FromRequest<R, number>;
   onMissingKey?: MissingKeyPolicy;
-  /** Overrides the `refund` of the guard. A concurrency limit cannot be refunded: say `false`. */
+  /** Overrides the `refund` of the guard; `false` for none. */
   refund?: false | RefundPredicate<S>;
 }
 
