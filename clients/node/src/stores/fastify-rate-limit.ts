@@ -16,6 +16,7 @@ import {
   boundedKey,
   countedUnits,
   countingLimitOf,
+  forMiddleware,
   isDecidable,
   isDecided,
   limitOf,
@@ -93,11 +94,11 @@ class FastifyStore implements TollgateRateLimitStore {
   }
 
   incr(key: string, callback: HitCallback, timeWindow: number, max: number): void {
-    answer(this.#increment(key, timeWindow, max), callback);
+    answer(() => this.#increment(key, timeWindow, max), callback);
   }
 
   read(key: string, callback: HitCallback, timeWindow: number, max: number): void {
-    answer(this.#read(key, timeWindow, max), callback);
+    answer(() => this.#read(key, timeWindow, max), callback);
   }
 
   /** The store of a route: its keys are its own, or those of its group. */
@@ -195,13 +196,13 @@ class FastifyStore implements TollgateRateLimitStore {
 /** No decision could be made, and the options say what to do then. */
 class PolicyApplies extends Error {}
 
-function answer(count: Promise<HitCount>, callback: HitCallback): void {
-  count.then(
+function answer(count: () => Promise<HitCount>, callback: HitCallback): void {
+  forMiddleware(count).then(
     (result) => {
       callback(null, result);
     },
     (error: unknown) => {
-      callback(error instanceof Error ? error : new Error(String(error)));
+      callback(error as Error);
     },
   );
 }

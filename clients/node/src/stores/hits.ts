@@ -4,6 +4,7 @@ import {
   boundedKey,
   countedUnits,
   countingLimitOf,
+  forMiddleware,
   isDecidable,
   isDecided,
   limitOf,
@@ -70,7 +71,27 @@ export class HitStore {
     this.#decidable = !skips && isDecidable(limit) ? limit : undefined;
   }
 
-  async increment(key: string): Promise<HitInfo> {
+  increment(key: string): Promise<HitInfo> {
+    return forMiddleware(() => this.#increment(key));
+  }
+
+  get(key: string): Promise<HitInfo | undefined> {
+    return forMiddleware(() => this.#get(key));
+  }
+
+  decrement(key: string): Promise<void> {
+    return forMiddleware(async () => {
+      await this.#client.refund(this.#limit(), await this.#key(key), { cost: 1 });
+    });
+  }
+
+  resetKey(key: string): Promise<void> {
+    return forMiddleware(async () => {
+      await this.#client.reset(this.#limit(), await this.#key(key));
+    });
+  }
+
+  async #increment(key: string): Promise<HitInfo> {
     const limit = this.#limit();
     const decision = await this.#client.check(limit, await this.#key(key));
     if (!isDecided(decision) && this.#policy !== "error") {
@@ -82,21 +103,13 @@ export class HitStore {
     return { totalHits: this.#hits(outcome, allowed), resetTime: fromNow(waitMs(outcome)) };
   }
 
-  async get(key: string): Promise<HitInfo | undefined> {
+  async #get(key: string): Promise<HitInfo | undefined> {
     const limit = this.#limit();
     const peek = requireDecided(await this.#client.peek(limit, await this.#key(key)));
 
     const outcome = outcomeOf(peek, limit.name);
     const totalHits = outcome.used ?? 0;
     return totalHits > 0 ? { totalHits, resetTime: fromNow(waitMs(outcome)) } : undefined;
-  }
-
-  async decrement(key: string): Promise<void> {
-    await this.#client.refund(this.#limit(), await this.#key(key), { cost: 1 });
-  }
-
-  async resetKey(key: string): Promise<void> {
-    await this.#client.reset(this.#limit(), await this.#key(key));
   }
 
   #limit(): LimitOptions {

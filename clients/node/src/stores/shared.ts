@@ -132,6 +132,18 @@ export function requireDecided<D extends Decision>(decision: D): D {
   return decision;
 }
 
+/**
+ * Calls the service for a middleware. Frameworks answer their clients with the `status` of an
+ * error; that of the service is about the request of this program, so it is left out.
+ */
+export async function forMiddleware<T>(call: () => Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (cause) {
+    throw new Error(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+}
+
 /** Longer keys are hashed; the service takes 1,000 bytes. */
 const KEY_LENGTH_MAX = 250;
 

@@ -37,7 +37,7 @@ async function denialOf(call: Promise<unknown>): Promise<RateLimiterRes> {
     () => assert.fail("expected a denial"),
     (reason: unknown) => reason,
   );
-  assert.ok(rejection instanceof RateLimiterRes, `expected a denial, but found ${String(rejection)}`);
+  assert.ok(rejection instanceof RateLimiterRes, `not a denial: ${String(rejection)}`);
   return rejection;
 }
 

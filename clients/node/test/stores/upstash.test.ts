@@ -26,11 +26,10 @@ test("it has the methods of the original", () => {
 
   const original = new Original({ redis: {} as never, limiter: Original.fixedWindow(1, "1 s") });
   const ours = new Ratelimit({ client: {} as never, limiter: Ratelimit.fixedWindow(1, "1 s") });
-  const internal = ["getRatelimitResponse", "applyTimeout", "submitAnalytics", "getKey"];
+  const internal = ["limiter", "getRatelimitResponse", "applyTimeout", "submitAnalytics", "getKey"];
+  internal.push("getDefinedMembers");
   for (const [name, value] of Object.entries(original)) {
-    if (typeof value !== "function" || [...internal, "getDefinedMembers", "limiter"].includes(name)) {
-      continue;
-    }
+    if (typeof value !== "function" || internal.includes(name)) continue;
     assert.equal(typeof (ours as unknown as Record<string, unknown>)[name], "function", name);
   }
 });
@@ -158,7 +157,7 @@ test("an outage follows the options", async (t) => {
 
 test("options that cannot be honoured are errors", (t) => {
   for (const option of ["redis", "enableProtection"]) {
-    assert.throws(() => ratelimitOf(t, { [option]: true } as never), new RegExp(option));
+    assert.throws(() => ratelimitOf(t, { [option]: true }), new RegExp(option));
   }
   assert.throws(() => Ratelimit.fixedWindow(1, "10 years" as never), /invalid duration/);
 });
