@@ -8,6 +8,7 @@
 //     http://127.0.0.1:3000/v1/chat/completions
 //
 // Counts in memory; in Redis if REDIS_URL is set, in a service if TOLLGATE_URL is set.
+import { pipeline } from "node:stream/promises";
 import express from "express";
 import { Tollgate } from "tollgate";
 import { by, tollgate } from "tollgate/express";
@@ -54,21 +55,25 @@ app.post("/v1/chat/completions", express.json(), budget, async (request, respons
   if (!answer.ok) return response.status(502).json({ error: "the model failed" });
 
   response.type("text/event-stream");
-  let tokens = promptTokens(request.body);
-  try {
-    for await (const event of serverSentEvents(answer.body)) {
-      // The last event has the exact numbers. Until then each event is about one token, so that a
-      // client that disconnects pays for what was written.
-      const usage = event.usage;
-      tokens = usage ? usage.prompt_tokens + usage.completion_tokens : tokens + 1;
-      request.tollgate.report(tokens);
-      response.write(`data: ${JSON.stringify(event)}\n\n`);
-    }
-    response.end("data: [DONE]\n\n");
-  } catch (error) {
+  const report = (tokens) => request.tollgate.report(tokens);
+  const events = relay(answer.body, promptTokens(request.body), report);
+  await pipeline(events, response).catch((error) => {
     if (!abort.signal.aborted) throw error;
-  }
+  });
 });
+
+/** The stream of the model. Reports a running total, so that who disconnects pays for that much. */
+async function* relay(body, prompt, report) {
+  let tokens = prompt;
+  for await (const event of serverSentEvents(body)) {
+    // The last event has the exact numbers. Until then, an event is about one token.
+    const { usage } = event;
+    tokens = usage ? usage.prompt_tokens + usage.completion_tokens : tokens + 1;
+    report(tokens);
+    yield `data: ${JSON.stringify(event)}\n\n`;
+  }
+  yield "data: [DONE]\n\n";
+}
 
 /** The events of a stream, without the `[DONE]` at its end. */
 async function* serverSentEvents(body) {

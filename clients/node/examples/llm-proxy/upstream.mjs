@@ -4,8 +4,9 @@
 //
 // It says as many words as the member `words` of the request, and then fails if `fail` is true.
 import { createServer } from "node:http";
+import { Readable } from "node:stream";
 import { json } from "node:stream/consumers";
-import { setImmediate } from "node:timers/promises";
+import { pipeline } from "node:stream/promises";
 
 const { PORT = "4000" } = process.env;
 
@@ -17,18 +18,20 @@ const server = createServer(async (request, response) => {
   }
 
   response.writeHead(200, { "content-type": "text/event-stream" });
-  const send = (event) => response.write(`data: ${JSON.stringify(event)}\n\n`);
-  let written = 0;
-  while (written < words && !response.destroyed) {
-    written += 1;
-    send({ choices: [{ delta: { content: `word${written} ` } }] });
-    await setImmediate();
-  }
-  const prompt = messages.map(({ content }) => content.split(/\s+/).length);
-  const prompt_tokens = prompt.reduce((sum, tokens) => sum + tokens, 0);
-  send({ choices: [], usage: { prompt_tokens, completion_tokens: written } });
-  response.end("data: [DONE]\n\n");
+  // Writes no faster than the client reads, and stops when it disconnects.
+  await pipeline(Readable.from(events(messages, words)), response).catch(() => {});
 });
+
+function* events(messages, words) {
+  const data = (event) => `data: ${JSON.stringify(event)}\n\n`;
+  for (let word = 1; word <= words; word += 1) {
+    yield data({ choices: [{ delta: { content: `word${word} ` } }] });
+  }
+  const prompt = messages.map(({ content }) => content).join(" ");
+  const usage = { prompt_tokens: prompt.split(" ").length, completion_tokens: words };
+  yield data({ choices: [], usage });
+  yield "data: [DONE]\n\n";
+}
 
 server.listen(Number(PORT), "127.0.0.1", () => {
   console.log(`listening on http://127.0.0.1:${server.address().port}`);
