@@ -11,7 +11,7 @@ import { service } from "./setup.js";
 test("the tests of @fastify/rate-limit for its Redis store pass with ours", async () => {
   const hook = pathToFileURL(join(import.meta.dirname, "fastify-upstream-hook.js")).href;
   const tests = "node_modules/@fastify/rate-limit/test/redis-rate-limit.test.js";
-  const env = { ...process.env, TOLLGATE_URL: service.url };
+  const env: NodeJS.ProcessEnv = { ...process.env, TOLLGATE_URL: service.url };
   // Otherwise it would report to this test's runner, in a format of its own.
   delete env.NODE_TEST_CONTEXT;
   const child = spawn(process.execPath, ["--import", hook, "--test-reporter=tap", tests], {
