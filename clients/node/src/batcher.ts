@@ -56,6 +56,8 @@ export class Batcher {
   #waiting: Pending[] = [];
   #inFlight = 0;
   #isScheduled = false;
+  /** Called when a batch is done. */
+  #onDone: (() => void)[] = [];
 
   constructor(carry: Carry, options: BatcherOptions) {
     this.#carry = carry;
@@ -89,6 +91,15 @@ export class Batcher {
       if (this.#timeoutMs !== undefined) this.#deadlines.add(pending);
       this.#schedule();
     });
+  }
+
+  /** Resolves when no operation waits or is under way. */
+  async drained(): Promise<void> {
+    while (this.#inFlight > 0 || this.#waiting.length > 0) {
+      await new Promise<void>((resolve) => {
+        this.#onDone.push(resolve);
+      });
+    }
   }
 
   #schedule(): void {
@@ -151,6 +162,7 @@ export class Batcher {
     } finally {
       this.#inFlight -= 1;
       if (this.#waiting.length > 0) this.#schedule();
+      for (const resolve of this.#onDone.splice(0)) resolve();
     }
   }
 

@@ -1,4 +1,5 @@
 /** The seam between the API and the two engines: operations and answers of `POST /v1/batch`. */
+import type { WireLimit } from "./limits.js";
 import type { Decision } from "./types.js";
 
 /** One request of a batch: `op`, and the members of that operation's body. */
@@ -22,8 +23,16 @@ export interface Engine {
    * about them; whether they were carried out is then unknown.
    */
   send(operations: Operation[]): Promise<Answer[]>;
-  /** Decides without waiting; `undefined` if the store must be asked. In-process engines only. */
-  tryCheck?(limit: string, key: string, cost: number): Decision | undefined;
-  /** Returns leases and closes connections. */
+  /**
+   * Decides without waiting; `undefined` if the store must be asked. In-process engines only.
+   * `cost` is that of the limit if it is absent, and `inline` a limit that is not configured.
+   */
+  tryCheck?(
+    limit: string,
+    key: string,
+    cost: number | undefined,
+    inline?: WireLimit,
+  ): Decision | undefined;
+  /** Waits for what is under way, returns leases and closes connections. */
   close(): Promise<void>;
 }

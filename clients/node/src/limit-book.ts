@@ -26,10 +26,12 @@ export class Limits implements LimitBook {
     return this.#isConfigured ? undefined : this.#limits.get(name);
   }
 
-  isConfigured(limit: WireLimit): boolean {
-    if (!this.#isConfigured) return false;
-    const known = this.#limits.get(limit.name);
-    return known !== undefined && sameMembers(known, limit);
+  /** The limit as it has to be sent; `undefined` if the engine is configured with exactly this. */
+  inline(limit: LimitOptions): WireLimit | undefined {
+    const wire = limitToWire(limit);
+    if (!this.#isConfigured) return wire;
+    const known = this.#limits.get(wire.name);
+    return known !== undefined && sameMembers(known, wire) ? undefined : wire;
   }
 
   /** The size of the limit, if it is known here. */

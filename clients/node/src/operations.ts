@@ -1,8 +1,8 @@
 /** Arguments of a call as an operation of `POST /v1/batch`, checked before anything is sent. */
 import type { Operation } from "./engine.js";
 import { TollgateError } from "./errors.js";
-import { limitToWire, shown, type WireLimit } from "./limits.js";
-import type { AttributeValue, Demand, Key } from "./types.js";
+import { shown, type WireLimit } from "./limits.js";
+import type { AttributeValue, Demand, Key, LimitOptions } from "./types.js";
 
 type Attributes = Record<string, string | number | boolean>;
 
@@ -10,8 +10,8 @@ type Attributes = Record<string, string | number | boolean>;
 export interface LimitBook {
   /** The limit that this client brings along under this name. */
   broughtAlong(name: string): WireLimit | undefined;
-  /** Whether the engine is configured with exactly this limit. */
-  isConfigured(limit: WireLimit): boolean;
+  /** The limit as it has to be sent; `undefined` if the engine is configured with exactly this. */
+  inline(limit: LimitOptions): WireLimit | undefined;
 }
 
 /** What the operations on keys share. */
@@ -72,11 +72,11 @@ function wireLimit(limit: Demand["limit"], book: LimitBook): WireLimit {
     if (limit === "") throw wrong("unknown-limit", "the name of a limit must not be empty");
     return { ...(book.broughtAlong(limit) ?? { name: limit }) };
   }
-  const wire = limitToWire(limit);
-  return book.isConfigured(wire) ? { name: wire.name } : wire;
+  return book.inline(limit) ?? { name: limit.name };
 }
 
-function validKey(key: unknown, limit: string): string | number | boolean {
+/** The key, if a limit can count by it. */
+export function validKey(key: unknown, limit: string): string | number | boolean {
   // JSON cannot carry half of a surrogate pair, and UTF-8 replaces it in the same way.
   if (typeof key === "string" && key !== "") return key.toWellFormed();
   if (typeof key === "number" && Number.isSafeInteger(key)) return key;

@@ -31,8 +31,19 @@ export interface InProcessOptions {
   configFile?: string;
 }
 
-/** The configuration in the format of docs/configuration.md, of which JSON is a subset. */
-export function configText(options: InProcessOptions): string {
+/** What the core is opened with. */
+export interface Config {
+  /** In the format of docs/configuration.md, of which JSON is a subset. */
+  text: string;
+  /** The name in errors. */
+  file: string;
+  /** Whether limits may have a cost of their own. */
+  hasCosts: boolean;
+  /** The unit of each limit that has one. */
+  units: ReadonlyMap<string, string>;
+}
+
+export function configFrom(options: InProcessOptions): Config {
   const { configFile, limits, redis } = options;
   if (configFile !== undefined) return readConfig(configFile, options);
   if (limits === undefined || limits.length === 0) {
@@ -46,10 +57,14 @@ export function configText(options: InProcessOptions): string {
     store.timeout = durationToWire(options.storeTimeout, "storeTimeout");
   }
   const wire = limits.map((limit) => ({ ...limitToWire(limit), key: ["key"] }));
-  return JSON.stringify({ store, limits: wire });
+  const units = limits.flatMap(({ name, unit }): [string, string][] =>
+    unit === undefined ? [] : [[name, unit]],
+  );
+  const text = JSON.stringify({ store, limits: wire });
+  return { text, file: "options", hasCosts: false, units: new Map(units) };
 }
 
-function readConfig(path: string, options: InProcessOptions): string {
+function readConfig(path: string, options: InProcessOptions): Config {
   const other = Object.entries(options).find(
     ([name, value]) => name !== "configFile" && value !== undefined,
   );
@@ -59,7 +74,8 @@ function readConfig(path: string, options: InProcessOptions): string {
   const fs = nodeModule("node:fs");
   if (fs === undefined) throw badOption("`configFile` needs a runtime with files, such as Node");
   try {
-    return fs.readFileSync(path, "utf8");
+    const text = fs.readFileSync(path, "utf8");
+    return { text, file: path, hasCosts: true, units: new Map() };
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new TollgateError({ code: "bad-option", detail: `configFile: ${reason}`, cause });

@@ -2,12 +2,12 @@
 import { decisionFrom, errorFrom, isDecision } from "./decision.js";
 import type { Answer, Engine, Operation } from "./engine.js";
 import { HttpEngine } from "./engines/http.js";
-import { loadNative, NativeEngine } from "./engines/native.js";
+import { NativeEngine, openCore } from "./engines/native.js";
 import { TollgateError, UnavailableError } from "./errors.js";
 import { Limits } from "./limit-book.js";
 import { durationToWire, shown } from "./limits.js";
-import { keyOperation, type KeyOptions, limitName, validCost } from "./operations.js";
-import { configText, type InProcessOptions, type TollgateOptions } from "./options.js";
+import { keyOperation, type KeyOptions, limitName, validCost, validKey } from "./operations.js";
+import { configFrom, type InProcessOptions, type TollgateOptions } from "./options.js";
 import type {
   ActualCost,
   CheckOptions,
@@ -57,9 +57,8 @@ export class Tollgate {
 
   /** Opens the Rust core in this process, counting in memory or in Redis. */
   static async inProcess(options: InProcessOptions): Promise<Tollgate> {
-    const config = configText(options);
-    const { NativeEngine: core } = await loadNative();
-    const engine = new NativeEngine(core.open(config));
+    const config = configFrom(options);
+    const engine = new NativeEngine(await openCore(config), config);
     return new Tollgate({ engine, configured: options.limits ?? [] });
   }
 
@@ -171,9 +170,13 @@ export class Tollgate {
       return undefined;
     }
     const { limit, key } = demand;
-    if (typeof limit !== "string" || typeof key !== "string" || key === "") return undefined;
-    const cost = demand.cost ?? options.cost ?? 1;
-    return this.#engine.tryCheck(limit, key, validCost(cost));
+    if (typeof key === "object") return undefined;
+
+    const cost = demand.cost ?? options.cost;
+    if (cost !== undefined) validCost(cost);
+    const inline = typeof limit === "string" ? undefined : this.#limits.inline(limit);
+    const text = String(validKey(key, limitName(limit)));
+    return this.#engine.tryCheck(limitName(limit), text, cost, inline);
   }
 
   async #decide(

@@ -4,7 +4,7 @@ import { durationMs } from "../src/duration.js";
 import { Limits } from "../src/limit-book.js";
 import { durationToWire, limitToWire } from "../src/limits.js";
 import { keyOperation } from "../src/operations.js";
-import { configText } from "../src/options.js";
+import { configFrom } from "../src/options.js";
 import type { Demand, LimitOptions } from "../src/types.js";
 
 const NONE = Limits.broughtAlong([]);
@@ -156,16 +156,20 @@ test("the core gets its configuration as JSON", () => {
   const wire = [
     { name: "api", algorithm: "token_bucket", capacity: 10, refill_rate: "1/s", key: ["key"] },
   ];
-  assert.deepEqual(JSON.parse(configText({ limits })), { store: { type: "memory" }, limits: wire });
+  const memory = configFrom({ limits });
+  assert.deepEqual(JSON.parse(memory.text), { store: { type: "memory" }, limits: wire });
+  assert.deepEqual([memory.hasCosts, [...memory.units]], [false, []]);
   const redis = "redis://127.0.0.1:6379";
-  const text = configText({ limits, redis, prefix: "app:", storeTimeout: 25 });
+  const tokens: LimitOptions = { name: "tokens", algorithm: "concurrency", unit: "tokens" };
+  assert.deepEqual([...configFrom({ limits: [tokens] }).units], [["tokens", "tokens"]]);
+  const { text } = configFrom({ limits, redis, prefix: "app:", storeTimeout: 25 });
   assert.deepEqual(JSON.parse(text), {
     store: { type: "redis", endpoints: [redis], prefix: "app:", timeout: "25ms" },
     limits: wire,
   });
 
-  assert.throws(() => configText({}), /inProcess needs `limits`/);
-  assert.throws(() => configText({ limits: [] }), /inProcess needs `limits`/);
-  assert.throws(() => configText({ configFile: "x", redis }), /leave `redis` out, or the file/);
-  assert.throws(() => configText({ configFile: "/nope/x.yaml" }), /configFile: ENOENT/);
+  assert.throws(() => configFrom({}), /inProcess needs `limits`/);
+  assert.throws(() => configFrom({ limits: [] }), /inProcess needs `limits`/);
+  assert.throws(() => configFrom({ configFile: "x", redis }), /leave `redis` out, or the file/);
+  assert.throws(() => configFrom({ configFile: "/nope/x.yaml" }), /configFile: ENOENT/);
 });

@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { test } from "node:test";
 import { loadNative, type NativeCore, NativeEngine } from "../src/engines/native.js";
-import { Tollgate } from "../src/index.js";
+import { type LimitOptions, Tollgate } from "../src/index.js";
 import { ALLOWED } from "./support/faulty-service.js";
 import { temporaryDirectory } from "./support/process.js";
 import { packageRoot } from "./support/service.js";
@@ -14,20 +14,20 @@ import { packageRoot } from "./support/service.js";
 class PlayedCore implements NativeCore {
   code = 0;
   numbers: number[] = [];
+  readonly lookups: string[] = [];
   readonly tried: unknown[][] = [];
   readonly bodies: { requests: object[] }[] = [];
   isClosed = false;
 
-  limits(): ReturnType<NativeCore["limits"]> {
-    return [
-      { name: "api", windowSecs: 60, unit: null },
-      { name: "tokens", windowSecs: 3600, unit: "tokens" },
-    ];
+  limit(limit: string): number {
+    if (limit === "one too many") throw new Error("more than 4096 limits");
+    if (!this.lookups.includes(limit)) this.lookups.push(limit);
+    return this.lookups.indexOf(limit);
   }
 
-  tryCheck(index: number, key: string, cost: number, out: Float64Array): number {
-    this.tried.push([index, key, cost]);
-    out.set(this.numbers);
+  tryCheck(limit: number, key: string, cost: number, numbers: Float64Array): number {
+    this.tried.push([this.lookups[limit], key, cost]);
+    numbers.set(this.numbers);
     return this.code;
   }
 
@@ -48,14 +48,18 @@ class PlayedCore implements NativeCore {
   }
 }
 
-function play(): { core: PlayedCore; limiter: Tollgate } {
+const API: LimitOptions = { name: "api", algorithm: "fixed_window", limit: 100, window: "60s" };
+
+function play(hasCosts = false): { core: PlayedCore; limiter: Tollgate } {
   const core = new PlayedCore();
-  return { core, limiter: new Tollgate({ engine: new NativeEngine(core) }) };
+  const config = { text: "", file: "", hasCosts, units: new Map([["tokens", "tokens"]]) };
+  const engine = new NativeEngine(core, config, () => 1_800_000_000_000);
+  return { core, limiter: new Tollgate({ engine, configured: [API] }) };
 }
 
 test("a decision from memory needs no batch", async () => {
   const { core, limiter } = play();
-  core.numbers = [100, 99, 600, -1, 29_500, 1, 0];
+  core.numbers = [100, 99, 600, -1, 29_500, 1, 0, 60_000, 0];
   const decision = await limiter.check("api", "ann", { cost: 2 });
   assert.deepEqual({ ...decision }, {
     allowed: true,
@@ -69,23 +73,24 @@ test("a decision from memory needs no batch", async () => {
   });
   assert.equal(decision.headers()["ratelimit-policy"], '"api";q=100;w=60');
   assert.equal(decision.headers().ratelimit, '"api";r=99;t=30');
-  assert.deepEqual(core.tried, [[0, "ann", 2]]);
+  assert.equal(decision.headers()["x-ratelimit-reset"], "1800000001");
+  assert.deepEqual(core.tried, [["api", "ann", 2]]);
   assert.deepEqual(core.bodies, []);
 });
 
 test("a denial from memory says when to retry, or never", () => {
   const { core, limiter } = play();
   core.code = 1;
-  core.numbers = [10, 0, 5000, 1200, 1200, 2, 0];
+  core.numbers = [10, 0, 5000, 1200, 1200, 2, 0, 3_600_000, 0];
   const denied = limiter.tryCheck("tokens", "ann");
-  assert.deepEqual(core.tried, [[1, "ann", 1]]);
+  assert.deepEqual(core.tried, [["tokens", "ann", 1]]);
   assert.equal(denied?.allowed, false);
   assert.equal(denied.source, "deny_cache");
   assert.equal(denied.retryAfterMs, 1200);
   assert.equal(denied.headers()["retry-after"], "2");
   assert.equal(denied.headers()["ratelimit-policy"], '"tokens";q=10;w=3600;qu="tokens"');
 
-  core.numbers = [10, 10, 0, -2, -1, 3, 0];
+  core.numbers = [10, 10, 0, -2, -1, 3, 0, 3_600_000, 1];
   const never = limiter.tryCheck("tokens", "ann", { cost: 11 });
   assert.equal(never?.limits[0]?.never, true);
   assert.equal(never.retryAfterMs, null);
@@ -102,8 +107,7 @@ test("what memory cannot decide goes through a batch", async () => {
   }
   const tried = core.tried.length;
   await Promise.all([
-    limiter.check("unknown", "ann"),
-    limiter.check("api", 42),
+    limiter.check("one too many", "ann"),
     limiter.check("api", { key: "ann" }),
     limiter.check("api", "ann", { attributes: { plan: "pro" } }),
     limiter.check([{ limit: "api", key: "a" }, { limit: "tokens", key: "a" }]),
@@ -111,19 +115,43 @@ test("what memory cannot decide goes through a batch", async () => {
     limiter.count("api", "ann"),
   ]);
   assert.equal(core.tried.length, tried);
-  assert.deepEqual(core.bodies.map(({ requests }) => requests.length), [1, 1, 7]);
+  assert.deepEqual(core.bodies.map(({ requests }) => requests.length), [1, 1, 6]);
 });
 
 test("a single demand in a list is decided from memory too", async () => {
   const { core, limiter } = play();
-  core.numbers = [100, 95, 600, -1, -1, 4, 0];
+  core.numbers = [100, 95, 600, -1, -1, 4, 0, 60_000, 0];
   const decision = await limiter.check([{ limit: "api", key: "ann", cost: 5 }], { cost: 2 });
   assert.equal(decision.source, "local");
-  assert.deepEqual(core.tried, [[0, "ann", 5]]);
+  assert.deepEqual(core.tried, [["api", "ann", 5]]);
 });
 
-test("a wrong cost is an error in memory too", async () => {
+test("keys that are numbers, and limits as objects, are decided from memory too", () => {
+  const { core, limiter } = play();
+  limiter.tryCheck("api", 42);
+  limiter.tryCheck({ ...API }, true);
+  limiter.tryCheck({ ...API, limit: 5 }, "ann", { cost: 0 });
+  const inline = '{"name":"api","algorithm":"fixed_window","limit":5,"window":"60s"}';
+  assert.deepEqual(core.tried, [
+    ["api", "42", 1],
+    ["api", "true", 1],
+    [inline, "ann", 0],
+  ]);
+});
+
+test("only the core knows the cost that a file gives to a limit", async () => {
+  const { core, limiter } = play(true);
+  assert.equal(limiter.tryCheck("api", "ann"), undefined);
+  await limiter.check("api", "ann");
+  assert.deepEqual(core.bodies.map(({ requests }) => requests), [
+    [{ op: "check", limits: [{ name: "api", key: "ann" }] }],
+  ]);
+  assert.notEqual(limiter.tryCheck("api", "ann", { cost: 1 }), undefined);
+});
+
+test("wrong arguments are errors in memory too", async () => {
   const { limiter } = play();
+  assert.throws(() => limiter.tryCheck("api", ""), { code: "bad-key" });
   assert.throws(() => limiter.tryCheck("api", "ann", { cost: -1 }), { code: "bad-cost" });
   await assert.rejects(limiter.check("api", "ann", { cost: 1.5 }), { code: "bad-cost" });
 });

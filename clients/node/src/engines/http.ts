@@ -55,9 +55,9 @@ export class HttpEngine implements Engine {
     return Promise.all(operations.map((operation) => this.#batcher.ask(operation)));
   }
 
-  close(): Promise<void> {
+  async close(): Promise<void> {
+    await this.#batcher.drained();
     this.#post.close();
-    return Promise.resolve();
   }
 
   async #carry(body: string, trip: Trip): Promise<Answer[]> {

@@ -1,28 +1,30 @@
 /** The engine in the process: the Rust core as a native module. */
 import { Batcher } from "../batcher.js";
-import { PlainDecision } from "../decision.js";
+import { errorFrom, PlainDecision } from "../decision.js";
 import type { Answer, Engine, Operation } from "../engine.js";
 import { TollgateError } from "../errors.js";
 import type { LimitFacts } from "../headers.js";
+import type { WireLimit } from "../limits.js";
+import type { Config } from "../options.js";
 import type { Decision, LimitOutcome, Source } from "../types.js";
 
-/** The class of the native module. */
+/** The native module. */
 export interface NativeModule {
-  NativeEngine: { open(configText: string, options?: NativeOptions): NativeCore };
-}
-
-export interface NativeOptions {
-  /** Time passes only by `advance`. */
-  manualClock?: boolean;
+  NativeEngine: {
+    /** Opens the text of a configuration file; `file` is its name in errors. */
+    open(text: string, file: string, manualClock?: boolean): NativeCore;
+  };
 }
 
 /** One limiter in Rust. */
 export interface NativeCore {
-  limits(): { name: string; windowSecs: number | null; unit: string | null }[];
-  /** Decides without waiting and writes the details to `out`; returns one of the codes below. */
-  tryCheck(index: number, key: string, cost: number, out: Float64Array): number;
+  /** The number of a limit, given by its name or as JSON text. */
+  limit(limit: string): number;
+  /** Decides without waiting, writes the details to `numbers` and returns a code, see below. */
+  tryCheck(limit: number, key: string, cost: number, numbers: Float64Array): number;
   /** Body and answer of `POST /v1/batch`. */
   batch(body: string): Promise<string>;
+  /** Moves a manual clock. */
   advance(ms: number): void;
   close(): Promise<void>;
 }
@@ -31,9 +33,18 @@ export interface NativeCore {
 const ALLOWED = 0;
 const DENIED = 1;
 
-/** Where `tryCheck` writes what. */
-const OUT = { limit: 0, remaining: 1, reset: 2, retry: 3, more: 4, source: 5, wait: 6 } as const;
-const OUT_LENGTH = 8;
+/** Where `tryCheck` writes what. Times are in milliseconds, or negative if there is none. */
+const NUMBERS = {
+  limit: 0,
+  remaining: 1,
+  reset: 2,
+  retry: 3,
+  more: 4,
+  source: 5,
+  wait: 6,
+  window: 7,
+  degraded: 8,
+} as const;
 /** In place of a retry time: the request can never pass. */
 const NEVER = -2;
 const SOURCES: readonly Source[] = ["store", "lease", "deny_cache", "fallback", "local"];
@@ -62,19 +73,29 @@ export async function loadNative(load?: Load): Promise<NativeModule> {
   throw new TollgateError({ code: "native-unavailable", detail, cause: error });
 }
 
+/** Opens a configuration. An invalid one is an error that says where. */
+export async function openCore(config: Config, manualClock = false): Promise<NativeCore> {
+  const { NativeEngine: native } = await loadNative();
+  try {
+    return native.open(config.text, config.file, manualClock);
+  } catch (cause) {
+    const detail = cause instanceof Error ? cause.message : String(cause);
+    throw new TollgateError({ code: "bad-config", detail, cause });
+  }
+}
+
 export class NativeEngine implements Engine {
   readonly #core: NativeCore;
+  readonly #config: Config;
+  readonly #nowMs: () => number;
   readonly #batcher: Batcher;
-  readonly #indexes = new Map<string, number>();
-  readonly #facts = new Map<string, LimitFacts>();
-  readonly #out = new Float64Array(OUT_LENGTH);
+  readonly #ids = new Map<string, number>();
+  readonly #numbers = new Float64Array(Object.keys(NUMBERS).length);
 
-  constructor(core: NativeCore) {
+  constructor(core: NativeCore, config: Config, nowMs: () => number = Date.now) {
     this.#core = core;
-    core.limits().forEach(({ name, windowSecs, unit }, index) => {
-      this.#indexes.set(name, index);
-      this.#facts.set(name, { windowSecs, unit });
-    });
+    this.#config = config;
+    this.#nowMs = nowMs;
     this.#batcher = new Batcher(async (body) => answersFrom(await core.batch(body)), {
       inFlightMax: IN_FLIGHT_MAX,
     });
@@ -84,59 +105,86 @@ export class NativeEngine implements Engine {
     return Promise.all(operations.map((operation) => this.#batcher.ask(operation)));
   }
 
-  tryCheck(limit: string, key: string, cost: number): Decision | undefined {
-    const index = this.#indexes.get(limit);
-    if (index === undefined) return undefined;
-    const out = this.#out;
-    const code = this.#core.tryCheck(index, key, cost, out);
-    return code === ALLOWED || code === DENIED
-      ? decisionFrom(limit, code === ALLOWED, out, this.#factsOf)
-      : undefined;
+  tryCheck(
+    limit: string,
+    key: string,
+    cost: number | undefined,
+    inline?: WireLimit,
+  ): Decision | undefined {
+    // Only the core knows the cost that a file gives to a limit.
+    if (cost === undefined && this.#config.hasCosts) return undefined;
+    const id = this.#id(inline === undefined ? limit : JSON.stringify(inline));
+    if (id === undefined) return undefined;
+
+    const numbers = this.#numbers;
+    const code = this.#core.tryCheck(id, key, cost ?? 1, numbers);
+    if (code !== ALLOWED && code !== DENIED) return undefined;
+    const windowMs = at(numbers, NUMBERS.window);
+    const unit = inline === undefined ? this.#config.units.get(limit) : inline.unit;
+    const facts: LimitFacts = {
+      windowSecs: windowMs < 0 ? null : windowMs / 1000,
+      unit: typeof unit === "string" ? unit : null,
+    };
+    return decisionFrom(limit, code === ALLOWED, numbers, facts, this.#nowMs());
   }
 
-  close(): Promise<void> {
-    return this.#core.close();
+  async close(): Promise<void> {
+    // The core drops what is under way when it closes.
+    await this.#batcher.drained();
+    await this.#core.close();
   }
 
-  readonly #factsOf = (limit: string): LimitFacts | undefined => this.#facts.get(limit);
+  #id(limit: string): number | undefined {
+    const known = this.#ids.get(limit);
+    if (known !== undefined) return known;
+    try {
+      const id = this.#core.limit(limit);
+      this.#ids.set(limit, id);
+      return id;
+    } catch {
+      // More limits than the core remembers: they are sent with each operation.
+      return undefined;
+    }
+  }
 }
 
 function decisionFrom(
   name: string,
   allowed: boolean,
-  out: Float64Array,
-  about: (limit: string) => LimitFacts | undefined,
+  numbers: Float64Array,
+  facts: LimitFacts,
+  answeredAtMs: number,
 ): Decision {
-  const retryAfterMs = number(out, OUT.retry);
-  const source = SOURCES[number(out, OUT.source)] ?? "local";
+  const retryAfterMs = at(numbers, NUMBERS.retry);
   const outcome: LimitOutcome = {
     name,
-    limit: number(out, OUT.limit),
-    remaining: number(out, OUT.remaining),
-    resetAfterMs: number(out, OUT.reset),
+    limit: at(numbers, NUMBERS.limit),
+    remaining: at(numbers, NUMBERS.remaining),
+    resetAfterMs: at(numbers, NUMBERS.reset),
     retryAfterMs: retryAfterMs < 0 ? null : retryAfterMs,
   };
   if (retryAfterMs === NEVER) outcome.never = true;
 
-  const moreAfterMs = number(out, OUT.more);
+  const moreAfterMs = at(numbers, NUMBERS.more);
   return new PlainDecision(
     {
       allowed,
-      source,
-      degraded: source === "fallback",
-      waitMs: number(out, OUT.wait),
+      source: SOURCES[at(numbers, NUMBERS.source)] ?? "local",
+      degraded: at(numbers, NUMBERS.degraded) === 1,
+      waitMs: at(numbers, NUMBERS.wait),
       limits: [outcome],
     },
-    { answeredAtMs: Date.now(), about, moreAfterMs: moreAfterMs < 0 ? undefined : moreAfterMs },
+    { answeredAtMs, about: () => facts, moreAfterMs: moreAfterMs < 0 ? undefined : moreAfterMs },
   );
 }
 
-function number(out: Float64Array, index: number): number {
-  return out[index] ?? 0;
+function at(numbers: Float64Array, index: number): number {
+  return numbers[index] ?? 0;
 }
 
+/** The answers of the core, or the problem document that it answers to the whole batch. */
 function answersFrom(text: string): Answer[] {
-  const { answers } = JSON.parse(text) as { answers?: Answer[] };
-  if (answers !== undefined) return answers;
-  throw new TollgateError({ code: "bad-response", detail: `the core answered ${text}` });
+  const body = JSON.parse(text) as { answers?: Answer[]; status?: number };
+  if (body.answers !== undefined) return body.answers;
+  throw errorFrom(body.status ?? 500, body);
 }
