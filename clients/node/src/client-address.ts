@@ -30,6 +30,8 @@ export interface ClientAddressOptions {
   proxyCount?: number;
   /** The leading bits of an IPv6 address that identify one client; 64 by default. */
   ipv6Prefix?: number;
+  /** Is told once if a peer that is not trusted names a client. Default: `console.warn`. */
+  onWarning?: (message: string) => void;
 }
 
 /** What is known about the sender of a request. */
@@ -51,6 +53,8 @@ export class ClientResolver {
   private readonly header: string;
   private readonly proxyCount: number | undefined;
   private readonly ipv6Prefix: number;
+  /** Only if nothing was said about proxies; an empty list says that there are none. */
+  private warn: ((message: string) => void) | undefined;
 
   constructor(options: ClientAddressOptions = {}) {
     const { trustedProxies = [], proxyCount, ipv6Prefix = IPV6_PREFIX } = options;
@@ -68,6 +72,9 @@ export class ClientResolver {
     this.proxyCount = proxyCount;
     this.ipv6Prefix = ipv6Prefix;
     this.validateProxyCount();
+    if (options.trustedProxies === undefined && proxyCount === undefined) {
+      this.warn = options.onWarning ?? console.warn;
+    }
   }
 
   /**
@@ -90,7 +97,10 @@ export class ClientResolver {
 
     const peer = sender.peer === undefined ? undefined : parseAddress(sender.peer);
     if (peer === undefined) throw new ClientAddressError(unknownPeer(sender.peer));
-    if (!this.trusts(peer)) return peer;
+    if (!this.trusts(peer)) {
+      if (this.warn !== undefined) this.warnAboutProxy(sender);
+      return peer;
+    }
 
     const lines = this.lines(sender);
     if (!isList(this.header)) return singleAddress(lines) ?? peer;
@@ -122,6 +132,21 @@ export class ClientResolver {
       `the header ${this.header} does not name the client: expected at least ${count} ` +
         "valid address(es), one from each of the proxyCount proxies",
     );
+  }
+
+  private warnAboutProxy(sender: Sender): void {
+    const names = ["x-forwarded-for", "forwarded", "x-real-ip"];
+    const found = names.find((name) => sender.header(name) !== undefined);
+    if (found === undefined) return;
+
+    const peer = JSON.stringify(sender.peer);
+    this.warn?.(
+      `tollgate: the peer ${peer} sent ${found}, but it is not a trusted proxy: all clients ` +
+        "behind it share one key. If it is your proxy, set clientAddress: " +
+        `{ trustedProxies: [${peer}] }. If there is no proxy, set clientAddress: ` +
+        "{ trustedProxies: [] } (TG002)",
+    );
+    this.warn = undefined;
   }
 
   private trusts(address: Address): boolean {

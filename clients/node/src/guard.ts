@@ -58,8 +58,8 @@ export class Guard<R, S> {
 
   /**
    * Checks a request against all its limits, which pass together or not at all. Throws or rejects
-   * with a `GuardError` if the application is misconfigured. Answers without a promise if nothing
-   * has to be waited for.
+   * with a `GuardError` if the application is misconfigured: then no request passes. Answers
+   * without a promise if nothing has to be waited for.
    */
   admit(request: R): MaybePromise<Admission<R, S> | Denial> {
     try {

@@ -150,6 +150,22 @@ test("an unknown client is an error that says what to configure, never a shared 
   }
 });
 
+test("a proxy that nobody trusts is worth one warning, unless there is none", () => {
+  const warnings: string[] = [];
+  const onWarning = (message: string) => warnings.push(message);
+  const silent = new ClientResolver({ trustedProxies: [], onWarning });
+  const resolver = new ClientResolver({ onWarning });
+  const forwarded = sender("10.0.0.3", { "x-forwarded-for": "203.0.113.7" });
+
+  assert.equal(resolver.key(sender("10.0.0.3")), "10.0.0.3");
+  assert.equal(silent.key(forwarded), "10.0.0.3");
+  assert.deepEqual(warnings, []);
+  assert.equal(resolver.key(forwarded), "10.0.0.3");
+  resolver.key(forwarded);
+  assert.equal(warnings.length, 1);
+  assert.match(warnings[0] ?? "", /trustedProxies: \["10\.0\.0\.3"\]/);
+});
+
 test("wrong options are errors that say what would be right", () => {
   for (const [options, message] of [
     [{ trustedProxies: ["10.1.2.3/8"] }, /did you mean 10\.0\.0\.0\/8\?/],

@@ -1,7 +1,7 @@
 /** Express 4 and 5: `app.use(tollgate({ client, limits: "api" }))`. */
 import type { Request, RequestHandler, Response } from "express";
 import { Guard, PROBLEM_JSON } from "../guard.js";
-import type { AdmittedRequest, Denial, GuardOptions } from "../guard.js";
+import type { AdmittedRequest, Denial, GuardOptions, MaybePromise } from "../guard.js";
 import { then } from "../guard/demands.js";
 import { admitNode, nodeView } from "../guard/node.js";
 
@@ -19,7 +19,7 @@ declare global {
 
 export interface ExpressOptions extends GuardOptions<Request, Response> {
   /** Answers a denied request. The headers are already set; by default it is a problem document. */
-  onDenied?: (denial: Denial, request: Request, response: Response) => void;
+  onDenied?: (denial: Denial, request: Request, response: Response) => MaybePromise<void>;
 }
 
 /** Middleware that checks every request. Errors of configuration go to the error handler. */
@@ -31,10 +31,7 @@ export function tollgate(options: ExpressOptions): RequestHandler {
     const proceed = () =>
       then(admitNode(guard, request, { response, raw: response }), (admission) => {
         if (admission === undefined) return;
-        if (!admission.allowed) {
-          onDenied(admission, request, response);
-          return;
-        }
+        if (!admission.allowed) return onDenied(admission, request, response);
         request.tollgate = admission;
         next();
       });

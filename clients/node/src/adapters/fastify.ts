@@ -45,6 +45,11 @@ export function tollgate(
     return guard;
   };
 
+  // Wrong options of a route are found when it is added, not when it is requested.
+  instance.addHook("onRoute", ({ config }) => {
+    const own = config?.tollgate;
+    if (own) guards.set(own, newGuard({ ...options, ...own }));
+  });
   if (!instance.hasRequestDecorator("tollgate")) instance.decorateRequest("tollgate", undefined);
   instance.addHook(options.hook ?? "onRequest", async (request, reply) => {
     const guard = guardOf(request);

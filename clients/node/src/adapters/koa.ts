@@ -1,13 +1,14 @@
 /** Koa: `app.use(tollgate({ client, limits: "api" }))`. */
 import type { Context, Middleware } from "koa";
-import { Guard, PROBLEM_JSON, type Denial, type GuardOptions } from "../guard.js";
+import { Guard, PROBLEM_JSON } from "../guard.js";
+import type { Denial, GuardOptions, MaybePromise } from "../guard.js";
 import { admitNode, nodeView } from "../guard/node.js";
 
 export * from "../guard.js";
 
 export interface KoaOptions extends GuardOptions<Context, Context> {
   /** Answers a denied request. The headers are already set; by default it is a problem document. */
-  onDenied?: (denial: Denial, context: Context) => void | Promise<void>;
+  onDenied?: (denial: Denial, context: Context) => MaybePromise<void>;
 }
 
 /** Middleware that checks every request. The admission is `ctx.state.tollgate`. */

@@ -1,3 +1,6 @@
+import { ClientAddressError } from "../client-address.js";
+import { TollgateError } from "../errors.js";
+
 /**
  * The guard cannot decide, because the application is misconfigured: a misspelt limit, a missing
  * key, an unknown client address. It goes to the error handler of the framework. The request does
@@ -10,9 +13,10 @@ export class GuardError extends Error {
   /** Frameworks do not show the message to clients. */
   readonly expose = false;
 
-  static from(cause: unknown): GuardError {
-    if (cause instanceof GuardError) return cause;
-    const message = cause instanceof Error ? cause.message : String(cause);
-    return new GuardError(`rate limit check failed: ${message}`, { cause });
+  /** What the application's own functions throw stays as it is. */
+  static from(cause: unknown): unknown {
+    const isOurs = cause instanceof TollgateError || cause instanceof ClientAddressError;
+    if (!isOurs) return cause;
+    return new GuardError(`rate limit check failed: ${cause.message}`, { cause });
   }
 }

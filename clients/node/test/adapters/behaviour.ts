@@ -1,24 +1,15 @@
 /** What every adapter must do: the same tests with each framework and the real service. */
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { by, GuardError, type Problem } from "../../src/guard.js";
+import { GuardError, type Problem } from "../../src/guard.js";
 import { TollgateError } from "../../src/errors.js";
-import { TestApp, type Framework, type SharedOptions } from "./harness.js";
+import { testAccounting } from "./accounting.js";
+import { ann, checker, user } from "./harness.js";
+import type { Framework, SharedOptions, TestApp } from "./harness.js";
 
 const PROBLEM_TYPES = "https://iana.org/assignments/http-problem-types";
-const user = by.header("x-user");
-const ann = { "x-user": "ann" };
 
 export function testFramework(framework: Framework): void {
-  const check = (
-    title: string,
-    options: SharedOptions,
-    run: (app: TestApp) => Promise<void>,
-    onUnavailable?: "allow" | "deny",
-  ) =>
-    test(`${framework.name}: ${title}`, { timeout: 60_000 }, async (t) => {
-      await run(await TestApp.start(t, framework, options, onUnavailable));
-    });
+  const check = checker(framework);
 
   check("requests pass until the limit of the client is used up", { limits: "api" }, allowance);
   check("headers can be turned off", { limits: "api", headers: false }, withoutHeaders);
@@ -49,23 +40,9 @@ export function testFramework(framework: Framework): void {
     missingKeySkips,
   );
 
-  const inFlight = { limits: { limit: "in-flight", key: user } };
-  check("a permit is held until the response ends", inFlight, permitUntilEnd);
-  check("a permit is released when the client disconnects", inFlight, permitUntilAbort);
-  check("a permit is released when the handler fails", inFlight, permitUntilFailure);
-
-  const failed = { limits: { limit: "user", key: user }, refund: isFailed };
-  check("failed responses are refunded", failed, refunded);
-
-  const tokens = { limits: { limit: "tokens", key: user }, estimate: 40 };
-  check("a stream settles what it reported", tokens, settlesReport);
-  check("settle reads the cost from the response", { ...tokens, settle: () => 9 }, settlesResponse);
-  check("a failure cancels the reservation", tokens, cancels);
-  check("without a report the estimate stays charged", tokens, keepsEstimate);
-  check("a queue delays requests", { limits: { limit: "queue", key: user } }, queued);
-
   check("an outage is visible if requests pass", { limits: "api" }, outageAllows, "allow");
   check("an outage is visible if requests are denied", { limits: "api" }, outageDenies, "deny");
+  testAccounting(framework);
 }
 
 const inline: SharedOptions["limits"] = {
@@ -74,10 +51,6 @@ const inline: SharedOptions["limits"] = {
 
 function isHealthCheck(_: unknown, context: { header(name: string): string | undefined }): boolean {
   return context.header("x-health") === "yes";
-}
-
-function isFailed({ status }: { status: number }): boolean {
-  return status >= 500;
 }
 
 function costOf(context: { header(name: string): string | undefined }): number {
@@ -194,85 +167,6 @@ async function missingKeyRejects(app: TestApp): Promise<void> {
 async function missingKeySkips(app: TestApp): Promise<void> {
   assert.deepEqual(await app.statuses(["/"], ["/", ann], ["/"]), [200, 200, 429]);
   assert.equal(await app.used("user"), 1);
-}
-
-async function permitUntilEnd(app: TestApp): Promise<void> {
-  const first = app.get("/slow", ann);
-  await app.entered;
-  assert.deepEqual(await app.statuses(["/slow", ann]), [429]);
-
-  app.leave();
-  assert.equal((await first).status, 200);
-  await (await first).text();
-  await app.client.done("release");
-  assert.equal(await app.used("in-flight"), 0);
-  assert.deepEqual(await app.statuses(["/", ann]), [200]);
-  await app.client.done("release");
-  assert.equal(app.client.calls("release"), 0, "released once each");
-}
-
-async function permitUntilAbort(app: TestApp): Promise<void> {
-  const abort = new AbortController();
-  const first = app.get("/slow", ann, abort.signal);
-  await app.entered;
-  assert.equal(await app.used("in-flight"), 1);
-
-  abort.abort();
-  await assert.rejects(first);
-  if (app.framework.releases === "after the handler") app.leave();
-  await app.client.done("release");
-  assert.equal(await app.used("in-flight"), 0);
-}
-
-async function permitUntilFailure(app: TestApp): Promise<void> {
-  assert.deepEqual(await app.statuses(["/fail", ann]), [500]);
-  await app.client.done("release");
-  assert.equal(await app.used("in-flight"), 0);
-}
-
-async function refunded(app: TestApp): Promise<void> {
-  assert.deepEqual(await app.statuses(["/fail", ann]), [500]);
-  await app.client.done("refund");
-  assert.equal(await app.used("user"), 0);
-  assert.deepEqual(await app.statuses(["/", ann]), [200]);
-  assert.equal(await app.used("user"), 1);
-}
-
-async function settlesReport(app: TestApp): Promise<void> {
-  const response = await app.get("/stream", ann);
-  assert.equal(await response.text(), "one two three");
-  assert.equal(response.headers.get("x-ratelimit-remaining"), "60");
-  await app.client.done("settle");
-  assert.equal(await app.used("tokens"), 7);
-}
-
-async function settlesResponse(app: TestApp): Promise<void> {
-  assert.deepEqual(await app.statuses(["/", ann]), [200]);
-  await app.client.done("settle");
-  assert.equal(await app.used("tokens"), 9);
-}
-
-async function cancels(app: TestApp): Promise<void> {
-  assert.deepEqual(await app.statuses(["/fail", ann]), [500]);
-  await app.client.done("cancel");
-  assert.equal(await app.used("tokens"), 0);
-}
-
-async function keepsEstimate(app: TestApp): Promise<void> {
-  assert.deepEqual(await app.statuses(["/", ann]), [200]);
-  await app.client.done("settle");
-  assert.equal(await app.used("tokens"), 40);
-  assert.deepEqual(await app.statuses(["/", ann], ["/", ann]), [200, 429]);
-}
-
-async function queued(app: TestApp): Promise<void> {
-  const start = performance.now();
-  const responses = await Promise.all([1, 2, 3].map(() => app.get("/", ann)));
-  assert.deepEqual(responses.map(({ status }) => status), [200, 200, 200]);
-  // Three requests at 20 per second: the last leaves 100 ms after the first arrived, or later.
-  // Timers of Node may be a millisecond early.
-  const waitedMs = performance.now() - start;
-  assert.ok(waitedMs >= 95, `waited for ${waitedMs} ms`);
 }
 
 async function outageAllows(app: TestApp): Promise<void> {

@@ -8,7 +8,7 @@ import { testPeers } from "./peers.js";
 const framework: Framework = {
   name: "express",
   releases: "at once",
-  async start(cleanup, { options, onError, hold, chunks }) {
+  async start(cleanup, { options, onError, hold, chunks, endless }) {
     const { onDenied, ...shared } = options;
     const app = express();
     app.use(
@@ -30,6 +30,10 @@ const framework: Framework = {
     });
     app.get("/stream", (request, response) => {
       Readable.from(chunks(request.tollgate)).pipe(response);
+    });
+
+    app.get("/endless", (request, response) => {
+      Readable.from(endless(request.tollgate)).pipe(response);
     });
 
     const handleError: ErrorRequestHandler = (error, _request, response, _next) => {

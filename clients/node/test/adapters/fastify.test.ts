@@ -12,7 +12,7 @@ import { testPeers } from "./peers.js";
 const framework: Framework = {
   name: "fastify",
   releases: "at once",
-  async start(cleanup, { options, onError, hold, chunks }) {
+  async start(cleanup, { options, onError, hold, chunks, endless }) {
     const { onDenied, ...shared } = options;
     const app = Fastify({ forceCloseConnections: true });
     cleanup.after(() => app.close());
@@ -35,6 +35,7 @@ const framework: Framework = {
       return "slow";
     });
     app.get("/stream", (request, reply) => reply.send(Readable.from(chunks(request.tollgate))));
+    app.get("/endless", (request, reply) => reply.send(Readable.from(endless(request.tollgate))));
     return app.listen({ host: "127.0.0.1", port: 0 });
   },
 };

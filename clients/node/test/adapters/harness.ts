@@ -2,7 +2,8 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { AdmittedRequest, Denial, GuardOptions } from "../../src/guard.js";
+import { test } from "node:test";
+import { by, type AdmittedRequest, type Denial, type GuardOptions } from "../../src/guard.js";
 import { Tollgate } from "../../src/tollgate.js";
 import type { Cleanup } from "../support/process.js";
 import { startService, type Service } from "../support/service.js";
@@ -17,6 +18,10 @@ export const LIMITS = [
     ...{ capacity: 10, leak_rate: "20/s" },
   },
 ];
+
+/** The key of most tests, and a request that has it. */
+export const user = by.header("x-user");
+export const ann = { "x-user": "ann" };
 
 /** Options that mean the same in every framework. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- each framework has its own types
@@ -34,6 +39,8 @@ export interface Setup {
   hold: () => Promise<void>;
   /** `GET /stream` sends these chunks, and reports a running total of 3, 5 and 7. */
   chunks: (admitted: AdmittedRequest | undefined) => AsyncGenerator<string>;
+  /** `GET /endless` sends these chunks: one that costs 3, and no other. */
+  endless: (admitted: AdmittedRequest | undefined) => AsyncGenerator<string>;
 }
 
 export interface Framework {
@@ -44,8 +51,8 @@ export interface Framework {
   headers?: Record<string, string>;
   clientAddress?: GuardOptions<unknown, unknown>["clientAddress"];
   /**
-   * An application with `GET /` ("hello"), `/fail` (throws), `/slow` and `/stream`. What it answers
-   * with `onDenied: "custom"` is `customDenial`. Resolves with its address.
+   * An application with `GET /` ("hello"), `/fail` (throws), `/slow`, `/stream` and `/endless`.
+   * What it answers with `onDenied: "custom"` is `customDenial`. Resolves with its address.
    */
   start: (cleanup: Cleanup, setup: Setup) => Promise<string>;
 }
@@ -134,6 +141,7 @@ export class TestApp {
       onError: (error) => app.errors.push(error),
       hold: () => app.#hold(),
       chunks,
+      endless: (admitted) => app.#endless(admitted),
     });
     return app;
   }
@@ -165,6 +173,12 @@ export class TestApp {
     return peek.limits[0]?.used ?? peek.limits[0]?.inFlight;
   }
 
+  async *#endless(admitted: AdmittedRequest | undefined): AsyncGenerator<string> {
+    admitted?.report(3);
+    yield "one ";
+    await this.#hold();
+  }
+
   async #hold(): Promise<void> {
     this.#enter();
     await this.#left;
@@ -180,6 +194,19 @@ async function* chunks(admitted: AdmittedRequest | undefined): AsyncGenerator<st
 }
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => unknown;
+
+/** Declares tests that run with an application of this framework. */
+export function checker(framework: Framework) {
+  return (
+    title: string,
+    options: SharedOptions,
+    run: (app: TestApp) => Promise<void>,
+    onUnavailable?: "allow" | "deny",
+  ) =>
+    test(`${framework.name}: ${title}`, { timeout: 60_000 }, async (t) => {
+      await run(await TestApp.start(t, framework, options, onUnavailable));
+    });
+}
 
 /** Starts a server of `node:http` on a free port. */
 export async function listen(cleanup: Cleanup, listener: Listener): Promise<string> {

@@ -15,7 +15,7 @@ import { testPeers } from "./peers.js";
 const framework: Framework = {
   name: "hono",
   releases: "after the handler",
-  async start(cleanup, { options, onError, hold, chunks }) {
+  async start(cleanup, { options, onError, hold, chunks, endless }) {
     const { onDenied, ...shared } = options;
     const app = new Hono();
     app.onError((error, context) => {
@@ -40,6 +40,11 @@ const framework: Framework = {
     app.get("/stream", (context) =>
       stream(context, async (output) => {
         for await (const chunk of chunks(context.get("tollgate"))) await output.write(chunk);
+      }),
+    );
+    app.get("/endless", (context) =>
+      stream(context, async (output) => {
+        for await (const chunk of endless(context.get("tollgate"))) await output.write(chunk);
       }),
     );
     return listen(cleanup, getRequestListener(app.fetch));

@@ -8,7 +8,7 @@ import { testPeers } from "./peers.js";
 const framework: Framework = {
   name: "koa",
   releases: "at once",
-  async start(cleanup, { options, onError, hold, chunks }) {
+  async start(cleanup, { options, onError, hold, chunks, endless }) {
     const { onDenied, ...shared } = options;
     const app = new Koa<{ tollgate?: AdmittedRequest }>();
     app.on("error", onError);
@@ -27,8 +27,10 @@ const framework: Framework = {
     app.use(async (context) => {
       if (context.path === "/fail") throw new Error("failed on purpose");
       if (context.path === "/slow") await hold();
-      context.body =
-        context.path === "/stream" ? Readable.from(chunks(context.state.tollgate)) : "hello";
+      const admitted = context.state.tollgate;
+      context.body = "hello";
+      if (context.path === "/stream") context.body = Readable.from(chunks(admitted));
+      if (context.path === "/endless") context.body = Readable.from(endless(admitted));
     });
     return listen(cleanup, app.callback());
   },

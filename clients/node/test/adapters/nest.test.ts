@@ -33,7 +33,7 @@ async function startApp(
   return app.getUrl();
 }
 
-function controllerOf({ hold, chunks }: Setup): Type {
+function controllerOf({ hold, chunks, endless }: Setup): Type {
   @Controller()
   class AppController {
     @Get()
@@ -55,6 +55,11 @@ function controllerOf({ hold, chunks }: Setup): Type {
     @Get("stream")
     stream(@Req() request: NestRequest, @Res() response: ExpressResponse): void {
       Readable.from(chunks(request.tollgate)).pipe(response);
+    }
+
+    @Get("endless")
+    endless(@Req() request: NestRequest, @Res() response: ExpressResponse): void {
+      Readable.from(endless(request.tollgate)).pipe(response);
     }
   }
   return AppController;

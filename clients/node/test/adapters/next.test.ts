@@ -19,7 +19,7 @@ const framework: Framework = {
   releases: "after the handler",
   headers: { "x-forwarded-for": CLIENT },
   clientAddress,
-  async start(cleanup, { options, onError, hold, chunks }) {
+  async start(cleanup, { options, onError, hold, chunks, endless }) {
     const { onDenied, ...shared } = options;
     const denied = onDenied && {
       onDenied: (denial: Parameters<typeof customDenial>[0]) =>
@@ -34,8 +34,8 @@ const framework: Framework = {
         const path = request.nextUrl.pathname;
         if (path === "/fail") throw new Error("failed on purpose");
         if (path === "/slow") await hold();
-        if (path !== "/stream") return new Response("hello");
-        const text = ReadableStream.from(chunks(admitted));
+        if (path !== "/stream" && path !== "/endless") return new Response("hello");
+        const text = ReadableStream.from((path === "/stream" ? chunks : endless)(admitted));
         return new Response(text.pipeThrough(new TextEncoderStream()));
       },
     );
