@@ -159,7 +159,7 @@ test("an LLM proxy charges what was used, over HTTP", async (t) => {
 
 test("an LLM proxy charges what was used, in process with Redis", async (t) => {
   const redis = await startRedis(t);
-  const options = { redis: redis.url, storeTimeout: "60s", limits: LIMITS };
+  const options = { redis: redis.url, storeTimeout: "10s", limits: LIMITS };
   const limiter = await Tollgate.inProcess(options);
   t.after(() => limiter.close());
   await checkLlmProxy(t, limiter, { REDIS_URL: redis.url });
@@ -191,12 +191,20 @@ async function checkLlmProxy(
   assert.equal(await proxy.stop(), 0);
 }
 
-/** Calls whose responses are not read stay open until they are aborted. */
+/** Calls in flight take a permit and their estimate, until the client disconnects. */
 async function checkHeldCalls(proxy: Example, limiter: Tollgate): Promise<void> {
   const abort = new AbortController();
   const hold = async (user: string, max_tokens: number): Promise<void> => {
-    const held = await ask(proxy, user, { words: 10_000_000, max_tokens }, abort.signal);
+    const body = { hold: true, words: 5, max_tokens };
+    const held = await ask(proxy, user, body, abort.signal);
     assert.equal(held.status, 200);
+    const reader = held.body!.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    while (!text.includes("word5")) {
+      const { value } = await reader.read();
+      assert.ok(value !== undefined, `the stream ended after: ${text}`);
+      text += value;
+    }
   };
 
   for (let time = 0; time < 4; time += 1) await hold("busy", 100);
@@ -209,8 +217,9 @@ async function checkHeldCalls(proxy: Example, limiter: Tollgate): Promise<void> 
   abort.abort();
   await used(limiter, "in-flight", "busy", (calls) => calls === 0);
   await used(limiter, "in-flight", "greedy", (calls) => calls === 0);
-  // A client that disconnects pays for what was written.
-  await used(limiter, "tokens", "busy", (tokens) => tokens >= 4);
+  // A client that disconnects pays for what was written: here 4 for the prompt, and 5 words.
+  await used(limiter, "tokens", "busy", (tokens) => tokens === 4 * 9);
+  await used(limiter, "tokens", "greedy", (tokens) => tokens === 2 * 9);
 }
 
 function ask(

@@ -1,84 +1,203 @@
-/** What `npm run build` writes is what package.json promises, for `import` and for `require`. */
+/** What `npm pack` makes works in a project of its own, in both module formats. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join } from "node:path";
-import { test } from "node:test";
-import { packageRoot } from "./support/service.js";
+import { dirname, join } from "node:path";
+import { after, before, test } from "node:test";
+import { temporaryDirectory } from "./support/process.js";
+import { packageRoot, startService } from "./support/service.js";
 
-type Target = { types: string; default: string };
 interface Manifest {
-  exports: Record<string, { import: Target; require: Target } | string>;
-  dependencies?: object;
+  name: string;
+  version: string;
+  exports: Record<string, unknown>;
   peerDependencies: Record<string, string>;
-  peerDependenciesMeta: Record<string, { optional: boolean }>;
 }
 
-const root = packageRoot();
-const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Manifest;
-const entries = Object.entries(manifest.exports).flatMap(([path, target]) =>
-  typeof target === "string" ? [] : [{ specifier: path.replace(/^\./, "tollgate"), target }],
-);
+const manifest = readJson("package.json") as Manifest;
+const entryPoints = Object.keys(manifest.exports)
+  .filter((path) => path !== "./package.json")
+  .map((path) => path.replace(/^\./, manifest.name));
+/** Entry points that run without the library for which they are. */
+const ALONE = ["", "/express", "/fastify", "/hono", "/koa", "/testing"];
 
-/** What Node adds to the exports of CommonJS modules. */
-const INTEROP = ["default", "__esModule", "module.exports"];
-const names = (exports: object): string[] =>
-  Object.keys(exports).filter((name) => !INTEROP.includes(name));
+const project = temporaryDirectory({ after });
+let packed: string[] = [];
 
-test("every entry point has code and types in both formats, with the same exports", async () => {
-  const require = createRequire(join(root, "package.json"));
-  assert.ok(entries.length >= 14);
-  for (const { specifier, target } of entries) {
-    for (const file of [target.import, target.require].flatMap((each) => Object.values(each))) {
-      assert.ok(existsSync(join(root, file)), `${file} of ${specifier}; run \`npm run build\``);
-    }
-    const module = (await import(specifier)) as object;
-    const common = require(specifier) as object;
-    assert.deepEqual(names(common).sort(), names(module).sort(), specifier);
-    assert.notEqual(names(module).length, 0, specifier);
-  }
+before(() => {
+  const tarball = pack();
+  writeFileSync(join(project, "package.json"), '{ "private": true }\n');
+  npm(project, "install", "--offline", tarball);
 });
 
-test("both formats load the native module by the same path", () => {
-  const script = (load: string): string => `
-    const { Tollgate } = ${load};
-    const limits = [{ name: "api", algorithm: "fixed_window", limit: 5, window: "1h" }];
-    Tollgate.inProcess({ limits }).then((limiter) => limiter.close(), (error) => {
-      if (error.code !== "native-unavailable") throw error;
-    });`;
-  const runs: [string, string][] = [
-    ["module", script('await import("tollgate")')],
-    ["commonjs", script('require("tollgate")')],
-  ];
-  for (const [type, text] of runs) {
-    const args = [`--input-type=${type}`, "-e", text];
-    const { status, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });
-    assert.deepEqual([status, stderr], [0, ""], type);
-  }
-});
-
-test("nothing but the frameworks of one's choice has to be installed", () => {
-  assert.equal(manifest.dependencies, undefined);
+test("the package has the build and nothing else", () => {
   assert.deepEqual(
-    Object.keys(manifest.peerDependenciesMeta).sort(),
-    Object.keys(manifest.peerDependencies).sort(),
+    packed.filter((path) => !/^dist\/(esm|cjs)\/.*\.(js|d\.ts)$/.test(path)).sort(),
+    [
+      "README.md",
+      "dist/cjs/native/absent.cjs",
+      "dist/cjs/native/load.cjs",
+      "dist/cjs/package.json",
+      "native/absent.cjs",
+      "native/absent.d.cts",
+      "native/load.cjs",
+      "native/load.d.cts",
+      "package.json",
+    ],
   );
-  assert.ok(Object.values(manifest.peerDependenciesMeta).every(({ optional }) => optional));
+  assert.ok(packed.includes("dist/esm/index.js") && packed.includes("dist/cjs/index.js"));
+  assert.ok(!packed.some((path) => path.includes("test/")));
 });
 
-test("the HTTP part imports no module of Node, so that it runs where only fetch exists", () => {
-  const seen = new Set<string>();
-  const visit = (file: string): void => {
-    if (seen.has(file)) return;
-    seen.add(file);
-    const code = readFileSync(file, "utf8");
-    for (const [, specifier = ""] of code.matchAll(/\b(?:from|import)\s*\(?\s*"([^"]+)"/g)) {
-      if (specifier === "#native") continue;
-      assert.match(specifier, /^\.\.?\//, `${file} imports ${specifier}`);
-      visit(join(file, "..", specifier));
-    }
+test("it installs nothing else, and needs no framework", () => {
+  const lock = JSON.parse(readFileSync(join(project, "package-lock.json"), "utf8")) as {
+    packages: object;
   };
-  visit(join(root, "dist/esm/index.js"));
-  assert.ok(seen.size > 10);
+  assert.deepEqual(Object.keys(lock.packages), ["", "node_modules/tollgate"]);
+  for (const path of ALONE) importBothWays(`tollgate${path}`);
 });
+
+test("without a native module, the process has an error that says what to do", async (t) => {
+  const service = await startService(t);
+  const options = { limits: [{ name: "api", algorithm: "fixed_window", limit: 5, window: "1h" }] };
+  const text = JSON.stringify(options);
+  const http = JSON.stringify({ ...options, url: service.url, timeoutMs: 60_000 });
+  const both = `
+    await Tollgate.inProcess(${text}).then(
+      () => { throw new Error("there is a native module"); },
+      ({ name, code, detail }) => { console.log(JSON.stringify({ name, code, detail })); },
+    );
+    const limiter = new Tollgate(${http});
+    console.log((await limiter.check("api", "ann")).limits[0].remaining);
+    await limiter.close();`;
+
+  const esm = run("esm.mjs", `import { Tollgate } from "tollgate";${both}`);
+  const cjs = run("cjs.cjs", `const { Tollgate } = require("tollgate");(async () => {${both}})();`);
+  for (const [output, remaining] of [[esm, "4"], [cjs, "3"]] as const) {
+    const [line = "", left] = output.trim().split("\n");
+    const error = JSON.parse(line) as Record<string, string>;
+    assert.equal(error.name, "TollgateError");
+    assert.equal(error.code, "native-unavailable");
+    assert.match(error.detail ?? "", /no native module .*@tollgate\/.*new Tollgate\(\{ url \}\)/s);
+    assert.equal(left, remaining);
+  }
+});
+
+test("with the package of the platform, limits are decided in the process", (t) => {
+  const { load, platformName } = createRequire(import.meta.url)(
+    join(packageRoot(), "native/load.cjs"),
+  ) as { load(): { error?: Error }; platformName(): string };
+  assert.equal(load().error, undefined, "run `npm run build:native` first");
+
+  const platform = platformName();
+  const folder = join(project, "node_modules/@tollgate", platform);
+  const file = `tollgate.${platform}.node`;
+  t.after(() => { rmSync(dirname(folder), { recursive: true }); });
+  mkdirSync(folder, { recursive: true });
+  cpSync(join(packageRoot(), "native", file), join(folder, file));
+  writeFileSync(join(folder, "package.json"), JSON.stringify({ main: file }));
+
+  const body = `
+    const limits = [{ name: "api", algorithm: "fixed_window", limit: 2, window: "1h" }];
+    const limiter = await Tollgate.inProcess({ limits });
+    const decisions = [1, 2, 3].map(() => limiter.tryCheck("api", "ann").allowed);
+    await limiter.close();
+    console.log(decisions.join());`;
+  const esm = run("in.mjs", `import { Tollgate } from "tollgate";${body}`);
+  const cjs = run("in.cjs", `const { Tollgate } = require("tollgate");(async () => {${body}})();`);
+  assert.deepEqual([esm, cjs], ["true,true,false\n", "true,true,false\n"]);
+});
+
+test("every entry point can be imported in both formats, and has types", () => {
+  linkPeers();
+  for (const entryPoint of entryPoints) importBothWays(entryPoint);
+
+  const imports = entryPoints.map((path, index) => `import * as e${index} from "${path}";`);
+  const uses = entryPoints.map((_, index) => `void e${index};`);
+  for (const name of ["types.mts", "types.cts"]) {
+    writeFileSync(join(project, name), [...imports, ...uses, ""].join("\n"));
+  }
+  const tsc = createRequire(import.meta.url).resolve("typescript/bin/tsc");
+  const options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext"];
+  const types = ["--types", "node", "--experimentalDecorators"];
+  const checked = spawnSync(process.execPath, [tsc, ...options, ...types, "types.mts", "types.cts"], {
+    cwd: project,
+    encoding: "utf8",
+  });
+  assert.equal(checked.stdout, "");
+});
+
+test("the package of a platform fits the package", () => {
+  const platform = readJson("npm/linux-x64-gnu/package.json") as Record<string, unknown>;
+  assert.equal(platform.name, "@tollgate/linux-x64-gnu");
+  assert.equal(platform.version, manifest.version);
+  assert.equal(platform.main, "tollgate.linux-x64-gnu.node");
+  assert.deepEqual(platform.files, [platform.main]);
+});
+
+/** Packs a copy, so that the build does not disturb tests that use the checkout's. */
+function pack(): string {
+  const copy = temporaryDirectory({ after });
+  const config = ["tsconfig.json", "tsconfig.esm.json", "tsconfig.cjs.json"];
+  for (const name of ["package.json", "README.md", "src", "scripts", "native", ...config]) {
+    cpSync(join(packageRoot(), name), join(copy, name), { recursive: true });
+  }
+  symlinkSync(join(packageRoot(), "node_modules"), join(copy, "node_modules"));
+
+  const output = npm(copy, "pack", "--json");
+  // Before the list, npm prints what the build prints.
+  const list = JSON.parse(output.slice(output.search(/^[[{]$/m))) as
+    | { filename: string; files: { path: string }[] }[]
+    | Record<string, { filename: string; files: { path: string }[] }>;
+  const [tarball] = Object.values(list);
+  assert.ok(tarball !== undefined);
+  packed = tarball.files.map(({ path }) => path);
+  return join(copy, tarball.filename);
+}
+
+/** The libraries for which the package has adapters and stores, as a project would have them. */
+function linkPeers(): void {
+  const names = [...Object.keys(manifest.peerDependencies), "@types/node", "@types/express"];
+  for (const name of [...names, "@types/koa", "rxjs", "reflect-metadata"]) {
+    const link = join(project, "node_modules", name);
+    mkdirSync(dirname(link), { recursive: true });
+    symlinkSync(join(packageRoot(), "node_modules", name), link);
+  }
+}
+
+function importBothWays(entryPoint: string): void {
+  const esm = run("entry.mjs", `import * as all from "${entryPoint}"; ${PRINT}`);
+  const cjs = run("entry.cjs", `const all = require("${entryPoint}"); ${PRINT}`);
+  assert.notEqual(esm, "\n", `${entryPoint} exports nothing`);
+  assert.equal(cjs, esm, `${entryPoint} exports the same in both formats`);
+}
+
+const PRINT = `console.log(Object.keys(all).filter((name) => !/^(default|module.exports|__esModule)$/
+  .test(name)).sort().join());`;
+
+/** Runs a file of the project, and returns its output. */
+function run(name: string, text: string): string {
+  writeFileSync(join(project, name), text);
+  const { status, stdout, stderr } = spawnSync(process.execPath, [name], {
+    cwd: project,
+    encoding: "utf8",
+  });
+  assert.equal(status, 0, `${text}\n${stderr}`);
+  return stdout;
+}
+
+function npm(cwd: string, ...args: string[]): string {
+  const quiet = ["--no-audit", "--no-fund", "--loglevel=error"];
+  const { status, stdout, stderr } = spawnSync("npm", [...args, ...quiet], {
+    cwd,
+    encoding: "utf8",
+    shell: process.platform === "win32",
+  });
+  assert.equal(status, 0, `npm ${args.join(" ")}:\n${stdout}${stderr}`);
+  return stdout;
+}
+
+function readJson(name: string): unknown {
+  return JSON.parse(readFileSync(join(packageRoot(), name), "utf8"));
+}

@@ -21,10 +21,11 @@ const limits = [
   { name: "tokens", algorithm: "sliding_window", limit: 10_000, window: WINDOW, unit: "tokens" },
   { name: "in-flight", algorithm: "concurrency", limit: 4, permitTimeout: "10m" },
 ];
+// A model takes seconds, so a decision may wait for its store much longer than by default.
 const limiter =
   TOLLGATE_URL === undefined
-    ? await Tollgate.inProcess({ redis: REDIS_URL, limits })
-    : new Tollgate({ url: TOLLGATE_URL, timeoutMs: 1_000, limits });
+    ? await Tollgate.inProcess({ redis: REDIS_URL, storeTimeout: "5s", limits })
+    : new Tollgate({ url: TOLLGATE_URL, timeoutMs: 5_000, limits });
 
 /** About four characters are a token. Too much comes back; too little is owed. */
 const promptTokens = ({ messages = [] }) =>
