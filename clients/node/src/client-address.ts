@@ -6,6 +6,8 @@ import { Network } from "./client-address/network.js";
 
 /** The maximum number of trusted networks; each is compared with every hop. */
 const TRUSTED_MAX = 1_024;
+/** Peers whose address is remembered: connections are kept, and proxies are few. */
+const PEERS_MAX = 4_096;
 /** The smallest IPv6 network that a customer gets. */
 const IPV6_PREFIX = 64;
 
@@ -42,6 +44,13 @@ export interface Sender {
   header(name: string): string | readonly string[] | undefined;
 }
 
+/** An address as it is used: parsed, and as a key. */
+interface Peer {
+  address: Address;
+  isTrusted: boolean;
+  key: string;
+}
+
 /** The client of a request cannot be determined. The message says what to configure. */
 export class ClientAddressError extends Error {
   override readonly name = "ClientAddressError";
@@ -53,6 +62,7 @@ export class ClientResolver {
   private readonly header: string;
   private readonly proxyCount: number | undefined;
   private readonly ipv6Prefix: number;
+  private readonly peers = new Map<string, Peer>();
   /** Only if nothing was said about proxies; an empty list says that there are none. */
   private warn: ((message: string) => void) | undefined;
 
@@ -83,21 +93,26 @@ export class ClientResolver {
    * is not an address ends the search at the last valid hop: everything further left may be forged.
    */
   address(sender: Sender): string {
-    return formatAddress(hostOf(this.resolve(sender)));
+    const resolved = this.resolve(sender);
+    return formatAddress(hostOf("key" in resolved ? resolved.address : resolved));
   }
 
   /** The key of the client: its address, or the network of an IPv6 address. */
   key(sender: Sender): string {
-    const host = hostOf(this.resolve(sender));
+    const resolved = this.resolve(sender);
+    return "key" in resolved ? resolved.key : this.keyOf(resolved);
+  }
+
+  private keyOf(address: Address): string {
+    const host = hostOf(address);
     return formatAddress(host.length === 4 ? host : mask(host, this.ipv6Prefix));
   }
 
-  private resolve(sender: Sender): Address {
+  private resolve(sender: Sender): Address | Peer {
     if (this.proxyCount !== undefined) return this.behindCount(sender, this.proxyCount);
 
-    const peer = sender.peer === undefined ? undefined : parseAddress(sender.peer);
-    if (peer === undefined) throw new ClientAddressError(unknownPeer(sender.peer));
-    if (!this.trusts(peer)) {
+    const peer = this.peerOf(sender.peer);
+    if (!peer.isTrusted) {
       if (this.warn !== undefined) this.warnAboutProxy(sender);
       return peer;
     }
@@ -105,13 +120,27 @@ export class ClientResolver {
     const lines = this.lines(sender);
     if (!isList(this.header)) return singleAddress(lines) ?? peer;
 
-    let last = peer;
+    let last = peer.address;
     for (const hop of hops(this.header, lines)) {
       if (hop === undefined) break;
       last = hop;
       if (!this.trusts(hop)) break;
     }
     return last;
+  }
+
+  private peerOf(text: string | undefined): Peer {
+    const known = text === undefined ? undefined : this.peers.get(text);
+    if (known !== undefined) return known;
+
+    const address = text === undefined ? undefined : parseAddress(text);
+    if (text === undefined || address === undefined) {
+      throw new ClientAddressError(unknownPeer(text));
+    }
+    const peer = { address, isTrusted: this.trusts(address), key: this.keyOf(address) };
+    if (this.peers.size >= PEERS_MAX) this.peers.clear();
+    this.peers.set(text, peer);
+    return peer;
   }
 
   /** The entry that the outermost of the proxies wrote. */

@@ -1,11 +1,13 @@
 /** Decides about requests: the part that all frameworks share. Runs wherever fetch does. */
-import { ClientResolver, type Sender } from "./client-address.js";
+import { ClientResolver } from "./client-address.js";
 import { Admission, type Charge } from "./guard/admission.js";
-import { demandsOf, then, valueFor, type GuardDemand } from "./guard/demands.js";
+import { GuardContext } from "./guard/context.js";
+import { demandsOf, planned, then, valueFor } from "./guard/demands.js";
+import type { GuardDemand, PlannedLimit } from "./guard/demands.js";
 import { denialOf, type Denial } from "./guard/denial.js";
 import { GuardError } from "./guard/error.js";
 import { decisionHeaders } from "./guard/headers.js";
-import type { Estimate, GuardOptions, MaybePromise } from "./guard/types.js";
+import type { Estimate, GuardOptions, LimitList, MaybePromise } from "./guard/types.js";
 import type { RequestContext, RequestView } from "./guard/types.js";
 import type { AttributeValue, Decision, Demand } from "./types.js";
 
@@ -39,21 +41,17 @@ export class Guard<R, S> {
   readonly #options: GuardOptions<R, S>;
   readonly #view: RequestView<R>;
   readonly #clients: ClientResolver;
+  /** `undefined` if a function selects the limits of each request. */
+  readonly #plan: PlannedLimit<R, S>[] | undefined;
 
   /** Throws a `TypeError` if the options are wrong. */
   constructor(options: GuardOptions<R, S>, view: RequestView<R>) {
-    if (typeof options.client !== "object") {
-      throw new TypeError("the option `client` must be a Tollgate");
-    }
-    if (Array.isArray(options.limits) && options.limits.length === 0) {
-      throw new TypeError("the option `limits` must name at least one limit");
-    }
-    if (options.settle !== undefined && options.estimate === undefined) {
-      throw new TypeError("the option `settle` needs an `estimate`, which is reserved first");
-    }
+    validate(options);
+    const { limits } = options;
     this.#options = options;
     this.#view = view;
     this.#clients = new ClientResolver(options.clientAddress);
+    this.#plan = typeof limits === "function" ? undefined : planned(limits, options);
   }
 
   /**
@@ -62,8 +60,15 @@ export class Guard<R, S> {
    * without a promise if nothing has to be waited for.
    */
   admit(request: R): MaybePromise<Admission<R, S> | Denial> {
+    const context = new GuardContext(request, this.#view, this.#clients);
+    const { skip } = this.#options;
     try {
-      const admission = this.#admit(request, this.#contextOf(request));
+      const admission =
+        skip === undefined
+          ? this.#limit(request, context)
+          : then(skip(request, context), (isSkipped) =>
+              isSkipped ? this.#unlimited(request) : this.#limit(request, context),
+            );
       if (!(admission instanceof Promise)) return admission;
       return admission.catch((error: unknown) => { throw GuardError.from(error); });
     } catch (error) {
@@ -71,16 +76,25 @@ export class Guard<R, S> {
     }
   }
 
-  #admit(request: R, context: RequestContext): MaybePromise<Admission<R, S> | Denial> {
-    const options = this.#options;
-    return then(options.skip?.(request, context) ?? false, (isSkipped) => {
-      if (isSkipped) return new Admission(options, request);
-      return then(demandsOf(options, request, context), (demands) => {
+  #unlimited(request: R): Admission<R, S> {
+    return new Admission(this.#options, request);
+  }
+
+  #limit(request: R, context: RequestContext): MaybePromise<Admission<R, S> | Denial> {
+    return then(this.#planFor(request, context), (plan) =>
+      then(demandsOf(plan, request, context), (demands) => {
         if (!Array.isArray(demands)) return demands;
-        if (demands.length === 0) return new Admission(options, request);
+        if (demands.length === 0) return this.#unlimited(request);
         return this.#ask(request, context, demands);
-      });
-    });
+      }),
+    );
+  }
+
+  #planFor(request: R, context: RequestContext): MaybePromise<PlannedLimit<R, S>[]> {
+    if (this.#plan !== undefined) return this.#plan;
+    const options = this.#options;
+    const limits = valueFor<R, LimitList<R, S>>(options.limits, request, context);
+    return then(limits, (selected) => planned(selected, options));
   }
 
   #ask(
@@ -88,18 +102,14 @@ export class Guard<R, S> {
     context: RequestContext,
     demands: GuardDemand<S>[],
   ): MaybePromise<Admission<R, S> | Denial> {
-    const options = this.#options;
-    const attributes =
-      options.attributes === undefined
-        ? undefined
-        : valueFor<R, Attributes>(options.attributes, request, context);
-    const estimate =
-      options.estimate === undefined
-        ? undefined
-        : valueFor<R, Estimate>(options.estimate, request, context);
+    const { attributes, estimate } = this.#options;
+    if (attributes === undefined && estimate === undefined) {
+      const decision = this.#decide(demands, undefined, undefined);
+      return then(decision, (found) => this.#conclude(request, { decision: found, demands }));
+    }
 
-    return then(attributes, (known) =>
-      then(estimate, (expected) =>
+    return then(valueFor<R, Attributes | undefined>(attributes, request, context), (known) =>
+      then(valueFor<R, Estimate | undefined>(estimate, request, context), (expected) =>
         then(this.#decide(demands, known, expected), (decision) =>
           this.#conclude(request, { decision, demands, attributes: known, estimate: expected }),
         ),
@@ -114,7 +124,7 @@ export class Guard<R, S> {
     estimate: Estimate | undefined,
   ): MaybePromise<Decision> {
     const { client, reservationTtl } = this.#options;
-    const asked: Demand[] = demands.map(({ demand }) => demand);
+    const asked = demands.map(({ demand }) => demand);
     const known = attributes === undefined ? {} : { attributes };
 
     if (estimate !== undefined) {
@@ -135,23 +145,17 @@ export class Guard<R, S> {
       ? new Admission(options, request, headers, charge)
       : denialOf(decision, headers);
   }
+}
 
-  #contextOf(request: R): RequestContext {
-    const view = this.#view;
-    const sender: Sender = {
-      get peer() {
-        return view.peer(request);
-      },
-      header: (name) => view.header(request, name),
-    };
-    return {
-      clientAddress: () => this.#clients.key(sender),
-      header: (name) => {
-        const value = view.header(request, name.toLowerCase());
-        const text = (typeof value === "object" ? value.join(", ") : value)?.trim();
-        return text === "" ? undefined : text;
-      },
-    };
+function validate<R, S>(options: GuardOptions<R, S>): void {
+  if (typeof options.client !== "object") {
+    throw new TypeError("the option `client` must be a Tollgate");
+  }
+  if (Array.isArray(options.limits) && options.limits.length === 0) {
+    throw new TypeError("the option `limits` must name at least one limit");
+  }
+  if (options.settle !== undefined && options.estimate === undefined) {
+    throw new TypeError("the option `settle` needs an `estimate`, which is reserved first");
   }
 }
 

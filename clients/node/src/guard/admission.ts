@@ -11,8 +11,8 @@ const RETRY_DELAYS_MS = [100, 400, 1_600, 6_400, 25_600];
 export interface Charge<S> {
   decision: Decision;
   demands: readonly GuardDemand<S>[];
-  attributes: { readonly [attribute: string]: AttributeValue } | undefined;
-  estimate: Estimate | undefined;
+  attributes?: { readonly [attribute: string]: AttributeValue } | undefined;
+  estimate?: Estimate | undefined;
 }
 
 /** The request may pass. Adapters hand it to the application, as `AdmittedRequest`. */

@@ -1,4 +1,4 @@
-/** From the options of a guard and a request to the demands of a check. */
+/** From the limits of a guard and a request to the demands of a check. */
 import type { Demand, Key } from "../types.js";
 import { by } from "./by.js";
 import { missingKeyDenial, type Denial } from "./denial.js";
@@ -7,10 +7,22 @@ import type {
   FromRequest,
   GuardLimit,
   GuardOptions,
+  KeyFunction,
+  LimitList,
   MaybePromise,
+  MissingKeyPolicy,
   RefundPredicate,
   RequestContext,
 } from "./types.js";
+
+/** A limit of the guard with all defaults. */
+export interface PlannedLimit<R, S> {
+  limit: Demand["limit"];
+  key: KeyFunction<R>;
+  cost: FromRequest<R, number> | undefined;
+  onMissingKey: MissingKeyPolicy;
+  refund: RefundPredicate<S> | undefined;
+}
 
 /** A demand of the request, with what the guard has to know at the end of the response. */
 export interface GuardDemand<S> {
@@ -18,20 +30,38 @@ export interface GuardDemand<S> {
   refund: RefundPredicate<S> | undefined;
 }
 
+type Found<S> = GuardDemand<S> | Denial | undefined;
+
 const byClientAddress = by.clientAddress();
+
+/** The limits with the defaults of the guard. */
+export function planned<R, S>(
+  limits: LimitList<R, S>,
+  options: GuardOptions<R, S>,
+): PlannedLimit<R, S>[] {
+  const list = (Array.isArray(limits) ? limits : [limits]) as (string | GuardLimit<R, S>)[];
+  return list.map((entry) => {
+    const limit: GuardLimit<R, S> = typeof entry === "string" ? { limit: entry } : entry;
+    return {
+      limit: limit.limit,
+      key: limit.key ?? byClientAddress,
+      cost: limit.cost,
+      onMissingKey: limit.onMissingKey ?? options.onMissingKey ?? "error",
+      refund: limit.refund === false ? undefined : (limit.refund ?? options.refund),
+    };
+  });
+}
 
 /** The demands of a request, or a denial if it lacks a key that it needs. */
 export function demandsOf<R, S>(
-  options: GuardOptions<R, S>,
+  plan: readonly PlannedLimit<R, S>[],
   request: R,
   context: RequestContext,
 ): MaybePromise<GuardDemand<S>[] | Denial> {
-  return then(valueFor(options.limits, request, context), (limits) => {
-    const list = (typeof limits === "string" || !Array.isArray(limits) ? [limits] : limits) as
-      readonly (string | GuardLimit<R, S>)[];
-    const demands = list.map((limit) => demandOf(options, limit, request, context));
-    return then(all(demands), (found) => found.find(isDenial) ?? found.filter(isDemand));
-  });
+  const found = plan.map((limit) => demandOf(limit, request, context));
+  return found.some((demand) => demand instanceof Promise)
+    ? Promise.all(found as Promise<Found<S>>[]).then(collect)
+    : collect(found as Found<S>[]);
 }
 
 /** The value for a request; functions are called. */
@@ -52,31 +82,40 @@ export function then<T, U>(
   return value instanceof Promise ? value.then(next) : next(value);
 }
 
-function all<T>(values: MaybePromise<T>[]): MaybePromise<T[]> {
-  return values.some((value) => value instanceof Promise)
-    ? Promise.all(values)
-    : (values as T[]);
+function collect<S>(found: Found<S>[]): GuardDemand<S>[] | Denial {
+  const demands: GuardDemand<S>[] = [];
+  for (const demand of found) {
+    if (demand === undefined) continue;
+    if ("allowed" in demand) return demand;
+    demands.push(demand);
+  }
+  return demands;
 }
 
 function demandOf<R, S>(
-  options: GuardOptions<R, S>,
-  entry: string | GuardLimit<R, S>,
+  planned: PlannedLimit<R, S>,
   request: R,
   context: RequestContext,
-): MaybePromise<GuardDemand<S> | Denial | undefined> {
-  const limit: GuardLimit<R, S> = typeof entry === "string" ? { limit: entry } : entry;
-  const refund = limit.refund === false ? undefined : (limit.refund ?? options.refund);
-  const key = (limit.key ?? byClientAddress)(request, context);
+): MaybePromise<Found<S>> {
+  const key = planned.key(request, context);
+  if (key instanceof Promise) {
+    return key.then((later) => demandWith(planned, later, request, context));
+  }
+  return demandWith(planned, key, request, context);
+}
 
-  return then(key, (found) => {
-    if (isMissing(found)) return withoutKey(limit, options);
-    const demand = { limit: limit.limit, key: found };
-    if (limit.cost === undefined) return { demand, refund };
-    return then(valueFor(limit.cost, request, context), (cost) => ({
-      demand: { ...demand, cost },
-      refund,
-    }));
-  });
+function demandWith<R, S>(
+  { limit, cost, refund, onMissingKey }: PlannedLimit<R, S>,
+  key: Key | null | undefined,
+  request: R,
+  context: RequestContext,
+): MaybePromise<Found<S>> {
+  if (isMissing(key)) return withoutKey(limit, onMissingKey);
+  if (cost === undefined) return { demand: { limit, key }, refund };
+  return then(valueFor(cost, request, context), (units) => ({
+    demand: { limit, key, cost: units },
+    refund,
+  }));
 }
 
 function isMissing(key: Key | null | undefined): key is null | undefined {
@@ -84,24 +123,12 @@ function isMissing(key: Key | null | undefined): key is null | undefined {
   return key === undefined || key === null || Number.isNaN(key);
 }
 
-function withoutKey<R, S>(
-  limit: GuardLimit<R, S>,
-  options: GuardOptions<R, S>,
-): Denial | undefined {
-  const policy = limit.onMissingKey ?? options.onMissingKey ?? "error";
-  const name = typeof limit.limit === "string" ? limit.limit : limit.limit.name;
+function withoutKey(limit: Demand["limit"], policy: MissingKeyPolicy): Denial | undefined {
+  const name = typeof limit === "string" ? limit : limit.name;
   if (policy === "skip") return undefined;
   if (policy !== "error") return missingKeyDenial(name, policy);
   throw new GuardError(
     `the request has no key for limit "${name}". Return a key, or set onMissingKey to "skip" ` +
       "or to a status such as 401",
   );
-}
-
-function isDenial<S>(found: GuardDemand<S> | Denial | undefined): found is Denial {
-  return found !== undefined && "allowed" in found;
-}
-
-function isDemand<S>(found: GuardDemand<S> | Denial | undefined): found is GuardDemand<S> {
-  return found !== undefined;
 }

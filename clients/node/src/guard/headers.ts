@@ -10,7 +10,7 @@ export interface HeaderSink {
 
 /** The fields of a response. If they are not enabled, only those that no client can do without. */
 export function decisionHeaders(decision: Decision, isEnabled: boolean): Record<string, string> {
-  const headers = isEnabled ? { ...decision.headers() } : {};
+  const headers = isEnabled ? decision.headers() : {};
   if (decision.degraded) headers["x-ratelimit-fallback"] = "true";
   if (!decision.allowed && decision.retryAfterMs !== null) {
     headers["retry-after"] ??= String(retrySeconds(decision.retryAfterMs));

@@ -89,7 +89,11 @@ export type RefundPredicate<S> = (finished: FinishedResponse<S>) => boolean;
 /** An estimated cost: units, or tokens by kind for limits with `cost: { tokens: .. }`. */
 export type Estimate = ActualCost;
 
-type LimitList<R, S> = string | GuardLimit<R, S> | readonly (string | GuardLimit<R, S>)[];
+/** One or several limits of a guard. */
+export type LimitList<R, S> =
+  | string
+  | GuardLimit<R, S>
+  | readonly (string | GuardLimit<R, S>)[];
 
 export interface GuardOptions<R, S> {
   client: Limiter;
