@@ -1,4 +1,4 @@
-// Express with Redis and four cluster workers: 1,000 requests per hour and API key, over all of them.
+// Express with Redis and four cluster workers: 1,000 requests per hour for each API key.
 //
 //   redis-server &
 //   node express-cluster.mjs
@@ -33,14 +33,7 @@ async function runWorker() {
     // Ten milliseconds by default. This is for a laptop that is busy with 10,000 requests at once.
     storeTimeout: "5s",
     limits: [
-      {
-        name: "api",
-        algorithm: "fixed_window",
-        limit: 1_000,
-        window: "1h",
-        consistency: "leased",
-        onStoreFailure: "local",
-      },
+      { name: "api", algorithm: "fixed_window", limit: 1_000, window: "1h", consistency: "leased" },
     ],
   });
 

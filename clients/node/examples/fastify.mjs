@@ -2,7 +2,8 @@
 //
 //   node fastify.mjs
 //   curl -i http://127.0.0.1:3000/
-//   curl -i -X POST -H 'content-type: application/json' -d '{"email": "ann@example.com"}' http://127.0.0.1:3000/login
+//   curl -i -H 'content-type: application/json' -d '{"email": "ann@example.com"}' \
+//     http://127.0.0.1:3000/login
 import fastify from "fastify";
 import { Tollgate } from "tollgate";
 import { tollgate } from "tollgate/fastify";

@@ -1,6 +1,6 @@
 /** Every example runs, and does what its comments say. */
 import assert from "node:assert/strict";
-import { cpSync, rmSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { Agent, get } from "node:http";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -163,6 +163,25 @@ test("an LLM proxy charges what was used, in process with Redis", async (t) => {
   const limiter = await Tollgate.inProcess(options);
   t.after(() => limiter.close());
   await checkLlmProxy(t, limiter, { REDIS_URL: redis.url });
+});
+
+test("the programs of docs/node.md run", async (t) => {
+  const folder = join(packageRoot(), `dist/examples/docs-${process.pid}`);
+  t.after(() => { rmSync(folder, { recursive: true, force: true }); });
+  const path = (name: string): string => join(folder, name);
+  mkdirSync(folder, { recursive: true });
+  const page = readFileSync(join(packageRoot(), "../../docs/node.md"), "utf8");
+  for (const [, program = "", name = ""] of page.matchAll(/```js\n(\/\/ (\S+)\n.*?)```/gs)) {
+    writeFileSync(path(name), program);
+  }
+
+  run([path("ask.mjs")]);
+  run(["--test", path("app.test.mjs")]);
+  const app = await startServer(t, [path("app.mjs")], /listening on (http\S+)/);
+  const statuses: number[] = [];
+  for (let time = 0; time < 6; time += 1) statuses.push((await fetch(app.url)).status);
+  assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429]);
+  assert.equal(await app.stop(), 0);
 });
 
 async function checkLlmProxy(

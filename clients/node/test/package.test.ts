@@ -15,6 +15,15 @@ interface Manifest {
   peerDependencies: Record<string, string>;
 }
 
+interface Tarball {
+  filename: string;
+  files: { path: string }[];
+}
+
+const native = createRequire(import.meta.url)(join(packageRoot(), "native/load.cjs")) as {
+  load(): { error?: Error };
+  platformName(): string;
+};
 const manifest = readJson("package.json") as Manifest;
 const entryPoints = Object.keys(manifest.exports)
   .filter((path) => path !== "./package.json")
@@ -23,12 +32,14 @@ const entryPoints = Object.keys(manifest.exports)
 const ALONE = ["", "/express", "/fastify", "/hono", "/koa", "/testing"];
 
 const project = temporaryDirectory({ after });
+const copy = temporaryDirectory({ after });
 let packed: string[] = [];
 
 before(() => {
-  const tarball = pack();
+  const { filename, files } = pack();
+  packed = files.map(({ path }) => path);
   writeFileSync(join(project, "package.json"), '{ "private": true }\n');
-  npm(project, "install", "--offline", tarball);
+  npm(project, "install", "--offline", join(copy, filename));
 });
 
 test("the package has the build and nothing else", () => {
@@ -85,18 +96,12 @@ test("without a native module, the process has an error that says what to do", a
 });
 
 test("with the package of the platform, limits are decided in the process", (t) => {
-  const { load, platformName } = createRequire(import.meta.url)(
-    join(packageRoot(), "native/load.cjs"),
-  ) as { load(): { error?: Error }; platformName(): string };
-  assert.equal(load().error, undefined, "run `npm run build:native` first");
-
-  const platform = platformName();
-  const folder = join(project, "node_modules/@tollgate", platform);
-  const file = `tollgate.${platform}.node`;
-  t.after(() => { rmSync(dirname(folder), { recursive: true }); });
-  mkdirSync(folder, { recursive: true });
-  cpSync(join(packageRoot(), "native", file), join(folder, file));
-  writeFileSync(join(folder, "package.json"), JSON.stringify({ main: file }));
+  const { error } = native.load();
+  assert.equal(error, undefined, "run `npm run build:native` first");
+  runFile(copy, "scripts/platform-package.mjs");
+  const [tarball] = packedBy(npm(copy, "pack", `./npm/${native.platformName()}`, "--json"));
+  npm(project, "install", "--offline", "--no-save", join(copy, tarball.filename));
+  t.after(() => { rmSync(join(project, "node_modules/@tollgate"), { recursive: true }); });
 
   const body = `
     const limits = [{ name: "api", algorithm: "fixed_window", limit: 2, window: "1h" }];
@@ -121,7 +126,8 @@ test("every entry point can be imported in both formats, and has types", () => {
   const tsc = createRequire(import.meta.url).resolve("typescript/bin/tsc");
   const options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext"];
   const types = ["--types", "node", "--experimentalDecorators"];
-  const checked = spawnSync(process.execPath, [tsc, ...options, ...types, "types.mts", "types.cts"], {
+  const args = [tsc, ...options, ...types, "types.mts", "types.cts"];
+  const checked = spawnSync(process.execPath, args, {
     cwd: project,
     encoding: "utf8",
   });
@@ -137,23 +143,20 @@ test("the package of a platform fits the package", () => {
 });
 
 /** Packs a copy, so that the build does not disturb tests that use the checkout's. */
-function pack(): string {
-  const copy = temporaryDirectory({ after });
+function pack(): Tarball {
   const config = ["tsconfig.json", "tsconfig.esm.json", "tsconfig.cjs.json"];
-  for (const name of ["package.json", "README.md", "src", "scripts", "native", ...config]) {
+  for (const name of ["package.json", "README.md", "src", "scripts", "native", "npm", ...config]) {
     cpSync(join(packageRoot(), name), join(copy, name), { recursive: true });
   }
   symlinkSync(join(packageRoot(), "node_modules"), join(copy, "node_modules"));
+  return packedBy(npm(copy, "pack", "--json"))[0];
+}
 
-  const output = npm(copy, "pack", "--json");
-  // Before the list, npm prints what the build prints.
-  const list = JSON.parse(output.slice(output.search(/^[[{]$/m))) as
-    | { filename: string; files: { path: string }[] }[]
-    | Record<string, { filename: string; files: { path: string }[] }>;
-  const [tarball] = Object.values(list);
-  assert.ok(tarball !== undefined);
-  packed = tarball.files.map(({ path }) => path);
-  return join(copy, tarball.filename);
+/** What `npm pack --json` has packed: a list, or an object by name in newer versions. */
+function packedBy(output: string): [Tarball] {
+  // Before it, npm prints what the build prints.
+  const json = output.slice(output.search(/^[[{]$/m));
+  return Object.values(JSON.parse(json) as Record<string, Tarball>) as [Tarball];
 }
 
 /** The libraries for which the package has adapters and stores, as a project would have them. */
@@ -173,17 +176,20 @@ function importBothWays(entryPoint: string): void {
   assert.equal(cjs, esm, `${entryPoint} exports the same in both formats`);
 }
 
-const PRINT = `console.log(Object.keys(all).filter((name) => !/^(default|module.exports|__esModule)$/
-  .test(name)).sort().join());`;
+/** `default`, `module.exports` and `__esModule` come with a format. */
+const PRINT = `console.log(Object.keys(all).filter((name) =>
+  !/^(default|module.exports|__esModule)$/.test(name)).sort().join());`;
 
 /** Runs a file of the project, and returns its output. */
 function run(name: string, text: string): string {
   writeFileSync(join(project, name), text);
-  const { status, stdout, stderr } = spawnSync(process.execPath, [name], {
-    cwd: project,
-    encoding: "utf8",
-  });
-  assert.equal(status, 0, `${text}\n${stderr}`);
+  return runFile(project, name);
+}
+
+function runFile(cwd: string, name: string): string {
+  const options = { cwd, encoding: "utf8" } as const;
+  const { status, stdout, stderr } = spawnSync(process.execPath, [name], options);
+  assert.equal(status, 0, `${name}:\n${stderr}`);
   return stdout;
 }
 

@@ -1,5 +1,5 @@
-// Nest 11 with limits in the process: in memory, or in Redis if REDIS_URL is set. The guard asks all
-// limits of a route at once: they pass together, or nothing is charged.
+// Nest 11 with limits in the process: in memory, or in Redis if REDIS_URL is set. The guard asks
+// all limits of a route at once: they pass together, or nothing is charged.
 //
 //   npx tsc -p nest && node ../dist/examples/nest/main.js
 //   curl -i -H 'x-user: ann' http://127.0.0.1:3000/
