@@ -1,0 +1,38 @@
+/** The seam between the API and the two engines: operations and answers of `POST /v1/batch`. */
+import type { WireLimit } from "./limits.js";
+import type { Decision } from "./types.js";
+
+/** One request of a batch: `op`, and the members of that operation's body. */
+export interface Operation {
+  op: "check" | "peek" | "refund" | "release" | "reserve" | "settle" | "cancel" | "reset";
+  [member: string]: unknown;
+}
+
+/** The answer to one operation, with the status that its own path would have. */
+export interface Answer {
+  status: number;
+  /** The rate limit header fields, if the answer is a decision. */
+  headers?: Record<string, string>;
+  body: Record<string, unknown>;
+}
+
+/** Carries operations to where they are decided. */
+export interface Engine {
+  /**
+   * Answers in the order of the operations. Rejects with `UnavailableError` if nothing can be said
+   * about them; whether they were carried out is then unknown.
+   */
+  send(operations: Operation[]): Promise<Answer[]>;
+  /**
+   * Decides without waiting; `undefined` if the store must be asked. In-process engines only.
+   * `cost` is that of the limit if it is absent, and `inline` a limit that is not configured.
+   */
+  tryCheck?(
+    limit: string,
+    key: string,
+    cost: number | undefined,
+    inline?: WireLimit,
+  ): Decision | undefined;
+  /** Waits for what is under way, returns leases and closes connections. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,173 @@
+/** Decides about requests: the part that all frameworks share. Runs wherever fetch does. */
+import { ClientResolver } from "./client-address.js";
+import { Admission, type Charge } from "./guard/admission.js";
+import { GuardContext } from "./guard/context.js";
+import { demandsOf, planned, then, valueFor } from "./guard/demands.js";
+import type { GuardDemand, PlannedLimit } from "./guard/demands.js";
+import { denialOf, type Denial } from "./guard/denial.js";
+import { GuardError } from "./guard/error.js";
+import { decisionHeaders } from "./guard/headers.js";
+import type { Estimate, GuardOptions, LimitList, MaybePromise } from "./guard/types.js";
+import type { RequestContext, RequestView } from "./guard/types.js";
+import type { AttributeValue, Decision, Demand } from "./types.js";
+
+export type { Admission } from "./guard/admission.js";
+export { by } from "./guard/by.js";
+export { PROBLEM_JSON, type Denial, type Problem } from "./guard/denial.js";
+export { GuardError } from "./guard/error.js";
+export type {
+  AdmittedRequest,
+  Estimate,
+  FinishedResponse,
+  FromRequest,
+  GuardLimit,
+  GuardOptions,
+  KeyFunction,
+  Limiter,
+  MaybePromise,
+  MissingKeyPolicy,
+  RefundPredicate,
+  RequestContext,
+  RequestView,
+} from "./guard/types.js";
+
+/** Longer than most responses take; an hour is the most that the service allows. */
+const RESERVATION_TTL = "10m";
+
+type Attributes = Record<string, AttributeValue>;
+
+/** Decides about the requests `R` of a framework, whose responses are `S`. */
+export class Guard<R, S> {
+  readonly #options: GuardOptions<R, S>;
+  readonly #view: RequestView<R>;
+  readonly #clients: ClientResolver;
+  /** `undefined` if a function selects the limits of each request. */
+  readonly #plan: PlannedLimit<R, S>[] | undefined;
+
+  /** Throws a `TypeError` if the options are wrong. */
+  constructor(options: GuardOptions<R, S>, view: RequestView<R>) {
+    validate(options);
+    const { limits } = options;
+    this.#options = options;
+    this.#view = view;
+    this.#clients = new ClientResolver(options.clientAddress);
+    this.#plan = typeof limits === "function" ? undefined : planned(limits, options);
+  }
+
+  /**
+   * Checks a request against all its limits, which pass together or not at all. Throws or rejects
+   * with a `GuardError` if the application is misconfigured: then no request passes. Answers
+   * without a promise if nothing has to be waited for.
+   */
+  admit(request: R): MaybePromise<Admission<R, S> | Denial> {
+    const context = new GuardContext(request, this.#view, this.#clients);
+    const { skip } = this.#options;
+    try {
+      const admission =
+        skip === undefined
+          ? this.#limit(request, context)
+          : then(skip(request, context), (isSkipped) =>
+              isSkipped ? this.#unlimited(request) : this.#limit(request, context),
+            );
+      if (!(admission instanceof Promise)) return admission;
+      return admission.catch((error: unknown) => { throw GuardError.from(error); });
+    } catch (error) {
+      throw GuardError.from(error);
+    }
+  }
+
+  #unlimited(request: R): Admission<R, S> {
+    return new Admission(this.#options, request);
+  }
+
+  #limit(request: R, context: RequestContext): MaybePromise<Admission<R, S> | Denial> {
+    return then(this.#planFor(request, context), (plan) =>
+      then(demandsOf(plan, request, context), (demands) => {
+        if (!Array.isArray(demands)) return demands;
+        if (demands.length === 0) return this.#unlimited(request);
+        return this.#ask(request, context, demands);
+      }),
+    );
+  }
+
+  #planFor(request: R, context: RequestContext): MaybePromise<PlannedLimit<R, S>[]> {
+    if (this.#plan !== undefined) return this.#plan;
+    const options = this.#options;
+    const limits = valueFor<R, LimitList<R, S>>(options.limits, request, context);
+    return then(limits, (selected) => planned(selected, options));
+  }
+
+  #ask(
+    request: R,
+    context: RequestContext,
+    demands: GuardDemand<S>[],
+  ): MaybePromise<Admission<R, S> | Denial> {
+    const { attributes, estimate } = this.#options;
+    if (attributes === undefined && estimate === undefined) {
+      const decision = this.#decide(demands, undefined, undefined);
+      return then(decision, (found) => this.#conclude(request, { decision: found, demands }));
+    }
+
+    return then(valueFor<R, Attributes | undefined>(attributes, request, context), (known) =>
+      then(valueFor<R, Estimate | undefined>(estimate, request, context), (expected) =>
+        then(this.#decide(demands, known, expected), (decision) =>
+          this.#conclude(request, { decision, demands, attributes: known, estimate: expected }),
+        ),
+      ),
+    );
+  }
+
+  /** Reserves the estimate if there is one, else charges. */
+  #decide(
+    demands: GuardDemand<S>[],
+    attributes: Attributes | undefined,
+    estimate: Estimate | undefined,
+  ): MaybePromise<Decision> {
+    const { client, reservationTtl } = this.#options;
+    const asked = demands.map(({ demand }) => demand);
+    const known = attributes === undefined ? {} : { attributes };
+
+    if (estimate !== undefined) {
+      const cost = typeof estimate === "number" ? { cost: estimate } : estimate;
+      const ttl = reservationTtl ?? RESERVATION_TTL;
+      return client.reserve(asked, { ...known, ...cost, ttl });
+    }
+    return tryFirst(client, asked, attributes) ?? client.check(asked, known);
+  }
+
+  #conclude(request: R, charge: Charge<S>): Admission<R, S> | Denial {
+    const { decision } = charge;
+    const options = this.#options;
+    options.onDecision?.(decision, request);
+
+    const headers = decisionHeaders(decision, options.headers !== false);
+    return decision.allowed
+      ? new Admission(options, request, headers, charge)
+      : denialOf(decision, headers);
+  }
+}
+
+function validate<R, S>(options: GuardOptions<R, S>): void {
+  if (typeof options.client !== "object") {
+    throw new TypeError("the option `client` must be a Tollgate");
+  }
+  if (Array.isArray(options.limits) && options.limits.length === 0) {
+    throw new TypeError("the option `limits` must name at least one limit");
+  }
+  if (options.settle !== undefined && options.estimate === undefined) {
+    throw new TypeError("the option `settle` needs an `estimate`, which is reserved first");
+  }
+}
+
+/** A decision from memory or from a lease, for one limit of an engine in the process. */
+function tryFirst(
+  client: GuardOptions<unknown, unknown>["client"],
+  demands: Demand[],
+  attributes: Attributes | undefined,
+): Decision | undefined {
+  const [demand, ...others] = demands;
+  if (demand === undefined || others.length > 0 || attributes !== undefined) return undefined;
+  if (typeof demand.limit !== "string" || typeof demand.key === "object") return undefined;
+  const cost = demand.cost === undefined ? {} : { cost: demand.cost };
+  return client.tryCheck(demand.limit, demand.key, cost);
+}

@@ -1,0 +1,134 @@
+/** From the limits of a guard and a request to the demands of a check. */
+import type { Demand, Key } from "../types.js";
+import { by } from "./by.js";
+import { missingKeyDenial, type Denial } from "./denial.js";
+import { GuardError } from "./error.js";
+import type {
+  FromRequest,
+  GuardLimit,
+  GuardOptions,
+  KeyFunction,
+  LimitList,
+  MaybePromise,
+  MissingKeyPolicy,
+  RefundPredicate,
+  RequestContext,
+} from "./types.js";
+
+/** A limit of the guard with all defaults. */
+export interface PlannedLimit<R, S> {
+  limit: Demand["limit"];
+  key: KeyFunction<R>;
+  cost: FromRequest<R, number> | undefined;
+  onMissingKey: MissingKeyPolicy;
+  refund: RefundPredicate<S> | undefined;
+}
+
+/** A demand of the request, with what the guard has to know at the end of the response. */
+export interface GuardDemand<S> {
+  demand: Demand;
+  refund: RefundPredicate<S> | undefined;
+}
+
+type Found<S> = GuardDemand<S> | Denial | undefined;
+
+const byClientAddress = by.clientAddress();
+
+/** The limits with the defaults of the guard. */
+export function planned<R, S>(
+  limits: LimitList<R, S>,
+  options: GuardOptions<R, S>,
+): PlannedLimit<R, S>[] {
+  const list = (Array.isArray(limits) ? limits : [limits]) as (string | GuardLimit<R, S>)[];
+  return list.map((entry) => {
+    const limit: GuardLimit<R, S> = typeof entry === "string" ? { limit: entry } : entry;
+    return {
+      limit: limit.limit,
+      key: limit.key ?? byClientAddress,
+      cost: limit.cost,
+      onMissingKey: limit.onMissingKey ?? options.onMissingKey ?? "error",
+      refund: limit.refund === false ? undefined : (limit.refund ?? options.refund),
+    };
+  });
+}
+
+/** The demands of a request, or a denial if it lacks a key that it needs. */
+export function demandsOf<R, S>(
+  plan: readonly PlannedLimit<R, S>[],
+  request: R,
+  context: RequestContext,
+): MaybePromise<GuardDemand<S>[] | Denial> {
+  const found = plan.map((limit) => demandOf(limit, request, context));
+  return found.some((demand) => demand instanceof Promise)
+    ? Promise.all(found as Promise<Found<S>>[]).then(collect)
+    : collect(found as Found<S>[]);
+}
+
+/** The value for a request; functions are called. */
+export function valueFor<R, T>(
+  value: FromRequest<R, T>,
+  request: R,
+  context: RequestContext,
+): MaybePromise<T> {
+  if (typeof value !== "function") return value;
+  return (value as (request: R, context: RequestContext) => MaybePromise<T>)(request, context);
+}
+
+/** Continues at once if the value is there, so that a decision from memory needs no promise. */
+export function then<T, U>(
+  value: MaybePromise<T>,
+  next: (value: T) => MaybePromise<U>,
+): MaybePromise<U> {
+  return value instanceof Promise ? value.then(next) : next(value);
+}
+
+function collect<S>(found: Found<S>[]): GuardDemand<S>[] | Denial {
+  const demands: GuardDemand<S>[] = [];
+  for (const demand of found) {
+    if (demand === undefined) continue;
+    if ("allowed" in demand) return demand;
+    demands.push(demand);
+  }
+  return demands;
+}
+
+function demandOf<R, S>(
+  planned: PlannedLimit<R, S>,
+  request: R,
+  context: RequestContext,
+): MaybePromise<Found<S>> {
+  const key = planned.key(request, context);
+  if (key instanceof Promise) {
+    return key.then((later) => demandWith(planned, later, request, context));
+  }
+  return demandWith(planned, key, request, context);
+}
+
+function demandWith<R, S>(
+  { limit, cost, refund, onMissingKey }: PlannedLimit<R, S>,
+  key: Key | null | undefined,
+  request: R,
+  context: RequestContext,
+): MaybePromise<Found<S>> {
+  if (isMissing(key)) return withoutKey(limit, onMissingKey);
+  if (cost === undefined) return { demand: { limit, key }, refund };
+  return then(valueFor(cost, request, context), (units) => ({
+    demand: { limit, key, cost: units },
+    refund,
+  }));
+}
+
+function isMissing(key: Key | null | undefined): key is null | undefined {
+  if (typeof key === "string") return key.trim() === "";
+  return key === undefined || key === null || Number.isNaN(key);
+}
+
+function withoutKey(limit: Demand["limit"], policy: MissingKeyPolicy): Denial | undefined {
+  const name = typeof limit === "string" ? limit : limit.name;
+  if (policy === "skip") return undefined;
+  if (policy !== "error") return missingKeyDenial(name, policy);
+  throw new GuardError(
+    `the request has no key for limit "${name}". Return a key, or set onMissingKey to "skip" ` +
+      "or to a status such as 401",
+  );
+}

@@ -1,0 +1,100 @@
+/**
+ * The rate limit header fields of a decision, for answers that come without them: those of an
+ * unavailable policy and those from memory. In Rust, `tollgate-http` writes the same fields.
+ */
+import type { Decision, LimitOutcome } from "./types.js";
+
+/** What a header field says about a limit and no outcome contains. */
+export interface LimitFacts {
+  /** `null` for a concurrency limit. */
+  windowSecs: number | null;
+  /** `null` if the limit counts requests. */
+  unit: string | null;
+}
+
+/** What is known beyond the decision itself. */
+export interface HeaderFacts {
+  answeredAtMs: number;
+  about?: (limit: string) => LimitFacts | undefined;
+  /** Until more units are there; only of a decision over one limit. */
+  moreAfterMs?: number | undefined;
+}
+
+/** The most limits that a list contains, so that no proxy finds the head of a response too long. */
+const LISTED_MAX = 32;
+/** The largest integer of a structured field: 15 digits. */
+const INTEGER_MAX = 999_999_999_999_999;
+
+/** The fields, with names in lower case. Times are rounded up; shadow limits never appear. */
+export function headerFields(
+  decision: Omit<Decision, "headers">,
+  facts: HeaderFacts,
+): Record<string, string> {
+  const fields: Record<string, string> = {};
+
+  // While the service is unavailable, the size of most limits is unknown.
+  const enforced = decision.limits.filter((limit) => limit.shadow !== true && limit.limit > 0);
+  const tightest = tightestOf(enforced);
+  if (tightest !== undefined) {
+    const listed = enforced.slice(0, LISTED_MAX);
+    const policies = listed.map((limit) => policy(limit, facts.about?.(limit.name)));
+    fields["ratelimit-policy"] = [...new Set(policies)].join(", ");
+    fields.ratelimit = listed.map((limit) => state(limit, decision, facts)).join(", ");
+    fields["x-ratelimit-limit"] = String(tightest.limit);
+    fields["x-ratelimit-remaining"] = String(tightest.remaining);
+    const resetAtMs = facts.answeredAtMs + tightest.resetAfterMs;
+    fields["x-ratelimit-reset"] = String(Math.ceil(resetAtMs / 1000));
+  }
+
+  // A client that reads 0 would retry at once.
+  if (!decision.allowed && decision.retryAfterMs !== null) {
+    fields["retry-after"] = String(Math.max(1, Math.ceil(decision.retryAfterMs / 1000)));
+  }
+  if (decision.degraded) fields["x-ratelimit-fallback"] = "true";
+  return fields;
+}
+
+/** The limit that denies longest, else the one with the fewest units left. */
+function tightestOf(limits: LimitOutcome[]): LimitOutcome | undefined {
+  const denial = (limit: LimitOutcome): number =>
+    limit.never === true ? Infinity : (limit.retryAfterMs ?? -1);
+  const order = (left: LimitOutcome, right: LimitOutcome): number =>
+    compare(denial(right), denial(left)) ||
+    compare(left.remaining, right.remaining) ||
+    compare(right.resetAfterMs, left.resetAfterMs);
+  return [...limits].sort(order)[0];
+}
+
+function compare(left: number, right: number): number {
+  return left === right ? 0 : left < right ? -1 : 1;
+}
+
+function policy(limit: LimitOutcome, facts: LimitFacts | undefined): string {
+  let text = `"${limit.name}";q=${Math.min(limit.limit, INTEGER_MAX)}`;
+  if (facts === undefined) return text;
+  if (facts.windowSecs !== null) text += `;w=${Math.max(1, Math.ceil(facts.windowSecs))}`;
+  const unit = unitName(facts);
+  return unit === undefined ? text : `${text};qu="${unit}"`;
+}
+
+/** The unit as the draft names it; absent for its default, requests. */
+function unitName(facts: LimitFacts): string | undefined {
+  if (facts.windowSecs === null) return "concurrent-requests";
+  if (facts.unit === null || facts.unit === "requests") return undefined;
+  return facts.unit === "bytes" ? "content-bytes" : facts.unit.replaceAll("_", "-");
+}
+
+function state(
+  limit: LimitOutcome,
+  decision: Omit<Decision, "headers">,
+  facts: HeaderFacts,
+): string {
+  const text = `"${limit.name}";r=${Math.min(limit.remaining, INTEGER_MAX)}`;
+  const moreAfterMs =
+    limit.retryAfterMs ?? (decision.limits.length === 1 ? facts.moreAfterMs : undefined);
+
+  // `Retry-After` must not be earlier than any `t`.
+  const latestMs = decision.retryAfterMs ?? Infinity;
+  if (moreAfterMs === undefined || moreAfterMs > latestMs) return text;
+  return `${text};t=${Math.ceil(moreAfterMs / 1000)}`;
+}

@@ -1,0 +1,50 @@
+/** The limits that a client knows by name. */
+import { limitToWire, type WireLimit } from "./limits.js";
+import type { LimitBook } from "./operations.js";
+import type { LimitOptions } from "./types.js";
+
+export class Limits implements LimitBook {
+  readonly #limits: ReadonlyMap<string, WireLimit>;
+  readonly #isConfigured: boolean;
+
+  private constructor(limits: readonly LimitOptions[], isConfigured: boolean) {
+    this.#limits = new Map(limits.map((limit) => [limit.name, limitToWire(limit)]));
+    this.#isConfigured = isConfigured;
+  }
+
+  /** Limits that are sent along with every request that names them. */
+  static broughtAlong(limits: readonly LimitOptions[]): Limits {
+    return new Limits(limits, false);
+  }
+
+  /** Limits that the engine was opened with. */
+  static configured(limits: readonly LimitOptions[]): Limits {
+    return new Limits(limits, true);
+  }
+
+  broughtAlong(name: string): WireLimit | undefined {
+    return this.#isConfigured ? undefined : this.#limits.get(name);
+  }
+
+  /** The limit as it has to be sent; `undefined` if the engine is configured with exactly this. */
+  inline(limit: LimitOptions): WireLimit | undefined {
+    const wire = limitToWire(limit);
+    if (!this.#isConfigured) return wire;
+    const known = this.#limits.get(wire.name);
+    return known !== undefined && sameMembers(known, wire) ? undefined : wire;
+  }
+
+  /** The size of the limit, if it is known here. */
+  sizeOf(name: string): number | undefined {
+    const limit = this.#limits.get(name);
+    const size = limit?.limit ?? limit?.capacity;
+    return typeof size === "number" ? size : undefined;
+  }
+}
+
+function sameMembers(left: WireLimit, right: WireLimit): boolean {
+  const names = Object.keys(left);
+  return (
+    names.length === Object.keys(right).length && names.every((name) => left[name] === right[name])
+  );
+}

@@ -1,0 +1,143 @@
+/** The words of the whole package: limits, keys, decisions. Types only. */
+
+/** How a limit counts. */
+export type Algorithm =
+  | "fixed_window"
+  | "sliding_window"
+  | "sliding_log"
+  | "token_bucket"
+  | "leaky_bucket"
+  | "concurrency";
+
+/** How replicas agree on a limit. */
+export type Consistency = "strict" | "leased" | "eventual" | "local";
+
+/** What happens while the store, or the service, is unavailable. */
+export type UnavailablePolicy = "allow" | "deny";
+
+/** A length of time: milliseconds, or a text such as `"10s"`, `"500ms"`, `"1h"`. */
+export type Duration = number | string;
+
+/**
+ * A limit in the caller's code. The names are those of the configuration file, in camel case:
+ * windows take `limit` and `window`, buckets `capacity` and a rate, concurrency limits `limit`.
+ */
+export interface LimitOptions {
+  name: string;
+  algorithm: Algorithm;
+  limit?: number;
+  window?: Duration;
+  align?: "first_hit" | "second" | "minute" | "hour" | "day" | "month";
+  capacity?: number;
+  /** Units per time, such as `"10/s"`. */
+  refillRate?: string;
+  leakRate?: string;
+  mode?: "meter" | "queue";
+  permitTimeout?: Duration;
+  consistency?: Consistency;
+  onStoreFailure?: UnavailablePolicy | "local";
+  shadow?: boolean;
+  unit?: string;
+  debtMax?: number;
+  reservationMax?: number;
+  onReservationExpiry?: "keep" | "release";
+}
+
+/** The value of an attribute. `null` and `undefined` mean that there is none. */
+export type AttributeValue = string | number | boolean | null | undefined;
+
+/**
+ * What a limit counts by: a value, or, for a configured limit whose key has several attributes, an
+ * object of attributes.
+ */
+export type Key = string | number | boolean | { readonly [attribute: string]: AttributeValue };
+
+/** One limit asked about one key. `limit` is the name of a limit, or the limit itself. */
+export interface Demand {
+  limit: string | LimitOptions;
+  key: Key;
+  cost?: number;
+}
+
+/** Where a decision came from. */
+export type Source = "store" | "lease" | "deny_cache" | "fallback" | "local";
+
+/** The outcome for one limit. */
+export interface LimitOutcome {
+  name: string;
+  limit: number;
+  remaining: number;
+  resetAfterMs: number;
+  /** `null` if the limit allows the request, or if the request can never pass. */
+  retryAfterMs: number | null;
+  /** The request costs more than the limit can ever allow. */
+  never?: boolean;
+  shadow?: boolean;
+  /** The failure policy that decided. */
+  fallback?: string;
+}
+
+/** The result of a check over one or several limits, which pass together or not at all. */
+export interface Decision {
+  allowed: boolean;
+  source: Source;
+  /** A failure policy decided, because the store or the service was unavailable. */
+  degraded: boolean;
+  /** How long to hold the request before it proceeds (queue limits). */
+  waitMs: number;
+  limits: LimitOutcome[];
+  /** When a denied request would pass: the longest of its limits. `null` if allowed, or never. */
+  retryAfterMs: number | null;
+  /** For `release`, if the request acquired a permit of a concurrency limit. */
+  permit?: string;
+  /** For `settle` and `cancel`, if the request reserved its cost. */
+  reservation?: string;
+  /** The rate limit header fields of a response. */
+  headers(): Record<string, string>;
+}
+
+/** What a counter contains (RFC-free names of `POST /v1/peek`, in camel case). */
+export interface CounterView extends LimitOutcome {
+  algorithm?: Algorithm;
+  used?: number;
+  window?: { startMs: number; lengthMs: number; oldestMs?: number };
+  current?: number;
+  previous?: number;
+  level?: number;
+  rate?: string;
+  inFlight?: number;
+  reserved?: { count: number; units: number };
+  leased?: number;
+  held?: number;
+  tier?: string;
+}
+
+/** A peek: the decision that a check would make now, and what the counters contain. */
+export interface Peek extends Decision {
+  limits: CounterView[];
+}
+
+/** How a reservation was settled. */
+export interface Settlement {
+  /** The units charged in all. */
+  charged: number;
+  /** `open` before this call, `settled` by an earlier one, or `unknown`: then all was charged. */
+  reservation: "open" | "settled" | "unknown";
+}
+
+export interface CheckOptions {
+  /** Units to charge; defaults to 1, or to what the configuration says. */
+  cost?: number;
+  /** Further attributes, for tiers and costs of configured limits. */
+  attributes?: { readonly [attribute: string]: AttributeValue };
+}
+
+export interface ReserveOptions extends CheckOptions {
+  /** How long the reservation stays open; 60 s by default. */
+  ttl?: Duration;
+  /** Estimated tokens by kind, for limits with `cost: { tokens: .. }`. */
+  tokens?: { readonly [kind: string]: number };
+}
+
+/** The actual cost of a reservation: units, or tokens by kind. */
+export type ActualCost = number | { readonly tokens: { readonly [kind: string]: number } };

@@ -1,0 +1,194 @@
+/** The loader, and the engine over a core that the test plays. */
+import assert from "node:assert/strict";
+import { copyFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { test } from "node:test";
+import { loadNative, type NativeCore, NativeEngine } from "../src/engines/native.js";
+import { type LimitOptions, Tollgate } from "../src/index.js";
+import { ALLOWED } from "./support/faulty-service.js";
+import { temporaryDirectory } from "./support/process.js";
+import { packageRoot } from "./support/service.js";
+
+/** A core whose `tryCheck` returns a code and numbers. */
+class PlayedCore implements NativeCore {
+  code = 0;
+  numbers: number[] = [];
+  readonly lookups: string[] = [];
+  readonly tried: unknown[][] = [];
+  readonly bodies: { requests: object[] }[] = [];
+  isClosed = false;
+
+  limit(limit: string): number {
+    if (limit === "one too many") throw new Error("more than 4096 limits");
+    if (!this.lookups.includes(limit)) this.lookups.push(limit);
+    return this.lookups.indexOf(limit);
+  }
+
+  tryCheck(limit: number, key: string, cost: number, numbers: Float64Array): number {
+    this.tried.push([this.lookups[limit], key, cost]);
+    numbers.set(this.numbers);
+    return this.code;
+  }
+
+  batch(body: string): Promise<string> {
+    const parsed = JSON.parse(body) as { requests: object[] };
+    this.bodies.push(parsed);
+    const answers = parsed.requests.map(() => ({ status: 200, body: ALLOWED }));
+    return Promise.resolve(JSON.stringify({ answers }));
+  }
+
+  advance(): void {
+    throw new Error("not part of this test");
+  }
+
+  close(): Promise<void> {
+    this.isClosed = true;
+    return Promise.resolve();
+  }
+}
+
+const API: LimitOptions = { name: "api", algorithm: "fixed_window", limit: 100, window: "60s" };
+
+function play(hasCosts = false): { core: PlayedCore; limiter: Tollgate } {
+  const core = new PlayedCore();
+  const config = { text: "", file: "", hasCosts, units: new Map([["tokens", "tokens"]]) };
+  const engine = new NativeEngine(core, config, () => 1_800_000_000_000);
+  return { core, limiter: new Tollgate({ engine, configured: [API] }) };
+}
+
+test("a decision from memory needs no batch", async () => {
+  const { core, limiter } = play();
+  core.numbers = [100, 99, 600, -1, 29_500, 1, 0, 60_000, 0];
+  const decision = await limiter.check("api", "ann", { cost: 2 });
+  assert.deepEqual({ ...decision }, {
+    allowed: true,
+    source: "lease",
+    degraded: false,
+    waitMs: 0,
+    retryAfterMs: null,
+    limits: [
+      { name: "api", limit: 100, remaining: 99, resetAfterMs: 600, retryAfterMs: null },
+    ],
+  });
+  assert.equal(decision.headers()["ratelimit-policy"], '"api";q=100;w=60');
+  assert.equal(decision.headers().ratelimit, '"api";r=99;t=30');
+  assert.equal(decision.headers()["x-ratelimit-reset"], "1800000001");
+  assert.deepEqual(core.tried, [["api", "ann", 2]]);
+  assert.deepEqual(core.bodies, []);
+});
+
+test("a denial from memory says when to retry, or never", () => {
+  const { core, limiter } = play();
+  core.code = 1;
+  core.numbers = [10, 0, 5000, 1200, 1200, 2, 0, 3_600_000, 0];
+  const denied = limiter.tryCheck("tokens", "ann");
+  assert.deepEqual(core.tried, [["tokens", "ann", 1]]);
+  assert.equal(denied?.allowed, false);
+  assert.equal(denied.source, "deny_cache");
+  assert.equal(denied.retryAfterMs, 1200);
+  assert.equal(denied.headers()["retry-after"], "2");
+  assert.equal(denied.headers()["ratelimit-policy"], '"tokens";q=10;w=3600;qu="tokens"');
+
+  core.numbers = [10, 10, 0, -2, -1, 3, 0, 3_600_000, 1];
+  const never = limiter.tryCheck("tokens", "ann", { cost: 11 });
+  assert.equal(never?.limits[0]?.never, true);
+  assert.equal(never.retryAfterMs, null);
+  assert.equal(never.degraded, true);
+  assert.equal(never.headers()["retry-after"], undefined);
+});
+
+test("what memory cannot decide goes through a batch", async () => {
+  const { core, limiter } = play();
+  for (const code of [2, 3]) {
+    core.code = code;
+    assert.equal(limiter.tryCheck("api", "ann"), undefined);
+    assert.equal((await limiter.check("api", "ann")).source, "store");
+  }
+  const tried = core.tried.length;
+  await Promise.all([
+    limiter.check("one too many", "ann"),
+    limiter.check("api", { key: "ann" }),
+    limiter.check("api", "ann", { attributes: { plan: "pro" } }),
+    limiter.check([{ limit: "api", key: "a" }, { limit: "tokens", key: "a" }]),
+    limiter.acquire("api", "ann"),
+    limiter.count("api", "ann"),
+  ]);
+  assert.equal(core.tried.length, tried);
+  assert.deepEqual(core.bodies.map(({ requests }) => requests.length), [1, 1, 6]);
+});
+
+test("a single demand in a list is decided from memory too", async () => {
+  const { core, limiter } = play();
+  core.numbers = [100, 95, 600, -1, -1, 4, 0, 60_000, 0];
+  const decision = await limiter.check([{ limit: "api", key: "ann", cost: 5 }], { cost: 2 });
+  assert.equal(decision.source, "local");
+  assert.deepEqual(core.tried, [["api", "ann", 5]]);
+});
+
+test("keys that are numbers, and limits as objects, are decided from memory too", () => {
+  const { core, limiter } = play();
+  limiter.tryCheck("api", 42);
+  limiter.tryCheck({ ...API }, true);
+  limiter.tryCheck({ ...API, limit: 5 }, "ann", { cost: 0 });
+  const inline = '{"name":"api","algorithm":"fixed_window","limit":5,"window":"60s"}';
+  assert.deepEqual(core.tried, [
+    ["api", "42", 1],
+    ["api", "true", 1],
+    [inline, "ann", 0],
+  ]);
+});
+
+test("only the core knows the cost that a file gives to a limit", async () => {
+  const { core, limiter } = play(true);
+  assert.equal(limiter.tryCheck("api", "ann"), undefined);
+  await limiter.check("api", "ann");
+  assert.deepEqual(core.bodies.map(({ requests }) => requests), [
+    [{ op: "check", limits: [{ name: "api", key: "ann" }] }],
+  ]);
+  assert.notEqual(limiter.tryCheck("api", "ann", { cost: 1 }), undefined);
+});
+
+test("wrong arguments are errors in memory too", async () => {
+  const { limiter } = play();
+  assert.throws(() => limiter.tryCheck("api", ""), { code: "bad-key" });
+  assert.throws(() => limiter.tryCheck("api", "ann", { cost: -1 }), { code: "bad-cost" });
+  await assert.rejects(limiter.check("api", "ann", { cost: 1.5 }), { code: "bad-cost" });
+});
+
+test("closing closes the core, and nothing is decided after it", async () => {
+  const { core, limiter } = play();
+  await limiter.close();
+  assert.equal(core.isClosed, true);
+  assert.throws(() => limiter.tryCheck("api", "ann"), { code: "closed" });
+  await assert.rejects(limiter.check("api", "ann"), { code: "closed" });
+  assert.deepEqual(core.tried, []);
+});
+
+test("the error names the platforms and the HTTP engine", async (context) => {
+  // A copy of the loader in a directory without the native module and without packages.
+  const directory = temporaryDirectory(context);
+  const loader = join(directory, "load.cjs");
+  copyFileSync(join(packageRoot(), "native/load.cjs"), loader);
+  const require = createRequire(loader);
+  const { load } = require(loader) as { load: () => { platform: string } };
+  const absent = load();
+  await assert.rejects(loadNative(() => absent), (error: Error & { code?: string }) => {
+    assert.equal(error.code, "native-unavailable");
+    assert.match(error.message, /no native module for linux-x64-gnu: Cannot find module/);
+    assert.match(error.message, /built for linux-x64-gnu/);
+    assert.match(error.message, /new Tollgate\(\{ url \}\) asks a service over HTTP instead/);
+    return true;
+  });
+
+  // A file beside the loader is preferred to a package.
+  writeFileSync(join(directory, `tollgate.${absent.platform}.node`), "not a library");
+  const broken = load();
+  await assert.rejects(loadNative(() => broken), /no native module for .*tollgate\..*\.node/);
+});
+
+test("in a runtime without native modules, the error says so", async () => {
+  const require = createRequire(import.meta.url);
+  const { load } = require(join(packageRoot(), "native/absent.cjs")) as { load: () => never };
+  await assert.rejects(loadNative(load), /no native module for this runtime/);
+});
