@@ -1,8 +1,8 @@
 //! The command line. Doc comments of arguments and commands are the help texts.
 
 use crate::commands::{
-    AuditPathsArgs, CheckArgs, CompletionsArgs, ExplainArgs, KeysArgs, LoadArgs, SimulateArgs,
-    ValidateArgs,
+    AuditPathsArgs, CancelArgs, CheckArgs, CompletionsArgs, ExplainArgs, KeysArgs, LoadArgs,
+    ReserveArgs, SettleArgs, SimulateArgs, ValidateArgs,
 };
 use crate::help;
 use crate::serve::ServeArgs;
@@ -32,6 +32,15 @@ pub enum Command {
     /// Check a request against a running service
     #[command(after_long_help = help::CHECK)]
     Check(CheckArgs),
+    /// Charge an estimate, to be settled when the actual cost is known
+    #[command(after_long_help = help::RESERVE)]
+    Reserve(ReserveArgs),
+    /// Charge the actual cost of a reservation, instead of its estimate
+    #[command(after_long_help = help::SETTLE)]
+    Settle(SettleArgs),
+    /// Return everything that a reservation has charged
+    #[command(after_long_help = help::CANCEL)]
+    Cancel(CancelArgs),
     /// Show or reset what a key has used of a limit
     #[command(after_long_help = help::KEYS)]
     Keys(KeysArgs),

@@ -10,8 +10,8 @@ Examples:
   tollgate simulate -c tollgate.yaml access.log    see which requests it would have denied
 
 Exit codes:
-  0  success; check: allowed
-  1  check: denied; load: a limit was exceeded; audit-paths: requests got past a limit
+  0  success; check and reserve: allowed
+  1  check and reserve: denied; load: a limit was exceeded; audit-paths: requests got past a limit
   2  invalid arguments, configuration or request
   3  no response from the service
 
@@ -69,6 +69,7 @@ Examples:
   tollgate check -a client_ip=203.0.113.7
   tollgate check --url 10.0.0.5:8080 --limit login-account -a email=ann@example.com
   tollgate check --peek --json -a client_ip=203.0.113.7 | jq .limits
+  tollgate check --count --cost 250 --limit tokens -a user=ann
   tollgate check --url https://limits.internal:8080 --ca ca.crt -a client_ip=203.0.113.7
 
 Environment variables:
@@ -79,6 +80,53 @@ Exit codes:
   1  denied
   2  invalid arguments, or the service rejected the request
   3  no response: connection refused, timed out, or no decision";
+
+pub(crate) const RESERVE: &str = "\
+The estimate is charged to all limits, or to none if one of them denies it. Settle or cancel the
+reservation before it expires; otherwise each limit keeps or returns what it charged, as its
+on_reservation_expiry says.
+
+Examples:
+  tollgate reserve -a user=ann --cost 2900 --ttl 2m
+  tollgate reserve -a user=ann --tokens input=900 --tokens output=500
+  id=$(tollgate reserve -a user=ann --cost 2900 --json | jq -r .reservation)
+
+Environment variables:
+  TOLLGATE_TOKEN  token of the service, if it requires one
+
+Exit codes:
+  0  reserved
+  1  denied
+  2  invalid arguments, or the service rejected the request
+  3  no response: connection refused, timed out, or no decision";
+
+pub(crate) const SETTLE: &str = "\
+The whole cost is charged, even if it is more than the estimate: what does not fit is owed. A
+reservation is settled once, so a settlement without a response may be sent again.
+
+Examples:
+  tollgate settle $id --actual 5727
+  tollgate settle $id --tokens input=911 --tokens output=1204
+
+Environment variables:
+  TOLLGATE_TOKEN  token of the service, if it requires one
+
+Exit codes:
+  0  settled, now or before
+  2  invalid arguments, or not a reservation of this service
+  3  no response, or the store is unavailable: settle it again";
+
+pub(crate) const CANCEL: &str = "\
+Example:
+  tollgate cancel $id
+
+Environment variables:
+  TOLLGATE_TOKEN  token of the service, if it requires one
+
+Exit codes:
+  0  cancelled, or settled before
+  2  invalid arguments, or not a reservation of this service
+  3  no response, or the store is unavailable: cancel it again";
 
 pub(crate) const KEYS: &str = "\
 Environment variables:

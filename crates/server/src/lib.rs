@@ -26,8 +26,9 @@ mod traces;
 
 pub use cli::{Cli, Command};
 pub use commands::{
-    AttributeArgs, AuditPathsArgs, CheckArgs, ClientArgs, CompletionsArgs, ConnectionArgs,
-    ExplainArgs, KeyArgs, KeysArgs, KeysCommand, LoadArgs, LogLayout, SimulateArgs, ValidateArgs,
+    AttributeArgs, AuditPathsArgs, CancelArgs, CheckArgs, ClientArgs, CompletionsArgs,
+    ConnectionArgs, ExplainArgs, KeyArgs, KeysArgs, KeysCommand, LoadArgs, LogLayout, RequestArgs,
+    ReservationArgs, ReserveArgs, SettleArgs, SimulateArgs, ValidateArgs,
 };
 #[cfg(feature = "fuzzing")]
 pub use grpc::rate_limit_service;
@@ -41,6 +42,9 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Validate(args) => commands::validate(args),
         Command::Explain(args) => commands::explain(args),
         Command::Check(args) => commands::check(args),
+        Command::Reserve(args) => commands::reserve(args),
+        Command::Settle(args) => commands::settle(args),
+        Command::Cancel(args) => commands::cancel(args),
         Command::Keys(args) => commands::keys(args),
         Command::Load(args) => commands::load(args),
         Command::Simulate(args) => commands::simulate(args),

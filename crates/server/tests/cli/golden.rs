@@ -57,6 +57,9 @@ fn help() {
         "validate",
         "explain",
         "check",
+        "reserve",
+        "settle",
+        "cancel",
         "keys",
         "load",
         "simulate",
@@ -78,6 +81,9 @@ fn every_help_has_an_example_and_the_exit_codes() {
         "validate",
         "explain",
         "check",
+        "reserve",
+        "settle",
+        "cancel",
         "keys",
         "load",
         "simulate",
@@ -110,6 +116,11 @@ fn usage() {
     golden("usage-no-file", &["validate"]);
     golden("usage-no-limit", &["keys", "get"]);
     golden("usage-timeout", &["check", "--timeout", "5"]);
+    golden("usage-count-peek", &["check", "--count", "--peek"]);
+    golden("usage-no-actual", &["settle", "BI5u"]);
+    golden("usage-no-reservation", &["cancel"]);
+    golden("usage-tokens", &["reserve", "--tokens", "input"]);
+    golden("usage-negative", &["settle", "BI5u", "--actual", "-1"]);
 }
 
 #[test]

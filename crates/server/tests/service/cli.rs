@@ -115,6 +115,152 @@ fn a_limit_may_come_from_the_command_line() {
     }
 }
 
+const BUDGET: &str = "
+limits:
+  - { name: tokens, key: [user], algorithm: fixed_window, limit: 1000, window: 1h, unit: tokens,
+      cost: { tokens: { input: 1, output: 4 } } }
+  - { name: bytes, key: [user], algorithm: fixed_window, limit: 1000, window: 1h, unit: bytes }
+";
+
+/// Runs a command of a service.
+fn command(service: &Tollgate, name: &str, arguments: &[&str]) -> (i32, String, String) {
+    let url = service.http.to_string();
+    result_of(&tollgate(&[&[name, "--url", &url], arguments].concat()))
+}
+
+/// What is left of the tokens and of the bytes.
+fn left(service: &Tollgate) -> [u64; 2] {
+    let (_, out, _) = check(&service.http, &["--peek", "--json", "-a", "user=ann"]);
+    let answer: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    let left = |index: usize| answer["limits"][index]["remaining"].as_u64();
+    [0, 1].map(|index| left(index).expect("a number"))
+}
+
+#[test]
+fn a_cost_that_is_known_afterwards() {
+    let service = Tollgate::with_config(BUDGET);
+    let estimate = [
+        "-a",
+        "user=ann",
+        "--cost",
+        "100",
+        "--tokens",
+        "input=50",
+        "--tokens",
+        "output=25",
+    ];
+    let reserve = || {
+        let arguments = [&estimate[..], &["--ttl", "10m", "--json"]].concat();
+        let (code, out, err) = command(&service, "reserve", &arguments);
+        assert_eq!((code, err.as_str()), (0, ""));
+        let answer: serde_json::Value = serde_json::from_str(&out).unwrap();
+        answer["reservation"].as_str().unwrap().to_owned()
+    };
+
+    let id = reserve();
+    assert_eq!(left(&service), [850, 900]);
+    let settle = [&id, "--actual", "1500", "--tokens", "output=100"];
+    let (code, out, err) = command(&service, "settle", &settle);
+    let expected = "settled: 1,500 units charged for the whole call\n";
+    assert_eq!((code, out.as_str(), err.as_str()), (0, expected, ""));
+    assert_eq!(left(&service), [600, 0]);
+
+    let (code, out, _) = command(&service, "settle", &settle);
+    let expected = "settled: it was settled before, and nothing was changed\n";
+    assert_eq!((code, out.as_str()), (0, expected));
+    let (code, out, _) = command(&service, "reserve", &estimate);
+    assert!(
+        code == 1 && out.starts_with("denied by bytes: try"),
+        "{out}"
+    );
+
+    let service = Tollgate::with_config(BUDGET);
+    let (code, out, _) = command(&service, "reserve", &estimate);
+    let (_, id) = out
+        .rsplit_once("tollgate settle ")
+        .expect("what to do next");
+    let id = id
+        .trim_end()
+        .strip_suffix(" --actual N")
+        .expect("the token");
+    assert!(
+        code == 0 && out.starts_with("allowed\n  tokens  850 of 1000 left"),
+        "{out}"
+    );
+    let (code, out, err) = command(&service, "cancel", &[id]);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "cancelled\n", ""));
+    assert_eq!(left(&service), [1_000, 1_000]);
+    let (code, out, _) = command(&service, "cancel", &["--json", id]);
+    let answer: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &answer["reservation"]), (0, &"settled".into()));
+}
+
+#[test]
+fn a_count_is_charged_whether_it_fits_or_not() {
+    let service = Tollgate::with_config(BUDGET);
+    let count = ["--count", "-l", "bytes", "-a", "user=ann", "--cost", "700"];
+    let (code, out, _) = check(&service.http, &count);
+    assert!(
+        code == 0 && out.starts_with("counted\n  bytes  300 of 1000 left"),
+        "{out}"
+    );
+    let (code, out, _) = check(&service.http, &count);
+    assert!(
+        code == 1 && out.starts_with("counted, beyond bytes\n  bytes  0 of 1000 left"),
+        "{out}"
+    );
+    let (code, out, _) = check(&service.http, &[&count[..], &["--json"]].concat());
+    let answer: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &answer["allowed"]), (1, &false.into()));
+}
+
+#[test]
+fn reservations_that_cannot_be_settled_are_errors() {
+    let service = Tollgate::with_config(BUDGET);
+    for (name, arguments, expected) in [
+        ("settle", &["BI5u", "--actual", "1"][..], "422"),
+        ("cancel", &["not a token"], "422"),
+        (
+            "reserve",
+            &["-a", "user=ann", "--ttl", "2h"],
+            "invalid `ttl` \"2h\"",
+        ),
+        (
+            "reserve",
+            &["-a", "user=ann", "--ttl", "0s"],
+            "invalid `ttl` \"0s\"",
+        ),
+        (
+            "reserve",
+            &["-a", "user=ann", "--tokens", "a=1", "--tokens", "a=2"],
+            "--tokens: duplicate kind `a`",
+        ),
+        (
+            "reserve",
+            &["--limit", "tokns", "-a", "user=ann"],
+            "unknown limit",
+        ),
+    ] {
+        let (code, out, err) = command(&service, name, arguments);
+        assert_eq!((code, out.as_str()), (2, ""), "{name}: {err}");
+        assert!(err.contains(expected), "{name}: {err}");
+    }
+
+    let nobody = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    for arguments in [
+        &["settle", "BI5u", "--actual", "1"][..],
+        &["cancel", "BI5u"],
+        &["reserve"],
+    ] {
+        let url = nobody.to_string();
+        let (code, _, err) = result_of(&tollgate(&[arguments, &["--url", &url]].concat()));
+        assert!(code == 3 && err.contains("no response from"), "{err}");
+    }
+}
+
 #[test]
 fn peek_consumes_nothing_and_json_is_the_response() {
     let service = Tollgate::start();

@@ -1,4 +1,4 @@
-//! The text output of `tollgate check`: the verdict, then what remains of each limit. Members that
+//! A decision as text: the verdict, then what remains of each limit. Members that
 //! the response lacks are left out, so that services of other versions can be queried too.
 
 use hyper::StatusCode;
@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::super::numbers::length;
 use super::super::terminal::{Align, Tone, plain, table};
+use super::DecisionKind;
 
-/// The lines about a decision. `peek` says that nothing was consumed.
-pub(super) fn lines(decision: &Value, status: StatusCode, peek: bool) -> Vec<String> {
+/// The lines about a decision.
+pub(super) fn lines(decision: &Value, status: StatusCode, kind: DecisionKind) -> Vec<String> {
     let limits = list(decision, "limits");
     let rows: Vec<_> = limits
         .iter()
@@ -20,7 +21,7 @@ pub(super) fn lines(decision: &Value, status: StatusCode, peek: bool) -> Vec<Str
         })
         .collect();
 
-    let mut lines = vec![verdict(decision, status, peek)];
+    let mut lines = vec![verdict(decision, status, kind)];
     lines.extend(table(&rows, Align::Left));
     lines.extend(
         remarks(decision)
@@ -31,9 +32,17 @@ pub(super) fn lines(decision: &Value, status: StatusCode, peek: bool) -> Vec<Str
 }
 
 /// The first line, such as `denied by login: try again in 14m 59s`.
-fn verdict(decision: &Value, status: StatusCode, peek: bool) -> String {
+fn verdict(decision: &Value, status: StatusCode, kind: DecisionKind) -> String {
     let limits = list(decision, "limits");
-    let would = if peek { "would be " } else { "" };
+    // A check that only counts is charged unless the store is unavailable.
+    if kind == DecisionKind::Count && status.is_success() {
+        return count_verdict(decision);
+    }
+    let would = if kind == DecisionKind::Peek {
+        "would be "
+    } else {
+        ""
+    };
     if decision["allowed"] == true {
         let remark = if limits.is_empty() {
             ": no limit applies to this request"
@@ -61,6 +70,22 @@ fn verdict(decision: &Value, status: StatusCode, peek: bool) -> String {
         .iter()
         .filter(|limit| violated.contains(&limit["name"]));
     format!("{would}{denied}{by}: {reason}{}", retry(denying))
+}
+
+/// The first line about a check that was charged in any case.
+fn count_verdict(decision: &Value) -> String {
+    let counted = Tone::Good.paint("counted");
+    if decision["allowed"] == true {
+        return counted;
+    }
+    let denies = |limit: &&Value| {
+        let is_denied = limit["retry_after_ms"].is_u64() || limit["never"] == true;
+        is_denied && limit["shadow"] != true
+    };
+    let denying: Vec<&Value> = list(decision, "limits").iter().filter(denies).collect();
+    let names: Vec<String> = denying.iter().map(|limit| name(limit)).collect();
+    let beyond = Tone::Bad.paint("beyond");
+    format!("{counted}, {beyond} {}", names.join(", "))
 }
 
 /// When the limits that deny would all allow the request.
@@ -93,6 +118,12 @@ fn remarks(decision: &Value) -> Vec<String> {
         lines.push(format!(
             "a permit is held until POST /v1/release with {{\"permit\": \"{}\"}}",
             plain(permit)
+        ));
+    }
+    if let Some(reservation) = decision["reservation"].as_str() {
+        lines.push(format!(
+            "then settle it: tollgate settle {} --actual N",
+            plain(reservation)
         ));
     }
     lines
@@ -141,8 +172,8 @@ mod tests {
     use super::super::super::terminal::without_colours;
     use super::*;
 
-    fn render_plain(decision: &Value, status: u16, peek: bool) -> String {
-        let lines = lines(decision, StatusCode::from_u16(status).unwrap(), peek);
+    fn render_plain(decision: &Value, status: u16, kind: DecisionKind) -> String {
+        let lines = lines(decision, StatusCode::from_u16(status).unwrap(), kind);
         without_colours(&lines.join("\n")) + "\n"
     }
 
@@ -160,7 +191,7 @@ mod tests {
         });
 
         assert_eq!(
-            render_plain(&decision, 429, false),
+            render_plain(&decision, 429, DecisionKind::Check),
             "denied by login, ip: try again in 1m 1s\n  login  0 of 5 left, full again in 15m\n  \
              ip     0 of 9 left, full again in 2s\n  try    0 of 1 left, shadow: would deny\n"
         );
@@ -174,7 +205,7 @@ mod tests {
                         "never": true}],
         });
 
-        let text = render_plain(&decision, 429, true);
+        let text = render_plain(&decision, 429, DecisionKind::Peek);
         assert!(
             text.starts_with(
                 "would be denied by upload: the cost exceeds what upload ever allows\n"
@@ -192,10 +223,36 @@ mod tests {
         });
 
         assert_eq!(
-            render_plain(&decision, 503, false),
+            render_plain(&decision, 503, DecisionKind::Check),
             "denied by login: the store is unavailable and the failure policy is deny; \
              try again in 1s\n  login  0 of 5 left, failure policy: deny\n\
              the store is unavailable: limits used their failure policies\n"
+        );
+    }
+
+    #[test]
+    fn a_count_and_a_reservation_say_what_was_charged() {
+        let mut decision = json!({
+            "allowed": false,
+            "limits": [{"name": "tokens", "limit": 5, "remaining": 0, "retry_after_ms": 1_000},
+                       {"name": "try", "retry_after_ms": 1, "shadow": true},
+                       {"name": "other", "limit": 5, "remaining": 2}],
+        });
+        let text = render_plain(&decision, 200, DecisionKind::Count);
+        assert!(
+            text.starts_with("counted, beyond tokens\n  tokens  0 of 5 left\n"),
+            "{text}"
+        );
+        decision["allowed"] = json!(true);
+        let text = render_plain(&decision, 200, DecisionKind::Count);
+        assert!(text.starts_with("counted\n"), "{text}");
+
+        decision["reservation"] = json!("BI5u");
+        let text = render_plain(&decision, 200, DecisionKind::Reserve);
+        assert!(text.starts_with("allowed\n"), "{text}");
+        assert!(
+            text.ends_with("\nthen settle it: tollgate settle BI5u --actual N\n"),
+            "{text}"
         );
     }
 
@@ -205,11 +262,11 @@ mod tests {
             json!({"allowed": true}),
             json!({"allowed": false, "limits": [7, {}], "wait_ms": "x"}),
         ] {
-            assert!(!render_plain(&decision, 200, false).is_empty());
+            assert!(!render_plain(&decision, 200, DecisionKind::Check).is_empty());
         }
 
         assert_eq!(
-            render_plain(&json!({"allowed": true}), 200, false),
+            render_plain(&json!({"allowed": true}), 200, DecisionKind::Check),
             "allowed: no limit applies to this request\n"
         );
     }

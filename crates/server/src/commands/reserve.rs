@@ -1,0 +1,186 @@
+//! `tollgate reserve`, `tollgate settle` and `tollgate cancel`: a cost that is known afterwards.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::client::ClientArgs;
+use super::decision::{self, DecisionKind};
+use super::numbers::counted;
+use super::outcome::{CommandResult, Exit, finish, output};
+use super::request::{RequestArgs, TokenCount, add_tokens, token_count};
+use super::terminal::Tone;
+
+/// Arguments of `tollgate reserve`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReserveArgs {
+    #[command(flatten)]
+    request: RequestArgs,
+    /// How long the reservation stays open, from 1ms to 1h [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    ttl: Option<String>,
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
+/// Arguments of `tollgate settle`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SettleArgs {
+    #[command(flatten)]
+    reservation: ReservationArgs,
+    /// What the work has cost, in units, for limits without `cost: { tokens: .. }`
+    #[arg(
+        long,
+        value_name = "N",
+        required_unless_present = "tokens",
+        allow_negative_numbers = true
+    )]
+    actual: Option<u64>,
+    /// The tokens that were used, by their kind, such as `output=1204`; may be repeated
+    #[arg(long, value_name = "KIND=N", value_parser = token_count)]
+    tokens: Vec<TokenCount>,
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
+/// Arguments of `tollgate cancel`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct CancelArgs {
+    #[command(flatten)]
+    reservation: ReservationArgs,
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
+/// A reservation, and the service that knows it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReservationArgs {
+    /// The `reservation` that `tollgate reserve` printed
+    #[arg(value_name = "RESERVATION")]
+    reservation: String,
+    /// URL of the HTTP listener, with http or https; `http://` may be omitted
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    url: String,
+}
+
+pub(crate) fn reserve(args: &ReserveArgs) -> ExitCode {
+    let result = args.request.body().and_then(|mut body| {
+        if let Some(ttl) = &args.ttl {
+            body["ttl"] = ttl.clone().into();
+        }
+        decision::ask(
+            DecisionKind::Reserve,
+            &args.request.url,
+            &body,
+            &args.client,
+        )
+    });
+    finish(result, args.client.json)
+}
+
+pub(crate) fn settle(args: &SettleArgs) -> ExitCode {
+    let mut body = json!({ "reservation": args.reservation.reservation });
+    if let Some(actual) = args.actual {
+        body["actual"] = actual.into();
+    }
+    let result = add_tokens(&mut body, &args.tokens).and_then(|()| {
+        end(
+            "/v1/settle",
+            &args.reservation,
+            &body,
+            &args.client,
+            settled_line,
+        )
+    });
+    finish(result, args.client.json)
+}
+
+pub(crate) fn cancel(args: &CancelArgs) -> ExitCode {
+    let body = json!({ "reservation": args.reservation.reservation });
+    let result = end(
+        "/v1/cancel",
+        &args.reservation,
+        &body,
+        &args.client,
+        cancelled_line,
+    );
+    finish(result, args.client.json)
+}
+
+/// Ends a reservation.
+fn end(
+    path: &'static str,
+    args: &ReservationArgs,
+    body: &Value,
+    client: &ClientArgs,
+    line: impl FnOnce(&Value) -> String,
+) -> CommandResult {
+    let response = decision::post(path, &args.url, body, client)?;
+    let answer = response.json().filter(|answer| answer["settled"] == true);
+    let answer = answer.ok_or_else(|| decision::failure(&response, "settlement"))?;
+
+    let text = || vec![line(&answer)];
+    output(client.json, &answer, text, Exit::Done)
+}
+
+const REPEATED: &str = "it was settled before, and nothing was changed";
+
+/// What became of a reservation that is settled. Members that the response lacks are left out, so
+/// that services of other versions can be used too.
+fn settled_line(answer: &Value) -> String {
+    let settled = Tone::Good.paint("settled");
+    let units = answer["charged"].as_u64();
+    let units = units.map(|units| counted(units, "unit"));
+    match (answer["reservation"].as_str(), units) {
+        (Some("settled"), _) => format!("{settled}: {REPEATED}"),
+        (Some("unknown"), Some(units)) => {
+            let remark = "the reservation was not open, so the whole cost was charged";
+            format!("{settled}: {units}; {}", Tone::Warning.paint(remark))
+        }
+        (_, Some(units)) => format!("{settled}: {units} charged for the whole call"),
+        _ => settled,
+    }
+}
+
+/// What became of a reservation that is cancelled.
+fn cancelled_line(answer: &Value) -> String {
+    let cancelled = Tone::Good.paint("cancelled");
+    let remark = match answer["reservation"].as_str() {
+        Some("settled") => REPEATED,
+        Some("unknown") => "the reservation was not open, and nothing was returned",
+        _ => return cancelled,
+    };
+    format!("{cancelled}: {}", Tone::Warning.paint(remark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::terminal::without_colours;
+    use super::*;
+
+    #[test]
+    fn the_line_says_what_became_of_the_reservation() {
+        let answer = |reservation: &str, charged: u64| json!({"settled": true, "charged": charged, "reservation": reservation});
+        for (answer, settled, cancelled) in [
+            (
+                answer("open", 5_727),
+                "settled: 5,727 units charged for the whole call",
+                "cancelled",
+            ),
+            (
+                answer("settled", 0),
+                "settled: it was settled before, and nothing was changed",
+                "cancelled: it was settled before, and nothing was changed",
+            ),
+            (
+                answer("unknown", 1),
+                "settled: 1 unit; the reservation was not open, so the whole cost was charged",
+                "cancelled: the reservation was not open, and nothing was returned",
+            ),
+            (json!({"settled": true}), "settled", "cancelled"),
+        ] {
+            assert_eq!(without_colours(&settled_line(&answer)), settled);
+            assert_eq!(without_colours(&cancelled_line(&answer)), cancelled);
+        }
+    }
+}
