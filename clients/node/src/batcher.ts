@@ -56,8 +56,7 @@ export class Batcher {
   #waiting: Pending[] = [];
   #inFlight = 0;
   #isScheduled = false;
-  /** Called when a batch is done. */
-  #onDone: (() => void)[] = [];
+  #onDrained: (() => void)[] = [];
 
   constructor(carry: Carry, options: BatcherOptions) {
     this.#carry = carry;
@@ -94,12 +93,16 @@ export class Batcher {
   }
 
   /** Resolves when no operation waits or is under way. */
-  async drained(): Promise<void> {
-    while (this.#inFlight > 0 || this.#waiting.length > 0) {
-      await new Promise<void>((resolve) => {
-        this.#onDone.push(resolve);
-      });
-    }
+  drained(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onDrained.push(resolve);
+      this.#notifyIfDrained();
+    });
+  }
+
+  #notifyIfDrained(): void {
+    if (this.#inFlight > 0 || this.#waiting.length > 0) return;
+    for (const resolve of this.#onDrained.splice(0)) resolve();
   }
 
   #schedule(): void {
@@ -121,6 +124,8 @@ export class Batcher {
       this.#inFlight += 1;
       void this.#complete(batch);
     }
+    // All that waited may have expired.
+    this.#notifyIfDrained();
   }
 
   /** Takes the operations of the next batch; those that have expired are left out. */
@@ -162,7 +167,7 @@ export class Batcher {
     } finally {
       this.#inFlight -= 1;
       if (this.#waiting.length > 0) this.#schedule();
-      for (const resolve of this.#onDone.splice(0)) resolve();
+      this.#notifyIfDrained();
     }
   }
 

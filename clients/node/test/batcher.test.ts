@@ -191,3 +191,23 @@ test("more operations than may wait are turned away at once", async () => {
   carrier.batches[1]?.answer();
   assert.equal((await answer).body.id, 4);
 });
+
+test("a batcher is drained when nothing waits or is under way", { timeout: 60_000 }, async () => {
+  const carrier = new Carrier();
+  const batcher = new Batcher(carrier.carry, { inFlightMax: 1, timeoutMs: 5 });
+  await batcher.drained();
+
+  // Both expire: the first one under way, the second one while it waits.
+  const first = Promise.allSettled([batcher.ask(operation(1))]);
+  await turn();
+  const second = Promise.allSettled([batcher.ask(operation(2))]);
+  let isDrained = false;
+  const drained = batcher.drained().then(() => {
+    isDrained = true;
+  });
+  await Promise.all([first, second]);
+  await turn();
+  assert.equal(isDrained, false);
+  carrier.batches[0]?.answer();
+  await drained;
+});

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { nodePost } from "../src/engines/node-http.js";
 import { Tollgate } from "../src/index.js";
 import { ALLOWED, startFaultyService } from "./support/faulty-service.js";
+import { freeze } from "./support/process.js";
 import { packageRoot, startService } from "./support/service.js";
 
 test("checks of the same moment are one request with the token", async (context) => {
@@ -35,7 +36,7 @@ test("checks of the same moment are one request with the token", async (context)
   assert.equal(ports.size, 1, "the connection is kept");
 });
 
-test("without Node's HTTP client, fetch does the same", async (context) => {
+test("without Node's HTTP client, fetch does the same", { timeout: 60_000 }, async (context) => {
   const service = await startService(context);
   const api = { name: "api", algorithm: "fixed_window", limit: 5, window: "1h" } as const;
   const builtin = Object.getOwnPropertyDescriptor(process, "getBuiltinModule");
@@ -49,7 +50,7 @@ test("without Node's HTTP client, fetch does the same", async (context) => {
   assert.deepEqual(decisions.map((decision) => decision.limits[0]?.remaining), [4, 3, 2]);
   await assert.rejects(limiter.check("nope", "ann"), { code: "unknown-limit" });
 
-  service.process.kill("SIGSTOP");
+  await freeze(service.process);
   assert.equal((await short.check("api", "ann")).degraded, true);
   service.process.kill("SIGCONT");
   while ((await short.check("api", "ann", { cost: 0 })).degraded);

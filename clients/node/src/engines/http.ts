@@ -69,10 +69,6 @@ export class HttpEngine implements Engine {
       const detail = `no response from ${this.#url.origin}: ${reason}`;
       throw new UnavailableError({ code: "no-response", detail, cause });
     }
-    // TODO(headers): remove when the service reads `headers`.
-    if (response.status === 422 && response.body.includes("unknown field `headers`")) {
-      return this.#carry(body.replace('{"headers":true,', "{"), trip);
-    }
     return answersFrom(response, this.#url);
   }
 }

@@ -41,7 +41,8 @@ export async function startServer(
 export function run(args: string[], options: { cwd?: string; env?: NodeJS.ProcessEnv } = {}): void {
   const { status, stdout, stderr } = spawnSync(process.execPath, args, {
     cwd: options.cwd ?? packageRoot(),
-    env: { ...process.env, ...options.env },
+    // A test that is run by a test must not report to the outer one.
+    env: { ...process.env, NODE_TEST_CONTEXT: undefined, ...options.env },
     encoding: "utf8",
   });
   if (status === 0) return;

@@ -1,7 +1,7 @@
 /** Child processes that end with the test. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -31,6 +31,15 @@ export async function kill(child: ChildProcess, signal: NodeJS.Signals = "SIGKIL
   // A frozen process cannot act on anything else.
   if (signal === "SIGTERM") child.kill("SIGCONT");
   await exit;
+}
+
+/** Stops a program until it gets `SIGCONT`, and resolves when none of its threads runs any more. */
+export async function freeze(child: ChildProcess): Promise<void> {
+  child.kill("SIGSTOP");
+  const tasks = `/proc/${child.pid ?? 0}/task`;
+  const isStopped = (task: string): boolean =>
+    /^State:\s+T/m.test(readFileSync(`${tasks}/${task}/status`, "utf8"));
+  while (!readdirSync(tasks).every(isStopped)) await new Promise((done) => setImmediate(done));
 }
 
 /** Waits for a line of output that matches, and fails with all output if there is none. */
