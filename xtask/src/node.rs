@@ -48,7 +48,10 @@ fn packages(workspace: &Workspace) -> Vec<Step> {
         return Vec::new();
     }
 
-    let install = npm(workspace, "install --no-save --ignore-scripts --fetch-retries=1 --loglevel=error");
+    let install = npm(
+        workspace,
+        "install --no-save --ignore-scripts --fetch-retries=1 --loglevel=error",
+    );
     vec![Step::new("node packages", install)]
 }
 
