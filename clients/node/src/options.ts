@@ -23,9 +23,14 @@ export interface InProcessOptions {
   redis?: string;
   /** Prefix of every key in Redis; `tollgate:` by default. */
   prefix?: string;
-  /** How long a decision waits for Redis; 10 ms by default. */
+  /** How long a decision waits for Redis; 10 ms by default, 10 s at most. */
   storeTimeout?: Duration;
-  /** The limits. Their keys have one value. */
+  /** How many processes share the limits: workers times machines; 1 by default. */
+  expectedReplicas?: number;
+  /**
+   * The limits. Their keys have one value. A program that brings a limit along with every call, as
+   * the stores do, needs none.
+   */
   limits?: readonly LimitOptions[];
   /** A configuration file of the service, in place of all other options. */
   configFile?: string;
@@ -37,18 +42,19 @@ export interface Config {
   text: string;
   /** The name in errors. */
   file: string;
-  /** Whether limits may have a cost of their own. */
-  hasCosts: boolean;
-  /** The unit of each limit that has one. */
-  units: ReadonlyMap<string, string>;
 }
 
+/** A configuration has at least one limit; this one is never asked. */
+const UNUSED: LimitOptions = {
+  name: "tollgate:unused",
+  algorithm: "fixed_window",
+  limit: 1,
+  window: "1s",
+};
+
 export function configFrom(options: InProcessOptions): Config {
-  const { configFile, limits, redis } = options;
+  const { configFile, limits = [], redis } = options;
   if (configFile !== undefined) return readConfig(configFile, options);
-  if (limits === undefined || limits.length === 0) {
-    throw badOption("inProcess needs `limits`, a list of at least one limit, or a `configFile`");
-  }
 
   const store: Record<string, unknown> =
     redis === undefined ? { type: "memory" } : { type: "redis", endpoints: [redis] };
@@ -56,12 +62,13 @@ export function configFrom(options: InProcessOptions): Config {
   if (options.storeTimeout !== undefined) {
     store.timeout = durationToWire(options.storeTimeout, "storeTimeout");
   }
-  const wire = limits.map((limit) => ({ ...limitToWire(limit), key: ["key"] }));
-  const units = limits.flatMap(({ name, unit }): [string, string][] =>
-    unit === undefined ? [] : [[name, unit]],
-  );
-  const text = JSON.stringify({ store, limits: wire });
-  return { text, file: "options", hasCosts: false, units: new Map(units) };
+  const configured = limits.length === 0 ? [UNUSED] : limits;
+  const config = {
+    store,
+    expected_replicas: options.expectedReplicas,
+    limits: configured.map((limit) => ({ ...limitToWire(limit), key: ["key"] })),
+  };
+  return { text: JSON.stringify(config), file: "options" };
 }
 
 function readConfig(path: string, options: InProcessOptions): Config {
@@ -75,7 +82,7 @@ function readConfig(path: string, options: InProcessOptions): Config {
   if (fs === undefined) throw badOption("`configFile` needs a runtime with files, such as Node");
   try {
     const text = fs.readFileSync(path, "utf8");
-    return { text, file: path, hasCosts: true, units: new Map() };
+    return { text, file: path };
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new TollgateError({ code: "bad-option", detail: `configFile: ${reason}`, cause });

@@ -24,8 +24,7 @@ export interface TestLimiter {
 export async function createTestLimiter(options: {
   limits: readonly LimitOptions[];
 }): Promise<TestLimiter> {
-  const config = configFrom({ limits: options.limits });
-  const core = await openCore(config, true);
+  const core = await openCore(configFrom({ limits: options.limits }), true);
   let nowMs = START_MS;
   const clock: TestClock = {
     advance: (duration) => {
@@ -35,6 +34,6 @@ export async function createTestLimiter(options: {
     },
     now: () => nowMs,
   };
-  const engine = new NativeEngine(core, config, () => nowMs);
+  const engine = new NativeEngine(core, () => nowMs);
   return { limiter: new Tollgate({ engine, configured: options.limits }), clock };
 }

@@ -57,8 +57,7 @@ export class Tollgate {
 
   /** Opens the Rust core in this process, counting in memory or in Redis. */
   static async inProcess(options: InProcessOptions): Promise<Tollgate> {
-    const config = configFrom(options);
-    const engine = new NativeEngine(await openCore(config), config);
+    const engine = new NativeEngine(await openCore(configFrom(options)));
     return new Tollgate({ engine, configured: options.limits ?? [] });
   }
 

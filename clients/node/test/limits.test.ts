@@ -158,18 +158,22 @@ test("the core gets its configuration as JSON", () => {
   ];
   const memory = configFrom({ limits });
   assert.deepEqual(JSON.parse(memory.text), { store: { type: "memory" }, limits: wire });
-  assert.deepEqual([memory.hasCosts, [...memory.units]], [false, []]);
   const redis = "redis://127.0.0.1:6379";
-  const tokens: LimitOptions = { name: "tokens", algorithm: "concurrency", unit: "tokens" };
-  assert.deepEqual([...configFrom({ limits: [tokens] }).units], [["tokens", "tokens"]]);
-  const { text } = configFrom({ limits, redis, prefix: "app:", storeTimeout: 25 });
+  const { text } = configFrom({
+    limits,
+    redis,
+    prefix: "app:",
+    storeTimeout: 25,
+    expectedReplicas: 4,
+  });
   assert.deepEqual(JSON.parse(text), {
     store: { type: "redis", endpoints: [redis], prefix: "app:", timeout: "25ms" },
+    expected_replicas: 4,
     limits: wire,
   });
 
-  assert.throws(() => configFrom({}), /inProcess needs `limits`/);
-  assert.throws(() => configFrom({ limits: [] }), /inProcess needs `limits`/);
+  // Stores bring their limits along.
+  assert.match(configFrom({ redis }).text, /"tollgate:unused"/);
   assert.throws(() => configFrom({ configFile: "x", redis }), /leave `redis` out, or the file/);
   assert.throws(() => configFrom({ configFile: "/nope/x.yaml" }), /configFile: ENOENT/);
 });

@@ -50,16 +50,15 @@ class PlayedCore implements NativeCore {
 
 const API: LimitOptions = { name: "api", algorithm: "fixed_window", limit: 100, window: "60s" };
 
-function play(hasCosts = false): { core: PlayedCore; limiter: Tollgate } {
+function play(): { core: PlayedCore; limiter: Tollgate } {
   const core = new PlayedCore();
-  const config = { text: "", file: "", hasCosts, units: new Map([["tokens", "tokens"]]) };
-  const engine = new NativeEngine(core, config, () => 1_800_000_000_000);
+  const engine = new NativeEngine(core, () => 1_800_000_000_000);
   return { core, limiter: new Tollgate({ engine, configured: [API] }) };
 }
 
 test("a decision from memory needs no batch", async () => {
   const { core, limiter } = play();
-  core.numbers = [100, 99, 600, -1, 29_500, 1, 0, 60_000, 0];
+  core.numbers = [100, 99, 600, -1, 29_500, 1, 0, 60_000, 0, -1, 0];
   const decision = await limiter.check("api", "ann", { cost: 2 });
   assert.deepEqual({ ...decision }, {
     allowed: true,
@@ -81,20 +80,21 @@ test("a decision from memory needs no batch", async () => {
 test("a denial from memory says when to retry, or never", () => {
   const { core, limiter } = play();
   core.code = 1;
-  core.numbers = [10, 0, 5000, 1200, 1200, 2, 0, 3_600_000, 0];
+  core.numbers = [10, 0, 5000, 1200, 1200, 2, 0, 3_600_000, 0, -1, 1];
   const denied = limiter.tryCheck("tokens", "ann");
-  assert.deepEqual(core.tried, [["tokens", "ann", 1]]);
+  assert.deepEqual(core.tried, [["tokens", "ann", -1]]);
   assert.equal(denied?.allowed, false);
   assert.equal(denied.source, "deny_cache");
   assert.equal(denied.retryAfterMs, 1200);
   assert.equal(denied.headers()["retry-after"], "2");
   assert.equal(denied.headers()["ratelimit-policy"], '"tokens";q=10;w=3600;qu="tokens"');
 
-  core.numbers = [10, 10, 0, -2, -1, 3, 0, 3_600_000, 1];
+  core.numbers = [10, 10, 0, -2, -1, 3, 0, 3_600_000, 0, 1, 1];
   const never = limiter.tryCheck("tokens", "ann", { cost: 11 });
   assert.equal(never?.limits[0]?.never, true);
   assert.equal(never.retryAfterMs, null);
   assert.equal(never.degraded, true);
+  assert.equal(never.limits[0].fallback, "deny");
   assert.equal(never.headers()["retry-after"], undefined);
 });
 
@@ -120,7 +120,7 @@ test("what memory cannot decide goes through a batch", async () => {
 
 test("a single demand in a list is decided from memory too", async () => {
   const { core, limiter } = play();
-  core.numbers = [100, 95, 600, -1, -1, 4, 0, 60_000, 0];
+  core.numbers = [100, 95, 600, -1, -1, 4, 0, 60_000, 0, -1, 0];
   const decision = await limiter.check([{ limit: "api", key: "ann", cost: 5 }], { cost: 2 });
   assert.equal(decision.source, "local");
   assert.deepEqual(core.tried, [["api", "ann", 5]]);
@@ -133,20 +133,20 @@ test("keys that are numbers, and limits as objects, are decided from memory too"
   limiter.tryCheck({ ...API, limit: 5 }, "ann", { cost: 0 });
   const inline = '{"name":"api","algorithm":"fixed_window","limit":5,"window":"60s"}';
   assert.deepEqual(core.tried, [
-    ["api", "42", 1],
-    ["api", "true", 1],
+    ["api", "42", -1],
+    ["api", "true", -1],
     [inline, "ann", 0],
   ]);
 });
 
-test("only the core knows the cost that a file gives to a limit", async () => {
-  const { core, limiter } = play(true);
-  assert.equal(limiter.tryCheck("api", "ann"), undefined);
-  await limiter.check("api", "ann");
-  assert.deepEqual(core.bodies.map(({ requests }) => requests), [
-    [{ op: "check", limits: [{ name: "api", key: "ann" }] }],
-  ]);
-  assert.notEqual(limiter.tryCheck("api", "ann", { cost: 1 }), undefined);
+test("a shadow limit says that it never denies", () => {
+  const { core, limiter } = play();
+  core.numbers = [10, 0, 5000, 1200, 1200, 0, 0, 60_000, 1, -1, 0];
+  const decision = limiter.tryCheck("api", "ann");
+  assert.equal(decision?.allowed, true);
+  assert.equal(decision.limits[0]?.shadow, true);
+  assert.equal(decision.retryAfterMs, null);
+  assert.deepEqual(decision.headers(), {});
 });
 
 test("wrong arguments are errors in memory too", async () => {

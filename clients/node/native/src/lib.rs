@@ -7,7 +7,7 @@ use std::time::Duration;
 use napi::bindgen_prelude::{Error, Float64ArraySlice, Object, Result};
 use napi::{Env, Status};
 use napi_derive::napi;
-use tollgate::{Decision, FailurePolicy, Retry, Source};
+use tollgate::{Decision, FailurePolicy, QuotaUnit, Retry, Source};
 use tollgate_embedded::{Embedded, LimitId};
 
 /// What [`NativeEngine::try_check`] returns: the request is allowed.
@@ -18,7 +18,7 @@ const DENIED: u32 = 1;
 const UNDECIDED: u32 = 2;
 
 /// The length of the array into which a decision is written, see [`write_decision`].
-const NUMBERS: usize = 10;
+const NUMBERS: usize = 11;
 /// In the place of a time: there is none.
 const NONE: f64 = -1.0;
 /// In the place of a retry time: the request can never pass.
@@ -37,6 +37,15 @@ const POLICIES: [FailurePolicy; 3] = [
     FailurePolicy::Allow,
     FailurePolicy::Deny,
     FailurePolicy::Local,
+];
+
+/// The units of limits, by their number.
+const UNITS: [QuotaUnit; 5] = [
+    QuotaUnit::Requests,
+    QuotaUnit::Tokens,
+    QuotaUnit::InputTokens,
+    QuotaUnit::OutputTokens,
+    QuotaUnit::Bytes,
 ];
 
 /// A limiter in the process of Node.
@@ -159,13 +168,14 @@ fn closed(embedded: Option<Arc<Embedded>>) -> impl FnOnce(Env) -> Result<()> + S
 }
 
 /// Writes limit, remaining, reset, retry, time until more, source, wait, window, whether it is a
-/// shadow limit, and the failure policy that decided. Times are in milliseconds.
+/// shadow limit, the failure policy that decided, and the unit. Times are in milliseconds.
 fn write_decision(numbers: &mut [f64; NUMBERS], decision: &Decision) {
     let Some(outcome) = decision.limits().first() else {
         return;
     };
 
     let source = SOURCES.iter().position(|known| *known == decision.source());
+    let unit = UNITS.iter().position(|known| *known == outcome.unit());
     let fallback = outcome.fallback();
     let policy = fallback.and_then(|policy| POLICIES.iter().position(|known| *known == policy));
     *numbers = [
@@ -183,6 +193,7 @@ fn write_decision(numbers: &mut [f64; NUMBERS], decision: &Decision) {
         outcome.window().map_or(NONE, millis),
         f64::from(u8::from(outcome.is_shadow())),
         policy.map_or(NONE, |policy| number(policy as u64)),
+        number(unit.unwrap_or_default() as u64),
     ];
 }
 

@@ -43,10 +43,16 @@ const NUMBERS = {
   source: 5,
   wait: 6,
   window: 7,
-  degraded: 8,
+  shadow: 8,
+  policy: 9,
+  unit: 10,
 } as const;
 /** In place of a retry time: the request can never pass. */
 const NEVER = -2;
+/** A negative cost is that of the limit. */
+const OWN_COST = -1;
+const POLICIES = ["allow", "deny", "local"];
+const UNITS = ["requests", "tokens", "input_tokens", "output_tokens", "bytes"];
 const SOURCES: readonly Source[] = ["store", "lease", "deny_cache", "fallback", "local"];
 
 /** The platforms that the native module is built and tested for. */
@@ -86,15 +92,13 @@ export async function openCore(config: Config, manualClock = false): Promise<Nat
 
 export class NativeEngine implements Engine {
   readonly #core: NativeCore;
-  readonly #config: Config;
   readonly #nowMs: () => number;
   readonly #batcher: Batcher;
   readonly #ids = new Map<string, number>();
   readonly #numbers = new Float64Array(Object.keys(NUMBERS).length);
 
-  constructor(core: NativeCore, config: Config, nowMs: () => number = Date.now) {
+  constructor(core: NativeCore, nowMs: () => number = Date.now) {
     this.#core = core;
-    this.#config = config;
     this.#nowMs = nowMs;
     this.#batcher = new Batcher(async (body) => answersFrom(await core.batch(body)), {
       inFlightMax: IN_FLIGHT_MAX,
@@ -111,21 +115,13 @@ export class NativeEngine implements Engine {
     cost: number | undefined,
     inline?: WireLimit,
   ): Decision | undefined {
-    // Only the core knows the cost that a file gives to a limit.
-    if (cost === undefined && this.#config.hasCosts) return undefined;
     const id = this.#id(inline === undefined ? limit : JSON.stringify(inline));
     if (id === undefined) return undefined;
 
     const numbers = this.#numbers;
-    const code = this.#core.tryCheck(id, key, cost ?? 1, numbers);
+    const code = this.#core.tryCheck(id, key, cost ?? OWN_COST, numbers);
     if (code !== ALLOWED && code !== DENIED) return undefined;
-    const windowMs = at(numbers, NUMBERS.window);
-    const unit = inline === undefined ? this.#config.units.get(limit) : inline.unit;
-    const facts: LimitFacts = {
-      windowSecs: windowMs < 0 ? null : windowMs / 1000,
-      unit: typeof unit === "string" ? unit : null,
-    };
-    return decisionFrom(limit, code === ALLOWED, numbers, facts, this.#nowMs());
+    return decisionFrom(limit, code === ALLOWED, numbers, this.#nowMs());
   }
 
   async close(): Promise<void> {
@@ -152,7 +148,6 @@ function decisionFrom(
   name: string,
   allowed: boolean,
   numbers: Float64Array,
-  facts: LimitFacts,
   answeredAtMs: number,
 ): Decision {
   const retryAfterMs = at(numbers, NUMBERS.retry);
@@ -164,13 +159,22 @@ function decisionFrom(
     retryAfterMs: retryAfterMs < 0 ? null : retryAfterMs,
   };
   if (retryAfterMs === NEVER) outcome.never = true;
+  if (at(numbers, NUMBERS.shadow) === 1) outcome.shadow = true;
+  const policy = POLICIES[at(numbers, NUMBERS.policy)];
+  if (policy !== undefined) outcome.fallback = policy;
+
+  const windowMs = at(numbers, NUMBERS.window);
+  const facts: LimitFacts = {
+    windowSecs: windowMs < 0 ? null : windowMs / 1000,
+    unit: UNITS[at(numbers, NUMBERS.unit)] ?? null,
+  };
 
   const moreAfterMs = at(numbers, NUMBERS.more);
   return new PlainDecision(
     {
       allowed,
       source: SOURCES[at(numbers, NUMBERS.source)] ?? "local",
-      degraded: at(numbers, NUMBERS.degraded) === 1,
+      degraded: policy !== undefined,
       waitMs: at(numbers, NUMBERS.wait),
       limits: [outcome],
     },
