@@ -157,9 +157,11 @@ export class ClientResolver {
         if (position === count) return hop;
       }
     }
+    const expected = isList(this.header)
+      ? `an address from each of the ${count} proxies that proxyCount says`
+      : "one address, which the platform sets";
     throw new ClientAddressError(
-      `the header ${this.header} does not name the client: expected at least ${count} ` +
-        "valid address(es), one from each of the proxyCount proxies",
+      `the header ${this.header} does not name the client: expected ${expected}`,
     );
   }
 
