@@ -73,7 +73,7 @@ export class Batcher {
     }
 
     return new Promise((resolve, reject) => {
-      const text = JSON.stringify(operation);
+      const text = wellFormed(JSON.stringify(operation));
       const pending: Pending = {
         text,
         bytes: byteLength(text),
@@ -191,6 +191,18 @@ export class Batcher {
     batch.isAborted = true;
     batch.abort?.();
   }
+}
+
+/**
+ * A key may be half a character, as a client of the program sent it. No JSON parser has to read
+ * that, and one operation must not spoil the batch of the others: it becomes U+FFFD, as everywhere
+ * in the process of the core.
+ */
+function wellFormed(json: string): string {
+  if (!json.includes("\\ud")) return json;
+  return json.replace(/\\(?:\\|ud[0-9a-f]{3})/g, (escape) =>
+    escape === "\\\\" ? escape : "\\ufffd",
+  );
 }
 
 function countMismatch(answers: Answer[], operations: Pending[]): UnavailableError {

@@ -47,6 +47,17 @@ test("a check is charged, and denied when nothing is left", async () => {
   assert.equal(never.retryAfterMs, null);
 });
 
+test("half a character in a key spoils nothing, and is counted", async () => {
+  const [half, other, backslash] = await Promise.all([
+    limiter.check("api", "\ud800", { cost: 2 }),
+    limiter.check("api", "whole 😀"),
+    limiter.check("api", "\\ud800", { cost: 3 }),
+  ]);
+  assert.deepEqual([half.allowed, other.allowed, backslash.allowed], [true, true, true]);
+  const replaced = await limiter.check("api", "\ufffd", { cost: 2 });
+  assert.equal(replaced.allowed, false);
+});
+
 test("a decision is plain JSON, and brings the header fields of a response", async () => {
   const decision = await limiter.check("api", "json");
   const { allowed, limits, ...rest } = JSON.parse(JSON.stringify(decision)) as typeof decision;
