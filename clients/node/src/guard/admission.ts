@@ -1,7 +1,7 @@
 /** A request that passed, and what is owed when its response has ended. */
-import { UnavailableError } from "../errors.js";
 import type { ActualCost, AttributeValue, Decision } from "../types.js";
 import type { GuardDemand } from "./demands.js";
+import { isUnavailable } from "./error.js";
 import type { AdmittedRequest, Estimate, FinishedResponse, GuardOptions } from "./types.js";
 
 /** Delays before a settlement or a release is repeated: together about half a minute. */
@@ -115,7 +115,7 @@ export class Admission<R, S> implements AdmittedRequest {
       await call();
     } catch (error) {
       const delayMs = RETRY_DELAYS_MS[attempt];
-      if (!(error instanceof UnavailableError) || delayMs === undefined) throw error;
+      if (!isUnavailable(error) || delayMs === undefined) throw error;
       later(delayMs, () => {
         this.#persist(call, attempt + 1).catch((failure: unknown) => { this.#fail(failure); });
       });

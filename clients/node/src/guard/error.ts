@@ -1,6 +1,3 @@
-import { ClientAddressError } from "../client-address.js";
-import { TollgateError } from "../errors.js";
-
 /**
  * The guard cannot decide, because the application is misconfigured: a misspelt limit, a missing
  * key, an unknown client address. It goes to the error handler of the framework. The request does
@@ -15,8 +12,13 @@ export class GuardError extends Error {
 
   /** What the application's own functions throw stays as it is. */
   static from(cause: unknown): unknown {
-    const isOurs = cause instanceof TollgateError || cause instanceof ClientAddressError;
-    if (!isOurs) return cause;
+    const names = ["TollgateError", "UnavailableError", "ClientAddressError"];
+    if (!(cause instanceof Error) || !names.includes(cause.name)) return cause;
     return new GuardError(`rate limit check failed: ${cause.message}`, { cause });
   }
+}
+
+/** By name: a program that uses both module formats has two classes of this name. */
+export function isUnavailable(error: unknown): boolean {
+  return error instanceof Error && error.name === "UnavailableError";
 }
