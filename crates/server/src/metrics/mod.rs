@@ -26,7 +26,9 @@ pub(crate) use self::denied_keys::{DenialCount, DeniedKey, DeniedKeys};
 pub(crate) use self::duration::DurationBuckets;
 use self::duration::DurationHistogram;
 pub(crate) use self::inline::InlineMetrics;
-pub(crate) use self::limit::{LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
+pub(crate) use self::limit::{
+    LimitCounts, LimitMetrics, OutcomeCounts, ReservationResult, SOURCES,
+};
 pub(crate) use self::page::{CONTENT_TYPE, MetricSample, MetricType, MetricsPage, seconds, to_f64};
 pub(crate) use self::token::TokenCounts;
 
@@ -148,6 +150,14 @@ impl Metrics {
             "decisions_total",
             "Limit decisions by outcome and source",
             self.limits().iter().flat_map(|limit| limit.samples()),
+        );
+        page.family(
+            MetricType::COUNTER,
+            "reservations_total",
+            "Reservations made, settled and cancelled through this replica, by limit",
+            self.limits()
+                .iter()
+                .flat_map(|limit| limit.reservation_samples()),
         );
         page.add(self.durations.families());
         page.family(
