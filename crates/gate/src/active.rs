@@ -16,7 +16,7 @@ use tollgate_rules::{
 use super::inline::{self, InlineRules};
 use super::permit::PermitSealer;
 use super::store::{OpenStore, StoreOpenError};
-use crate::metrics::{DeniedKeys, LimitMetrics, Metrics, TokenCounts};
+use crate::metrics::{DeniedKeys, LimitMetrics, Metrics, ReservationResult, TokenCounts};
 
 /// Names of the limits for quotas that come with a request, as Envoy's descriptors may carry them:
 /// one for each unit of time, and one for all multiples of a unit; and as `CL.THROTTLE` carries them.
@@ -257,6 +257,32 @@ impl ActiveConfig {
             if outcome.retry().is_some() && position < self.config.limits.len() {
                 let limit_id = self.metrics[position].id();
                 self.denied_keys.record(limit_id, &demand.key);
+            }
+        }
+    }
+
+    /// Counts what became of a reservation of these limits. They are found by their names, because
+    /// a token carries no positions.
+    pub(super) fn count_reservation<'r>(
+        &self,
+        limits: impl Iterator<Item = &'r Rule>,
+        result: ReservationResult,
+    ) {
+        for limit in limits {
+            let name = limit.name();
+            let mut overrides = self.overrides.iter();
+            let known = match self.selector.limit(name) {
+                Ok(configured) => Some(configured.rule.position()),
+                Err(_) => overrides
+                    .find(|rule| rule.name() == name)
+                    .map(Rule::position),
+            };
+            let metrics = match known.and_then(|position| self.metrics.get(position)) {
+                Some(metrics) => Some(&**metrics),
+                None => self.inline.metrics_of(name),
+            };
+            if let Some(metrics) = metrics {
+                metrics.count_reservation(result);
             }
         }
     }

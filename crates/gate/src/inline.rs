@@ -96,6 +96,11 @@ impl InlineRules {
         let slot = rule.position().checked_sub(self.first_position)?;
         self.metrics.get(slot)
     }
+
+    /// The metrics of a limit that a request brought along, by its name.
+    pub(super) fn metrics_of(&self, name: &str) -> Option<&crate::metrics::LimitMetrics> {
+        self.metrics.get(self.metrics.slot(name))
+    }
 }
 
 /// A limit as a token carries it, so that any replica finds it again: the name of a configured

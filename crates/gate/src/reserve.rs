@@ -7,6 +7,7 @@ use tollgate_rules::{Attribute, Attributes, Cost, RequestedLimit, Selection};
 use super::active::{ActiveConfig, CheckOptions, DecideError};
 use super::decide::{Gate, GateDecision};
 use super::permit::{PermitToken, PermitTokenError, TokenCounter, TokenKind};
+use crate::metrics::ReservationResult;
 
 /// What a reservation has really cost.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +63,10 @@ impl Gate {
             let token = active.reservation_token(id, demands, fixed);
             active.permits.seal(&token)
         });
+        if decision.reservation.is_some() {
+            let limits = demands.iter().map(|demand| demand.limit);
+            active.count_reservation(limits, ReservationResult::Reserved);
+        }
         Ok(decision)
     }
 
@@ -108,6 +113,16 @@ impl Gate {
 
         let limiter = &active.limiter;
         let kind = limiter.settle_request(&settlements, reservation.id).await?;
+        let result = match kind {
+            SettlementKind::Reserved if actual.is_some() => Some(ReservationResult::Settled),
+            SettlementKind::Reserved => Some(ReservationResult::Cancelled),
+            SettlementKind::Unreserved => Some(ReservationResult::Unknown),
+            // It was counted the first time.
+            _ => None,
+        };
+        if let Some(result) = result {
+            active.count_reservation(rules.iter(), result);
+        }
         Ok(GateSettlement { kind, charged })
     }
 }

@@ -18,6 +18,35 @@ pub const SOURCES: [Source; 5] = [
     Source::Local,
 ];
 
+/// What became of a reservation: the values of the label `result`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReservationResult {
+    /// It was made.
+    Reserved,
+    Settled,
+    Cancelled,
+    /// It was settled or cancelled when it was no longer open, or never was.
+    Unknown,
+}
+
+impl ReservationResult {
+    const ALL: [Self; 4] = [
+        Self::Reserved,
+        Self::Settled,
+        Self::Cancelled,
+        Self::Unknown,
+    ];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reserved => "reserved",
+            Self::Settled => "settled",
+            Self::Cancelled => "cancelled",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// The counters of one limit.
 #[derive(Debug)]
 pub struct LimitMetrics {
@@ -27,6 +56,8 @@ pub struct LimitMetrics {
     /// Limits of the configuration have samples before their first decision; overrides do not.
     is_configured: bool,
     counts: [[AtomicU64; OUTCOMES.len()]; SOURCES.len()],
+    /// In the order of [`ReservationResult::ALL`].
+    reservations: [AtomicU64; ReservationResult::ALL.len()],
 }
 
 /// How often a limit came to each outcome.
@@ -101,6 +132,7 @@ impl LimitMetrics {
             name: name.into(),
             is_configured,
             counts: Default::default(),
+            reservations: Default::default(),
         }
     }
 
@@ -127,6 +159,23 @@ impl LimitMetrics {
             .unwrap_or(0);
 
         self.counts[source][outcome].fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn count_reservation(&self, result: ReservationResult) {
+        self.reservations[result as usize].fetch_add(1, Relaxed);
+    }
+
+    /// The samples of the limit's reservations; none until one is made or settled here.
+    pub(super) fn reservation_samples(&self) -> Vec<MetricSample<'_>> {
+        let counts = ReservationResult::ALL.iter().zip(&self.reservations);
+        counts
+            .map(|(result, count)| (result, count.load(Relaxed)))
+            .filter(|(_, count)| *count > 0)
+            .map(|(result, count)| {
+                let labels = vec![("limit", &*self.name), ("result", result.as_str())];
+                (labels, to_f64(count))
+            })
+            .collect()
     }
 
     /// The decisions so far. Each counter is read once, so that all sums add up to the same total.

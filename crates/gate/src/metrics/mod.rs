@@ -26,6 +26,7 @@ pub use self::denied_keys::{DenialCount, DeniedKey, DeniedKeys};
 pub use self::duration::DurationBuckets;
 use self::duration::DurationHistogram;
 pub use self::inline::InlineMetrics;
+pub(crate) use self::limit::ReservationResult;
 pub use self::limit::{LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
 pub use self::page::{CONTENT_TYPE, MetricSample, MetricType, MetricsPage, seconds, to_f64};
 pub use self::token::TokenCounts;
@@ -150,6 +151,14 @@ impl Metrics {
             "decisions_total",
             "Limit decisions by outcome and source",
             self.limits().iter().flat_map(|limit| limit.samples()),
+        );
+        page.family(
+            MetricType::COUNTER,
+            "reservations_total",
+            "Reservations made, settled and cancelled through this replica, by limit",
+            self.limits()
+                .iter()
+                .flat_map(|limit| limit.reservation_samples()),
         );
         page.add(self.durations.families());
         page.family(

@@ -88,11 +88,7 @@ impl InlineLimits {
     /// # Ok::<(), tollgate_rules::InlineLimitError>(())
     /// ```
     pub fn parse(&self, json: &str, index: usize) -> Result<Rule, InlineLimitError> {
-        if self.is_denied() {
-            let reason = "the configuration denies inline limits (`inline_limits: deny`); send \
-                          the names of configured limits";
-            return Err(InlineLimitError::NotAllowed(reason.into()));
-        }
+        self.forbid_if_denied()?;
 
         let mut json: Json = serde_json::from_str(json)
             .map_err(|error| InlineLimitError::Invalid(format!("invalid limit: {error}")))?;
@@ -107,18 +103,41 @@ impl InlineLimits {
         let rule = FieldMap::new(&field, INLINE_LIMIT)
             .and_then(|mapping| limits::read_inline(&mapping, self.defaults));
         match rule {
-            Some(rule) if diagnostics.is_clean() => self.permit(rule),
+            Some(rule) if diagnostics.is_clean() => {
+                self.permit(rule.name(), rule.quota().limit())?;
+                Ok(rule)
+            }
             _ => Err(InlineLimitError::Invalid(diagnostics.into_error().first())),
         }
     }
 
-    /// The rule, if the policy allows it.
-    fn permit(&self, rule: Rule) -> Result<Rule, InlineLimitError> {
+    fn forbid_if_denied(&self) -> Result<(), InlineLimitError> {
+        if self.is_denied() {
+            let reason = "the configuration denies inline limits (`inline_limits: deny`); send \
+                          the names of configured limits";
+            return Err(InlineLimitError::NotAllowed(reason.into()));
+        }
+        Ok(())
+    }
+
+    /// Checks whether a request may bring along a limit with this name and this `limit` or
+    /// `capacity`.
+    ///
+    /// ```
+    /// use tollgate_rules::Config;
+    ///
+    /// let config = "inline_limits: { limit_max: 100 }";
+    /// let config = Config::parse(config, "tollgate.yaml", &|_| None)?;
+    /// assert!(config.inline_limits.permit("chat", 100).is_ok());
+    /// assert!(config.inline_limits.permit("chat", 101).is_err());
+    /// # Ok::<(), tollgate_rules::ConfigError>(())
+    /// ```
+    pub fn permit(&self, name: &str, limit: u64) -> Result<(), InlineLimitError> {
+        self.forbid_if_denied()?;
         let InlinePolicy::Restrict { names, limit_max } = &self.policy else {
-            return Ok(rule);
+            return Ok(());
         };
 
-        let (name, limit) = (rule.name(), rule.quota().limit());
         if !names.is_empty() && !names.iter().any(|glob| glob.matches(name)) {
             let shown: Vec<&str> = names.iter().take(8).map(Glob::as_str).collect();
             return Err(InlineLimitError::NotAllowed(format!(
@@ -132,7 +151,7 @@ impl InlineLimits {
                 "the inline limit \"{name}\" is {limit}; `inline_limits` allows at most {limit_max}"
             )));
         }
-        Ok(rule)
+        Ok(())
     }
 }
 

@@ -69,6 +69,14 @@ impl RespError {
         }
     }
 
+    /// The configuration does not allow what the command asks for.
+    pub(super) fn forbidden(text: String) -> Self {
+        Self {
+            code: "NOPERM",
+            text: text.into(),
+        }
+    }
+
     /// The store is unavailable, so this limit denies: its failure policy is `deny`.
     pub(super) fn denied_by_policy(limit: &str) -> Self {
         Self::new(format!(
@@ -87,10 +95,7 @@ impl From<AccessError> for RespError {
     fn from(error: AccessError) -> Self {
         match error {
             AccessError::MissingToken | AccessError::UnknownToken => Self::no_auth(),
-            AccessError::NotPermitted { .. } => Self {
-                code: "NOPERM",
-                text: error.to_string().into(),
-            },
+            AccessError::NotPermitted { .. } => Self::forbidden(error.to_string()),
         }
     }
 }

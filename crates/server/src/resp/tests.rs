@@ -255,6 +255,41 @@ fn configured_limits_are_checked_by_name() {
     assert_eq!(client.integers("TOLLGATE.CHECK ip 192.0.2.1")[0], 1);
 }
 
+/// `CL.THROTTLE` brings its numbers along, so `inline_limits` applies to it.
+#[test]
+fn the_configuration_restricts_throttles() {
+    for (policy, line, expected) in [
+        ("allow", "CL.THROTTLE a 9 1 1", "*5\r\n:0"),
+        (
+            "deny",
+            "CL.THROTTLE a 9 1 1",
+            "-NOPERM the configuration denies inline limits (`inline_limits: deny`)",
+        ),
+        ("deny", "TOLLGATE.CHECK api a", "*5\r\n:0"),
+        ("{ limit_max: 10 }", "CL.THROTTLE a 9 1 1", "*5\r\n:0"),
+        (
+            "{ limit_max: 10 }",
+            "RL.THROTTLE a 10 1 1",
+            "-NOPERM the inline limit \"override:cl.throttle\" is 11; `inline_limits` allows at \
+             most 10",
+        ),
+        (
+            "{ names: [chat] }",
+            "CL.THROTTLE a 9 1 1",
+            "-NOPERM the configuration does not allow the inline limit \"override:cl.throttle\"",
+        ),
+        (
+            "{ names: ['override:*'] }",
+            "CL.THROTTLE a 9 1 1",
+            "*5\r\n:0",
+        ),
+    ] {
+        let mut client = Client::new(&format!("inline_limits: {policy}\n{LIMITS}"));
+        let reply = client.send(line);
+        assert!(reply.starts_with(expected), "{policy} {line}: {reply}");
+    }
+}
+
 /// Commands that are refused, and how the reply starts.
 const WRONG_ROWS: [(&str, &str); 36] = [
     (

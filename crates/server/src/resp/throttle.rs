@@ -42,13 +42,18 @@ pub(super) fn select<'r>(
 
     let quota = bucket(max_burst, count, period_s)
         .map_err(|error| RespError::new(format!("invalid numbers: {error}")))?;
+    let rule = active.override_rule(THROTTLE);
+    let policy = &active.config.inline_limits;
+    policy
+        .permit(rule.name(), quota.capacity())
+        .map_err(|error| RespError::forbidden(error.to_string()))?;
     let key = EncodedKey::from_writer(|parts| match std::str::from_utf8(key) {
         Ok(text) => parts.text(text),
         Err(_) => parts.bytes(key),
     });
     let key = key.map_err(|error| RespError::new(format!("invalid key: {error}")))?;
 
-    Ok(Demand::new(active.override_rule(THROTTLE), key)
+    Ok(Demand::new(rule, key)
         .with_cost(quantity)
         .with_quota(Some(quota.into())))
 }

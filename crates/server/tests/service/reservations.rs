@@ -3,7 +3,7 @@
 use std::thread;
 
 use serde_json::{Value, json};
-use testkit::reverse_proxy::Response;
+use testkit::reverse_proxy::{self, Response};
 use testkit::servers::{Flavor, Server};
 use testkit::wait;
 use tollgate::{Clock as _, SystemClock};
@@ -50,7 +50,7 @@ fn settle(service: &Tollgate, token: &str, actual: u64) -> Value {
 }
 
 /// Replicas on one store, which they have reached.
-fn replicas<const N: usize>(server: &Server, limits: &str) -> [Tollgate; N] {
+pub(crate) fn replicas<const N: usize>(server: &Server, limits: &str) -> [Tollgate; N] {
     let url = server.url();
     let config = format!("store: {{type: redis, endpoints: ['{url}'], timeout: 1s}}\n{limits}");
     let services = [(); N].map(|()| Tollgate::with_config(&config));
@@ -329,4 +329,61 @@ fn a_reservation_made_without_the_store_is_charged_when_it_is_settled() {
         "unknown"
     );
     assert_eq!(left(&service, &ann), [65]);
+}
+
+/// The samples of reservations on the page of metrics, without the name of the metric.
+fn counted(service: &Tollgate) -> Vec<String> {
+    let page = reverse_proxy::get(service.admin, "/metrics", &[]).text();
+    let samples = page.lines();
+    let samples = samples.filter_map(|line| line.strip_prefix("tollgate_reservations_total"));
+    samples.map(str::to_owned).collect()
+}
+
+/// Each replica counts what it did, so the sums over all replicas tell how many are open.
+#[test]
+fn every_replica_counts_the_reservations_that_it_makes_and_ends() {
+    let server = Server::start(Flavor::Redis);
+    let [one, other]: [Tollgate; 2] = replicas(&server, BUDGET);
+    assert_eq!(counted(&one), Vec::<String>::new());
+
+    let ann = json!({"attributes": {"user": "ann"}, "tokens": {"input": 10}});
+    let [settled, cancelled] = [(); 2].map(|()| post(&one, "/v1/reserve", &ann));
+    let denied = one.post("/v1/reserve", &ann.to_string());
+    assert_eq!(denied.status, 429, "two calls are in flight");
+    for _ in 0..2 {
+        settle(&other, token(&settled), 5);
+    }
+    let cancel = json!({"reservation": token(&cancelled)});
+    post(&one, "/v1/cancel", &cancel);
+
+    let chat = json!({"limits": [{"name": "chat", "key": "ann", "algorithm": "sliding_log",
+        "limit": 9, "window": "1h", "on_reservation_expiry": "release"}]});
+    let mut brief = chat.clone();
+    brief["ttl"] = json!("1ms");
+    let expired = post(&one, "/v1/reserve", &brief);
+    wait::until_true(PATIENCE, "the reservation to expire", || {
+        left(&one, &chat) == [9]
+    });
+    settle(&other, token(&expired), 1);
+
+    let samples = |limits: &[&str], results: &[&str]| {
+        let sample = |limit: &str, result: &str| {
+            let (result, count) = result.split_once(' ').expect("a number");
+            format!("{{limit=\"{limit}\",result=\"{result}\"}} {count}")
+        };
+        let of_limit = |limit: &&str| results.iter().map(|result| sample(limit, result)).collect();
+        let of_limits: Vec<Vec<String>> = limits.iter().map(of_limit).collect();
+        of_limits.concat()
+    };
+    let limits = ["requests", "tokens", "in-flight"];
+    let expected = [
+        samples(&limits, &["reserved 2", "cancelled 1"]),
+        samples(&["chat"], &["reserved 1"]),
+    ];
+    assert_eq!(counted(&one), expected.concat());
+    let expected = [
+        samples(&limits, &["settled 1"]),
+        samples(&["chat"], &["unknown 1"]),
+    ];
+    assert_eq!(counted(&other), expected.concat());
 }

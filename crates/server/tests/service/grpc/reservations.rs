@@ -6,9 +6,12 @@ use tollgate_envoy::{
     RateLimitRequest, RateLimitUnit, ReserveRequest, ReserveResponse,
 };
 
+use testkit::servers::{Flavor, Server};
+
 use super::client::{Client, Reply};
 use super::{described, request};
 use crate::harness::Tollgate;
+use crate::reservations::replicas;
 
 const RESERVE: &str = "/kuadrant.service.ratelimit.v1.RateLimitService/Reserve";
 const COMMIT: &str = "/kuadrant.service.ratelimit.v1.RateLimitService/Commit";
@@ -163,6 +166,49 @@ fn without_a_reservation_the_descriptors_are_charged() {
     // Whether it fits or not.
     assert!(!commit(&mut client, &actual("", 5_000)));
     assert_eq!(left(&mut client, "tokens"), 0);
+}
+
+/// A reservation is made at one replica and committed at another, and is settled once.
+#[test]
+fn replicas_on_one_store_settle_each_others_reservations() {
+    for flavor in [Flavor::Redis, Flavor::Valkey] {
+        let server = Server::start(flavor);
+        let limits = LIMITS.replace("version: 1", "");
+        let [mut first, second]: [Tollgate; 2] = replicas(&server, &limits);
+        let mut one = Client::connect(first.grpc);
+        let mut other = Client::connect(second.grpc);
+
+        let reserved = reserve(&mut one, &estimate(400));
+        assert_eq!(reserved.code(), Code::Ok, "{flavor:?}");
+        assert_eq!(left(&mut other, "tokens"), 600);
+        assert_eq!(left(&mut other, "running"), 1);
+        assert!(commit(&mut other, &actual(&reserved.reservation_id, 130)));
+        assert!(!commit(&mut one, &actual(&reserved.reservation_id, 130)));
+        for client in [&mut one, &mut other] {
+            let found = ["tokens", "requests", "running"].map(|limit| left(client, limit));
+            assert_eq!(found, [870, 8, 2], "{flavor:?}");
+        }
+
+        // Together they admit no more than the limits: two requests may run.
+        let two = [
+            reserve(&mut one, &estimate(100)),
+            reserve(&mut other, &estimate(100)),
+        ];
+        assert!(two.iter().all(|reserved| reserved.code() == Code::Ok));
+        let denied = reserve(&mut other, &estimate(100));
+        assert_eq!(denied.code(), Code::OverLimit, "{flavor:?}");
+
+        // The replica that made a reservation is killed. What it used becomes debt.
+        first.signal("KILL");
+        first.wait_for_exit();
+        assert!(commit(&mut other, &actual(&two[0].reservation_id, 2_000)));
+        assert!(commit(&mut other, &actual(&two[1].reservation_id, 10)));
+        assert_eq!(left(&mut other, "tokens"), 0);
+        let denied = reserve(&mut other, &estimate(1));
+        assert_eq!(denied.code(), Code::OverLimit, "{flavor:?}");
+        assert_eq!(left(&mut other, "running"), 2);
+        assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
+    }
 }
 
 /// The keys of a reservation are sealed with the secret, so only services that share it settle.
