@@ -6,7 +6,8 @@ use testkit::servers::{Flavor, Server};
 use tokio::runtime::Builder;
 use tollgate::store::{Intent, Settlement, SettlementKind};
 use tollgate::{
-    Decision, DemandBuf, Limit, LimitOutcome, Limiter, Micros, PermitId, Rate, Store as _,
+    Decision, DemandBuf, Limit, LimitOutcome, Limiter, ManualClock, MemoryStore, Micros, PermitId,
+    Rate, Store,
 };
 use tollgate_redis::RedisBuilder;
 
@@ -393,4 +394,58 @@ fn a_key_of_the_wrong_type_affects_only_its_own_calls() {
             assert_eq!(task.await.expect("no task panics").is_degraded(), is_victim);
         }
     });
+}
+
+/// With more low-water marks than a bucket keeps, the script merges the same ones as the memory
+/// store.
+#[test]
+fn many_reservations_of_a_bucket_return_as_much_as_in_memory() {
+    const RESERVATIONS: u64 = 100;
+    let runtime = common::runtime();
+    let server = Server::start(Flavor::Redis);
+    let clock = ManualClock::default();
+    let builder = RedisBuilder::standalone(server.url()).timeout(common::PATIENT);
+    let redis = common::connected(&runtime, builder.manual_time(clock.clone()));
+    let memory = MemoryStore::builder().clock(clock.clone()).build();
+    let stores: [&dyn Store; 2] = [&redis, &memory];
+
+    let rate = Rate::new(7, Duration::from_secs(3));
+    let rule = Limit::token_bucket("bucket", 10_000, rate).validate();
+    let rule = rule.expect("a valid limit");
+    let demand = |cost: u64| DemandBuf::new(&rule, "ann", cost).expect("a valid key");
+    let intent = Intent::Reserve {
+        ttl: Micros::from_secs(3_600),
+    };
+    let spend = |cost: u64, intent: Intent, id: PermitId| {
+        let demand = demand(cost);
+        let outcomes = stores.map(|store| {
+            let reply = runtime.block_on(store.spend(&[demand.as_demand()], intent, id));
+            reply.expect("a reply").outcomes()[0].0
+        });
+        assert_eq!(outcomes[0], outcomes[1]);
+        outcomes[0]
+    };
+
+    let cost = |number: u64| 1 + number * 31 % 97;
+    for number in 0..RESERVATIONS {
+        clock.advance(Duration::from_millis(number * 37 % 900));
+        spend(cost(number), intent, PermitId::new(number.into()));
+    }
+    for number in 0..RESERVATIONS {
+        // In another order than they were made.
+        let number = number * 37 % RESERVATIONS;
+        clock.advance(Duration::from_millis(number * 113 % 9_000));
+        spend(number % 5, Intent::Spend, PermitId::NONE);
+        let demand = demand(cost(number));
+        let settlement = Settlement {
+            demand: demand.as_demand(),
+            actual: number % 7,
+        };
+        for store in stores {
+            let settled = store.settle(&[settlement], PermitId::new(number.into()));
+            let kinds = runtime.block_on(settled).expect("a reply");
+            assert_eq!(kinds, [SettlementKind::Reserved]);
+        }
+        spend(0, Intent::Peek, PermitId::NONE);
+    }
 }
