@@ -12,11 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tollgate::store::Intent;
 use tollgate::{Decision, ManualClock};
-use tollgate_gate::api::{self, ApiContext, NamedAttributes};
+use tollgate_gate::api::{self, ApiContext};
 use tollgate_gate::metrics::Metrics;
-use tollgate_gate::{Caller, CheckOptions, Gate};
+use tollgate_gate::{Caller, Gate};
 use tollgate_rules::Config;
 
 pub use self::error::{EmbeddedError, OpenError};
@@ -74,29 +73,23 @@ impl Embedded {
     /// Looks up a limit once, for [`try_check`](Self::try_check): the name of a configured limit,
     /// or a limit as a JSON object with the fields of the file.
     pub fn limit(&self, limit: &str) -> Result<LimitId, EmbeddedError> {
-        self.limits.add(limit)
+        let active = self.gate.active();
+        self.limits.add(limit, |limit| active.direct_limit(limit))
     }
 
     /// Decides about one limit if that needs no waiting: in memory, from a lease or from a cached
-    /// denial. Without a cost, the limit's own applies. Returns none, and has charged nothing, if the store must be asked or if the limit
-    /// hands out permits.
+    ///
     pub fn try_check(
         &self,
         limit: LimitId,
         key: &str,
         cost: Option<u64>,
     ) -> Result<Option<Decision>, EmbeddedError> {
-        let decision = self.limits.with_requested(limit, key, |requested| {
-            let options = CheckOptions {
-                limits: Some(&[requested]),
-                cost,
-                intent: Intent::Spend,
-            };
-            let attributes = NamedAttributes::default();
-            self.gate
-                .try_decide(&self.gate.active(), &attributes, options)
-        });
-        Ok(decision??)
+        let decision = self.limits.with_direct(limit, |limit| {
+            let active = self.gate.active();
+            self.gate.try_decide(&active, limit, key, cost)
+        })?;
+        Ok(decision.transpose()?.flatten())
     }
 
     /// Carries out the operations of a body of `POST /v1/batch`, and calls `done` with the status

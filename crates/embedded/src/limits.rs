@@ -1,8 +1,7 @@
 //! The limits that a program has looked up.
 
-use std::borrow::Cow;
-
 use parking_lot::RwLock;
+use tollgate_gate::DirectLimit;
 use tollgate_rules::RequestedLimit;
 
 use crate::error::EmbeddedError;
@@ -16,65 +15,66 @@ pub struct LimitId(pub u32);
 
 /// The limits in the order in which they were looked up.
 #[derive(Debug, Default)]
-pub(crate) struct LimitTable(RwLock<Vec<LimitSource>>);
+pub(crate) struct LimitTable(RwLock<Vec<KnownLimit>>);
 
-/// A limit as a request names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct LimitSource {
-    name: Box<str>,
-    /// The JSON text of a limit that is not configured.
-    inline: Option<Box<str>>,
+#[derive(Debug)]
+struct KnownLimit {
+    /// The name or the JSON text, as the program gave it.
+    text: Box<str>,
+    /// None if demands on the limit need a selection, or if there is no such limit.
+    direct: Option<DirectLimit>,
 }
 
 impl LimitTable {
-    /// Adds a limit, or finds it.
-    pub(crate) fn add(&self, limit: &str) -> Result<LimitId, EmbeddedError> {
-        let source = LimitSource::parse(limit).ok_or(EmbeddedError::Limit)?;
+    /// Adds a limit, or finds it. `resolve` looks a new one up.
+    pub(crate) fn add(
+        &self,
+        text: &str,
+        resolve: impl FnOnce(&RequestedLimit<'_>) -> Option<DirectLimit>,
+    ) -> Result<LimitId, EmbeddedError> {
+        let requested = requested(text).ok_or(EmbeddedError::Limit)?;
         let mut limits = self.0.write();
-        let known = limits.iter().position(|known| *known == source);
+        let known = limits.iter().position(|known| *known.text == *text);
         let index = known.unwrap_or(limits.len());
         if index == LIMITS_MAX {
             return Err(EmbeddedError::TooManyLimits);
         }
         if index == limits.len() {
-            limits.push(source);
+            limits.push(KnownLimit {
+                text: text.into(),
+                direct: resolve(&requested),
+            });
         }
 
         let index = u32::try_from(index).map_err(|_| EmbeddedError::TooManyLimits)?;
         Ok(LimitId(index))
     }
 
-    /// Calls `with` with the limit and a key, as a request names them.
-    pub(crate) fn with_requested<T>(
+    /// Calls `with` with the limit, if demands on it need no selection.
+    pub(crate) fn with_direct<T>(
         &self,
         LimitId(index): LimitId,
-        key: &str,
-        with: impl FnOnce(RequestedLimit<'_>) -> T,
-    ) -> Result<T, EmbeddedError> {
+        with: impl FnOnce(&DirectLimit) -> T,
+    ) -> Result<Option<T>, EmbeddedError> {
         let limits = self.0.read();
-        let source = limits.get(index as usize).ok_or(EmbeddedError::Limit)?;
-        Ok(with(RequestedLimit {
-            name: Cow::Borrowed(&source.name),
-            key: Some(Cow::Borrowed(key)),
-            inline: source.inline.as_deref().map(Cow::Borrowed),
-            ..RequestedLimit::default()
-        }))
+        let known = limits.get(index as usize).ok_or(EmbeddedError::Limit)?;
+        Ok(known.direct.as_ref().map(with))
     }
 }
 
-impl LimitSource {
-    fn parse(limit: &str) -> Option<Self> {
-        if !limit.trim_start().starts_with('{') {
-            return Some(Self {
-                name: limit.into(),
-                inline: None,
-            });
-        }
-
-        let json: serde_json::Value = serde_json::from_str(limit).ok()?;
-        Some(Self {
-            name: json.get("name")?.as_str()?.into(),
-            inline: Some(limit.into()),
-        })
+/// A limit as a request names it: a name, or a JSON object that brings the limit along.
+fn requested(text: &str) -> Option<RequestedLimit<'_>> {
+    if !text.trim_start().starts_with('{') {
+        return Some(RequestedLimit {
+            name: text.into(),
+            ..RequestedLimit::default()
+        });
     }
+
+    let json: serde_json::Value = serde_json::from_str(text).ok()?;
+    Some(RequestedLimit {
+        name: json.get("name")?.as_str()?.to_owned().into(),
+        inline: Some(text.into()),
+        ..RequestedLimit::default()
+    })
 }

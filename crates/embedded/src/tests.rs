@@ -80,15 +80,43 @@ fn a_limit_with_permits_is_left_to_operations() {
     assert!(second.contains(r#""allowed":false"#), "{second}");
 }
 
+/// What depends on more than the key is left to operations, which select.
+#[test]
+fn only_plain_limits_are_decided_without_waiting() {
+    let config = "
+hash_secret: correct-horse-battery-staple
+hash_keys: [email]
+limits:
+  - { name: plain, key: [user], cost: 3, algorithm: sliding_log, limit: 9, window: 1s }
+  - { name: hashed, key: [email], algorithm: sliding_log, limit: 9, window: 1s }
+  - { name: lower, key: ['lower(user)'], algorithm: sliding_log, limit: 9, window: 1s }
+  - { name: address, key: [client_ip], algorithm: sliding_log, limit: 9, window: 1s }
+  - { name: pair, key: [user, route], algorithm: sliding_log, limit: 9, window: 1s }
+  - { name: priced, key: [user], cost: { by: size }, algorithm: sliding_log, limit: 9, window: 1s }
+";
+    let embedded = Embedded::open_for_tests(config, "t.yaml").expect("a valid configuration");
+    let try_check = |name: &str| {
+        let limit = embedded.limit(name).unwrap();
+        embedded.try_check(limit, "10.0.0.1", None).unwrap()
+    };
+
+    assert_eq!(try_check("plain").unwrap().remaining(), 6);
+    for name in ["hashed", "lower", "address", "pair", "priced"] {
+        assert!(try_check(name).is_none(), "{name}");
+    }
+    let body =
+        r#"{"requests": [{"op": "peek", "limits": [{"name": "plain", "key": "10.0.0.1"}]}]}"#;
+    let (_, peek) = batch(&embedded, body);
+    assert!(peek.contains(r#""used":3"#), "the same counter: {peek}");
+}
+
 #[test]
 fn wrong_calls_say_what_is_right() {
     let embedded = embedded();
     let unknown = embedded.limit("apo").unwrap();
-    let error = embedded
-        .try_check(unknown, "ann", None)
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("unknown limit \"apo\""), "{error}");
+    assert!(embedded.try_check(unknown, "ann", None).unwrap().is_none());
+    let api = embedded.limit("api").unwrap();
+    assert!(embedded.try_check(api, "", None).unwrap().is_none());
     assert!(
         embedded
             .limit("{")

@@ -48,6 +48,15 @@ pub struct CheckOptions<'q> {
     pub intent: Intent,
 }
 
+/// A limit whose demands need no selection: the key is what the caller says, the quota is that of
+/// the rule.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectLimit {
+    pub(super) rule: Rule,
+    /// The units of a request that states no cost.
+    pub(super) cost: u64,
+}
+
 /// Why a request could not be decided.
 #[derive(Debug, thiserror::Error)]
 pub enum DecideError {
@@ -164,6 +173,24 @@ impl ActiveConfig {
         let limits = options.limits.unwrap_or_default();
         let config = &self.config.inline_limits;
         self.inline.read(config, &self.selector, limits)
+    }
+
+    /// A limit whose demands need no selection; none for all other limits.
+    pub fn direct_limit(&self, limit: &RequestedLimit<'_>) -> Option<DirectLimit> {
+        if limit.inline.is_some() {
+            let limits = std::slice::from_ref(limit);
+            let rules = self
+                .inline
+                .read(&self.config.inline_limits, &self.selector, limits);
+            let rule = *rules.ok()?.first()?;
+            return Some(DirectLimit { rule, cost: 1 });
+        }
+
+        let limit = self.selector.plain_limit(&limit.name)?;
+        Some(DirectLimit {
+            rule: limit.rule,
+            cost: limit.cost.as_ref().map_or(1, |cost| cost.default),
+        })
     }
 
     /// Selects the limits that apply to a request. `inline` has the rules that it brings along.

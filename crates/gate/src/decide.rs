@@ -7,7 +7,7 @@ use tollgate::store::Intent;
 use tollgate::{Clock, Decision, Demand, EncodedKey, SystemClock};
 use tollgate_rules::{Attributes, Config};
 
-use super::active::{ActiveConfig, CheckOptions, DecideError};
+use super::active::{ActiveConfig, CheckOptions, DecideError, DirectLimit};
 use super::permit::{PermitToken, PermitTokenError, TokenKind};
 use super::store::StoreOpenError;
 use crate::metrics::Metrics;
@@ -97,28 +97,29 @@ impl Gate {
         self.spend(active, &demands, options.intent).await
     }
 
-    /// Decides like [`decide`](Self::decide), if that needs no waiting. Otherwise, and if the
-    /// request takes a permit, returns none and has charged nothing.
+    /// Decides about one limit, if that needs no waiting. Otherwise, if the limit hands out permits,
+    /// and if the key is not valid, returns none and has charged nothing.
     pub fn try_decide(
         &self,
         active: &ActiveConfig,
-        attributes: &impl Attributes,
-        options: CheckOptions<'_>,
+        limit: &DirectLimit,
+        key: &str,
+        cost: Option<u64>,
     ) -> Result<Option<Decision>, DecideError> {
-        let inline = active.inline_rules(options)?;
-        let demands = active.select(attributes, &inline, options);
-        let demands = demands.inspect_err(|error| self.metrics.count_refusal(error))?;
-        if demands.iter().any(Demand::needs_permit) {
+        let Some(key) = EncodedKey::new(key).ok().filter(|_| !key.is_empty()) else {
+            return Ok(None);
+        };
+        let demand = Demand::new(&limit.rule, key).with_cost(cost.unwrap_or(limit.cost));
+        if demand.needs_permit() {
             return Ok(None);
         }
 
-        let decision = match active.limiter.request(&demands, options.intent).try_now() {
+        let demands = [demand];
+        let decision = match active.limiter.request(&demands, Intent::Spend).try_now() {
             Err(tollgate::Error::WouldBlock) => return Ok(None),
             decision => decision?,
         };
-        if options.intent.is_charge() {
-            active.count(&demands, &decision);
-        }
+        active.count(&demands, &decision);
         Ok(Some(decision))
     }
 

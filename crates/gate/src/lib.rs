@@ -20,7 +20,7 @@ mod store;
 mod trace;
 
 pub use access::{AccessError, Caller};
-pub use active::{ActiveConfig, CheckOptions, DecideError, OVERRIDES, THROTTLE};
+pub use active::{ActiveConfig, CheckOptions, DecideError, DirectLimit, OVERRIDES, THROTTLE};
 pub use decide::{Gate, GateDecision};
 pub use inspect::GateInspection;
 pub use operations::{StoreSigns, StoreState};

@@ -46,6 +46,11 @@ impl KeyAttribute {
         &self.name
     }
 
+    /// Whether the value is taken as the caller sends it.
+    pub(crate) const fn is_plain(&self) -> bool {
+        matches!(self.attribute.kind(), AttributeKind::Custom) && self.normalisers.is_empty()
+    }
+
     /// The same, but a path is in lower case.
     pub(crate) fn with_folded_path(mut self) -> Self {
         if self.attribute.kind() == AttributeKind::Path {

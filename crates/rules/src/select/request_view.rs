@@ -361,7 +361,7 @@ impl Selector {
     }
 
     /// The hasher for an attribute. `None` if the attribute is not hashed.
-    fn hasher(&self, attribute: &Attribute) -> Option<&tollgate::KeyHasher> {
+    pub(super) fn hasher(&self, attribute: &Attribute) -> Option<&tollgate::KeyHasher> {
         let hashing = self.hashing.as_ref()?;
         hashing
             .attributes

@@ -7,6 +7,7 @@ use tollgate::{Demand, EncodedKey, Rule};
 use super::request_view::RequestView;
 use super::{Attributes, LimitDemands, MissingKeyPolicy, SelectError, Selection, Selector, Value};
 use crate::attribute::Attribute;
+use crate::limit::{Cost, LimitConfig};
 
 /// A limit that a request names: a configured one, or one that the request brings along.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +61,23 @@ impl Selector {
         }
         request.ensure_complete()?;
         Ok(selection)
+    }
+
+    /// The limit with this name, if its key is one attribute that is taken as the caller sends it,
+    /// and if neither its quota nor its cost depends on the request. A demand on it needs no
+    /// selection: its key is the value alone.
+    pub fn plain_limit(&self, name: &str) -> Option<&LimitConfig> {
+        let limit = self.limit(name).ok()?;
+        let [alternatives] = limit.key.parts.as_slice() else {
+            return None;
+        };
+        let [key] = alternatives.as_slice() else {
+            return None;
+        };
+
+        let is_plain = key.is_plain() && self.hasher(key.attribute()).is_none();
+        let is_constant = limit.cost.as_ref().is_none_or(Cost::is_constant);
+        (is_plain && is_constant && limit.tiers.is_none()).then_some(limit)
     }
 
     /// Selects a configured limit by the value of the only attribute of its key.
