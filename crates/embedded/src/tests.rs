@@ -5,7 +5,8 @@ use super::*;
 
 const CONFIG: &str = r#"{"limits": [
     {"name": "api", "key": ["key"], "algorithm": "fixed_window", "limit": 2, "window": "10s"},
-    {"name": "jobs", "key": ["key"], "algorithm": "concurrency", "limit": 1}]}"#;
+    {"name": "jobs", "key": ["key"], "algorithm": "concurrency", "limit": 1,
+     "permit_timeout": "1m"}]}"#;
 
 fn embedded() -> Embedded {
     Embedded::open_for_tests(CONFIG, "t.json").expect("a valid configuration")
