@@ -111,11 +111,16 @@ impl<K: ToKey> Demand<'_, K> {
 }
 
 impl<K> Demand<'_, K> {
-    /// The same demand with the units that a reservation takes: the cost, or the largest share of
-    /// the limit that one reservation may take.
+    /// The units that a reservation takes: the cost, or the largest share of the limit that one
+    /// reservation may take.
+    pub fn reserved_cost(&self) -> u64 {
+        self.limit.reserved_units(self.quota(), self.cost)
+    }
+
+    /// The same demand with the [units that a reservation takes](Self::reserved_cost).
     #[must_use]
     pub fn reserved(self) -> Self {
-        let cost = self.limit.reserved_units(self.quota(), self.cost);
+        let cost = self.reserved_cost();
         Self { cost, ..self }
     }
 }

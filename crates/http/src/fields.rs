@@ -7,7 +7,6 @@
 //! structured string, and everything else is numbers. The crate `sfv` took 800 ns for the two
 //! fields, a third of what a request costs the service. The tests parse the fields with it.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -48,6 +47,8 @@ const LISTED_MAX: usize = 32;
 const FIELDS_USUAL: usize = 5;
 /// A capacity that is enough for the values of a request over two limits.
 const VALUES_CAPACITY: usize = 192;
+/// The value of `X-RateLimit-Fallback`.
+const FALLBACK: HeaderValue = HeaderValue::from_static("true");
 /// The largest integer of a structured field: 15 digits. Limits can be larger and are capped.
 const INTEGER_MAX: u64 = 999_999_999_999_999;
 
@@ -74,15 +75,25 @@ const INTEGER_MAX: u64 = 999_999_999_999_999;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Fields {
-    /// The values of `RateLimit-Policy` and `RateLimit`.
-    ietf: Option<[HeaderValue; 2]>,
-    /// The values of `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
-    legacy: Option<[HeaderValue; 3]>,
+    /// The values, one after the other: all are parts of one allocation, and a value is made of
+    /// its part when it is needed. So fields are small, and cheap to keep until the response
+    /// arrives.
+    text: Bytes,
+    lengths: ValueLengths,
     profiles: Vec<ProfileFields>,
-    retry_after: Option<HeaderValue>,
-    fallback: Option<HeaderValue>,
+    is_fallback: bool,
     /// The units left in the tightest limit.
     remaining: u64,
+}
+
+/// The lengths of the values in the order of the text. Those that are left out are empty.
+#[derive(Clone, Copy, Debug, Default)]
+struct ValueLengths {
+    /// Of `RateLimit-Policy` and `RateLimit`.
+    ietf: [usize; 2],
+    /// Of `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
+    legacy: [usize; 3],
+    retry_after: usize,
 }
 
 impl Fields {
@@ -90,46 +101,43 @@ impl Fields {
     /// are omitted. `X-RateLimit-Fallback` is included whenever the store was unavailable, whatever
     /// fields are enabled.
     pub fn new(decision: &Decision, enabled: EnabledFields, now: Micros) -> Self {
-        // All values are parts of one allocation.
-        let mut text = Vec::with_capacity(VALUES_CAPACITY);
         // Without an enforced limit there is nothing to describe.
         let tightest = decision.tightest().filter(|limit| !limit.is_shadow());
 
-        let ietf = tightest.filter(|_| enabled.ietf).map(|_| {
-            [
+        let mut text = Vec::with_capacity(VALUES_CAPACITY);
+        let mut lengths = ValueLengths::default();
+        if enabled.ietf && tightest.is_some() {
+            lengths.ietf = [
                 write_policies(&mut text, decision),
                 write_states(&mut text, decision),
-            ]
-        });
-        let legacy = tightest.filter(|_| enabled.legacy).map(|limit| {
+            ];
+        }
+        if enabled.legacy
+            && let Some(limit) = tightest
+        {
             let reset = Duration::from(now).saturating_add(limit.reset_after());
-            [limit.limit(), limit.remaining(), secs_ceil(reset)]
-                .map(|number| write_number(&mut text, number))
-        });
+            lengths.legacy = [
+                write_number(&mut text, limit.limit()),
+                write_number(&mut text, limit.remaining()),
+                write_number(&mut text, secs_ceil(reset)),
+            ];
+        }
         // The decision reports the longest retry time of all limits, so no limit's `t` is later.
-        let retry_after = decision
-            .retry_after()
-            .filter(|_| enabled.retry_after)
-            .map(|length| write_number(&mut text, retry_secs(length)));
+        if enabled.retry_after
+            && let Some(length) = decision.retry_after()
+        {
+            lengths.retry_after = write_number(&mut text, retry_secs(length));
+        }
 
-        let text = Bytes::from(text);
-        // Always valid: limit names are restricted to header characters, the rest is digits.
-        let value = |range: Range<usize>| {
-            HeaderValue::from_maybe_shared(text.slice(range))
-                .unwrap_or(HeaderValue::from_static(""))
-        };
         Self {
-            ietf: ietf.map(|ranges| ranges.map(value)),
-            legacy: legacy.map(|ranges| ranges.map(value)),
+            text: Bytes::from(text),
+            lengths,
             profiles: if enabled.openai || enabled.anthropic {
                 profile_fields(decision, enabled, now)
             } else {
                 Vec::new()
             },
-            retry_after: retry_after.map(value),
-            fallback: decision
-                .is_degraded()
-                .then(|| HeaderValue::from_static("true")),
+            is_fallback: decision.is_degraded(),
             remaining: tightest.map_or(0, LimitOutcome::remaining),
         }
     }
@@ -158,24 +166,34 @@ impl Fields {
         // One allocation instead of several while the map grows.
         headers.reserve(FIELDS_USUAL);
 
-        if let Some([policy, state]) = self.ietf {
-            headers.append(RATE_LIMIT_POLICY, policy);
-            headers.append(RATE_LIMIT, state);
+        let Self { mut text, .. } = self;
+        let [policies, states] = self.lengths.ietf;
+        if let Some(policies) = take_value(&mut text, policies) {
+            headers.append(RATE_LIMIT_POLICY, policies);
         }
-        if let Some([limit, remaining, reset]) = self.legacy
+        if let Some(states) = take_value(&mut text, states) {
+            headers.append(RATE_LIMIT, states);
+        }
+
+        let [limit, remaining, reset] = self.lengths.legacy;
+        let limit = take_value(&mut text, limit);
+        let remaining = take_value(&mut text, remaining);
+        let reset = take_value(&mut text, reset);
+        if let (Some(limit), Some(remaining), Some(reset)) = (limit, remaining, reset)
             && insert_limit(headers, limit, self.remaining)
         {
             headers.insert(X_RATE_LIMIT_REMAINING, remaining);
             headers.insert(X_RATE_LIMIT_RESET, reset);
         }
+
         for fields in self.profiles {
             fields.add_to(headers);
         }
-        if let Some(retry_after) = self.retry_after {
+        if let Some(retry_after) = take_value(&mut text, self.lengths.retry_after) {
             headers.insert(RETRY_AFTER, retry_after);
         }
-        if let Some(fallback) = self.fallback {
-            headers.insert(X_RATE_LIMIT_FALLBACK, fallback);
+        if self.is_fallback {
+            headers.insert(X_RATE_LIMIT_FALLBACK, FALLBACK);
         }
     }
 }
@@ -185,27 +203,43 @@ impl IntoIterator for Fields {
     type Item = (&'static str, HeaderValue);
     type IntoIter = smallvec::IntoIter<[Self::Item; 7]>;
 
-    fn into_iter(self) -> Self::IntoIter {
-        let ietf = ["RateLimit-Policy", "RateLimit"].into_iter();
-        let legacy = [
-            "X-RateLimit-Limit",
-            "X-RateLimit-Remaining",
-            "X-RateLimit-Reset",
-        ];
+    fn into_iter(mut self) -> Self::IntoIter {
+        let [policies, states] = self.lengths.ietf;
+        let [limit, remaining, reset] = self.lengths.legacy;
+        let mut take = |name, length| Some((name, take_value(&mut self.text, length)?));
 
-        let fields: SmallVec<[Self::Item; 7]> = ietf
-            .zip(self.ietf.into_iter().flatten())
-            .chain(legacy.into_iter().zip(self.legacy.into_iter().flatten()))
-            .chain(
-                self.profiles
-                    .into_iter()
-                    .flat_map(ProfileFields::into_pairs),
-            )
-            .chain(self.retry_after.map(|value| ("Retry-After", value)))
-            .chain(self.fallback.map(|value| ("X-RateLimit-Fallback", value)))
+        // In the order of the text.
+        let [policies, states, limit, remaining, reset, retry_after] = [
+            take("RateLimit-Policy", policies),
+            take("RateLimit", states),
+            take("X-RateLimit-Limit", limit),
+            take("X-RateLimit-Remaining", remaining),
+            take("X-RateLimit-Reset", reset),
+            take("Retry-After", self.lengths.retry_after),
+        ];
+        let profiles = self.profiles.into_iter();
+        let fallback = self
+            .is_fallback
+            .then_some(("X-RateLimit-Fallback", FALLBACK));
+
+        let fields: SmallVec<[Self::Item; 7]> = [policies, states, limit, remaining, reset]
+            .into_iter()
+            .flatten()
+            .chain(profiles.flat_map(ProfileFields::into_pairs))
+            .chain(retry_after)
+            .chain(fallback)
             .collect();
         fields.into_iter()
     }
+}
+
+/// Takes the next value of the text; `None` if it is left out.
+fn take_value(text: &mut Bytes, length: usize) -> Option<HeaderValue> {
+    if length == 0 {
+        return None;
+    }
+    // Always valid: limit names are restricted to header characters, the rest is digits.
+    HeaderValue::from_maybe_shared(text.split_to(length)).ok()
 }
 
 /// Inserts `X-RateLimit-Limit`, unless the response already describes a limit with no more than
@@ -227,28 +261,31 @@ fn insert_limit(headers: &mut HeaderMap, value: HeaderValue, remaining: u64) -> 
     is_tightest
 }
 
-/// Appends the value of `RateLimit-Policy`, and returns where it is.
-fn write_policies(text: &mut Vec<u8>, decision: &Decision) -> Range<usize> {
+/// Appends the value of `RateLimit-Policy`, and returns its length.
+fn write_policies(text: &mut Vec<u8>, decision: &Decision) -> usize {
     let start = text.len();
     // A limit that is checked with two keys is one policy, so duplicates are skipped.
     let mut written: SmallVec<[_; 4]> = SmallVec::new();
 
     for limit in enforced(decision).take(LISTED_MAX) {
         let window_secs = limit.window().map(|window| secs_ceil(window).max(1));
-        let policy @ (name, size, ..) =
-            (limit.name_bytes(), limit.limit(), window_secs, limit.unit());
-        if !written.contains(&policy) {
-            written.push(policy);
-            write_separator(text, start);
-            write_member(text, name, [(";q=", Some(size)), (";w=", window_secs)]);
-            if let Some(unit) = unit_name(limit) {
-                text.extend_from_slice(b";qu=\"");
-                text.extend_from_slice(unit);
-                text.push(b'"');
-            }
+        let policy = (limit.name_bytes(), limit.limit(), window_secs, limit.unit());
+        if written.contains(&policy) {
+            continue;
         }
+        write_name(text, limit, written.is_empty());
+        write_parameter(text, *b";q=", limit.limit());
+        if let Some(window_secs) = window_secs {
+            write_parameter(text, *b";w=", window_secs);
+        }
+        if let Some(unit) = unit_name(limit) {
+            text.extend_from_slice(b";qu=\"");
+            text.extend_from_slice(unit);
+            text.push(b'"');
+        }
+        written.push(policy);
     }
-    start..text.len()
+    text.len() - start
 }
 
 /// The unit of a limit as the draft names it; `None` for its default, `requests`. The draft has no
@@ -264,45 +301,39 @@ fn unit_name(limit: &LimitOutcome) -> Option<&'static [u8]> {
     }
 }
 
-/// Appends the value of `RateLimit`, and returns where it is.
-fn write_states(text: &mut Vec<u8>, decision: &Decision) -> Range<usize> {
+/// Appends the value of `RateLimit`, and returns its length.
+fn write_states(text: &mut Vec<u8>, decision: &Decision) -> usize {
     let start = text.len();
     let latest = decision.retry_after().unwrap_or(Duration::MAX);
     for limit in enforced(decision).take(LISTED_MAX) {
-        let more_after = limit.more_after().filter(|length| *length <= latest);
-        let time_secs = more_after.map(secs_ceil);
-        write_separator(text, start);
-        let remaining = (";r=", Some(limit.remaining()));
-        write_member(text, limit.name_bytes(), [remaining, (";t=", time_secs)]);
-    }
-    start..text.len()
-}
-
-/// Separates the next member of a structured list from the one before it. The list begins at
-/// `start`.
-fn write_separator(text: &mut Vec<u8>, start: usize) {
-    if text.len() > start {
-        text.extend_from_slice(b", ");
-    }
-}
-
-/// Appends a member of a structured list: a quoted name with integer parameters. Those without a
-/// value are left out.
-fn write_member(text: &mut Vec<u8>, name: &[u8], parameters: [(&str, Option<u64>); 2]) {
-    text.push(b'"');
-    text.extend_from_slice(name);
-    text.push(b'"');
-    for (key, value) in parameters {
-        if let Some(value) = value {
-            text.extend_from_slice(key.as_bytes());
-            write_number(text, value.min(INTEGER_MAX));
+        write_name(text, limit, text.len() == start);
+        write_parameter(text, *b";r=", limit.remaining());
+        if let Some(length) = limit.more_after().filter(|length| *length <= latest) {
+            write_parameter(text, *b";t=", secs_ceil(length));
         }
     }
+    text.len() - start
 }
 
-/// Appends a number, and returns where it is.
-fn write_number(text: &mut Vec<u8>, number: u64) -> Range<usize> {
+/// Begins a member of a structured list with the quoted name of a limit.
+fn write_name(text: &mut Vec<u8>, limit: &LimitOutcome, is_first: bool) {
+    if !is_first {
+        text.extend_from_slice(b", ");
+    }
+    text.push(b'"');
+    text.extend_from_slice(limit.name_bytes());
+    text.push(b'"');
+}
+
+/// Appends an integer parameter to a member of a structured list. The key has its `;` and `=`.
+fn write_parameter(text: &mut Vec<u8>, key: [u8; 3], value: u64) {
+    text.extend_from_slice(&key);
+    write_number(text, value.min(INTEGER_MAX));
+}
+
+/// Appends a number, and returns its length.
+fn write_number(text: &mut Vec<u8>, number: u64) -> usize {
     let start = text.len();
     text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-    start..text.len()
+    text.len() - start
 }

@@ -38,12 +38,14 @@ impl Default for EnabledFields {
 impl EnabledFields {
     /// Whether a decision can have any of these fields.
     pub fn apply_to(self, decision: &Decision) -> bool {
-        self.ietf
-            || self.legacy
-            || self.openai
-            || self.anthropic
+        self.describe_allowed()
             || decision.is_degraded()
             || (self.retry_after && !decision.is_allowed())
+    }
+
+    /// Whether allowed requests have any of these fields, even if the store is available.
+    pub const fn describe_allowed(self) -> bool {
+        self.ietf || self.legacy || self.openai || self.anthropic
     }
 }
 

@@ -82,6 +82,7 @@ pub(crate) fn read_bytes(text: &[u8]) -> Option<IpAddr> {
 
 /// The host behind an address: the IPv4 address inside a mapped or NAT64 address, else the address
 /// itself.
+#[inline]
 pub(crate) fn host(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => nat64_ipv4(v6).map_or(v6.into(), IpAddr::V4),

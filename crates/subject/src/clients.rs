@@ -100,11 +100,17 @@ impl ClientResolver {
     /// An element that is not an address ends the search at the last valid hop. This includes empty
     /// elements and the unspecified address: the proxy that wrote it did not know its client, and
     /// everything further left may be forged.
+    #[inline]
     pub fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
-        if !self.trusts(peer) {
-            return host(peer);
+        if self.trusts(peer) {
+            self.forwarded_address(peer, headers)
+        } else {
+            host(peer)
         }
+    }
 
+    /// The address of the client, for a request that a trusted peer sent.
+    fn forwarded_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let hops = self.header.hops(headers);
         host(match self.header {
             ForwardedBy::XForwardedFor | ForwardedBy::Forwarded => self.first_untrusted(peer, hops),
@@ -114,6 +120,7 @@ impl ClientResolver {
 
     /// The group of addresses that one client can use: the network of an IPv6 address, or the IPv4
     /// address itself.
+    #[inline]
     pub fn group(&self, address: IpAddr) -> IpAddr {
         match host(address) {
             IpAddr::V6(v6) => mask(v6.into(), self.ipv6_prefix),
@@ -122,6 +129,7 @@ impl ClientResolver {
     }
 
     /// Whether this address is a trusted proxy.
+    #[inline]
     pub fn trusts(&self, peer: IpAddr) -> bool {
         self.trusted.iter().any(|network| network.contains(peer))
     }

@@ -7,13 +7,14 @@ use std::task::Context;
 use http::{Request, Response};
 use smallvec::smallvec;
 use tollgate::limiter::Acquisition;
+use tollgate::store::Intent;
 use tollgate::{Decision, Demand, EncodedKey, Error, Micros, Quota};
 use tollgate_http::Fields;
 
 use crate::limit::{LayerLimit, OwnedDemand};
 use crate::observe::{log, metrics};
 use crate::permit_guard::PermitGuard;
-use crate::policy::LayerPolicy;
+use crate::policy::{AdmissionPath, LayerPolicy};
 use crate::rejection::RejectionCause;
 use crate::request_head::RequestHead;
 use crate::response::ResponseHead;
@@ -42,9 +43,13 @@ pub(crate) struct AdmittedRequest {
 }
 
 /// Decides about a request without waiting, if that is possible.
-pub(crate) fn try_admit<B>(policy: &Arc<LayerPolicy>, request: &mut Request<B>) -> SyncAdmission {
+pub(crate) fn try_admit<B>(
+    policy: &Arc<LayerPolicy>,
+    path: AdmissionPath,
+    request: &mut Request<B>,
+) -> SyncAdmission {
     policy.monitor.count_request();
-    if !policy.is_synchronous() {
+    if path == AdmissionPath::Waiting {
         return SyncAdmission::Incomplete(None);
     }
 
@@ -55,20 +60,41 @@ pub(crate) fn try_admit<B>(policy: &Arc<LayerPolicy>, request: &mut Request<B>) 
         Err(cause) => return SyncAdmission::Complete(Err(cause)),
     };
 
-    let started = metrics::start(&policy.limiter);
     let demands = slice::from_ref(&demand);
-    let intent = policy.intent(demands);
-    let decision = intent.and_then(|intent| policy.limiter.request(demands, intent).try_now());
-    let decision = match decision {
-        Ok(decision) => decision,
-        Err(Error::WouldBlock) => return SyncAdmission::Incomplete(Some(demand.into())),
-        Err(error) => {
-            return SyncAdmission::Complete(Err(RejectionCause::misconfigured(&error)));
+    // A denial charges nothing, so it is decided again for its details.
+    if path == AdmissionPath::Verdict && !log::traces_decisions() {
+        let check = policy.limiter.request(demands, Intent::Spend);
+        match check.try_is_allowed() {
+            Ok(true) => {
+                policy.monitor.track_degradation(false);
+                policy.record_admission(request);
+                return SyncAdmission::Complete(Ok(None));
+            }
+            Ok(false) => {}
+            Err(error) => return SyncAdmission::without_decision(&error, demand),
         }
-    };
+    }
 
-    observe(policy, &head, &decision, started);
-    SyncAdmission::Complete(conclude(policy, request, [demand], decision, None))
+    let started = metrics::start(&policy.limiter);
+    let intent = policy.intent(demands);
+    match intent.and_then(|intent| policy.limiter.request(demands, intent).try_now()) {
+        Ok(decision) => {
+            observe(policy, &head, &decision, started);
+            SyncAdmission::Complete(conclude(policy, request, demands, decision, None))
+        }
+        Err(error) => SyncAdmission::without_decision(&error, demand),
+    }
+}
+
+impl SyncAdmission {
+    /// A request that the limiter has not decided: it must wait, or the layer is set up wrongly.
+    #[cold]
+    fn without_decision(error: &Error, demand: Demand<'_, EncodedKey>) -> Self {
+        match error {
+            Error::WouldBlock => Self::Incomplete(Some(demand.into())),
+            error => Self::Complete(Err(RejectionCause::misconfigured(error))),
+        }
+    }
 }
 
 /// Decides about a request, and waits if necessary. `demand` is the demand of the only limit if
@@ -96,7 +122,7 @@ pub(crate) async fn admit<B>(
     let (decision, permit) = result.map_err(|error| RejectionCause::misconfigured(&error))?;
 
     observe(policy, &RequestHead::new(request), &decision, started);
-    conclude(policy, request, demands, decision, permit)
+    conclude(policy, request, &demands, decision, permit)
 }
 
 /// Checks all demands together, and waits as long as the policy and the queue limits allow.
@@ -145,27 +171,24 @@ fn observe(
     started: Option<Micros>,
 ) {
     policy.hooks.call(head, decision);
-    policy.monitor.track_degradation(decision);
+    policy.monitor.track_degradation(decision.is_degraded());
     log::decision(decision);
     metrics::record(&policy.limiter, decision, started);
 }
 
 /// Turns a decision into the admission result.
 #[inline]
-fn conclude<'p, B>(
-    policy: &'p Arc<LayerPolicy>,
+fn conclude<B>(
+    policy: &Arc<LayerPolicy>,
     request: &mut Request<B>,
-    demands: impl IntoIterator<Item = Demand<'p, EncodedKey>>,
+    demands: &[Demand<'_, EncodedKey>],
     decision: Decision,
     permit: Option<PermitGuard>,
 ) -> AdmissionResult {
     if !decision.is_allowed() {
         return Err(Box::new(RejectionCause::Denied(decision)));
     }
-    let names = policy.limits.iter().map(|limit| limit.rule.name());
-    policy
-        .monitor
-        .record_admission(&policy.limiter, names, request.extensions_mut());
+    policy.record_admission(request);
 
     let needs_settlement =
         permit.is_some() || policy.limits.iter().any(LayerLimit::depends_on_response);
@@ -175,7 +198,7 @@ fn conclude<'p, B>(
     }
 
     let settlement = needs_settlement.then(|| {
-        let demands = demands.into_iter().map(OwnedDemand::from);
+        let demands = demands.iter().cloned().map(OwnedDemand::from);
         let settlement = PendingSettlement::new(policy, request, demands, &decision, permit);
         Box::new(settlement)
     });

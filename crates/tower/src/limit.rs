@@ -100,42 +100,58 @@ impl LayerLimit {
             return Ok(None);
         }
 
-        let mut missing = None;
-        let key = EncodedKey::from_writer(|parts| missing = self.key.extract(head, parts).err());
-        if let Some(missing) = missing {
-            return match missing {
-                MissingKey::Skip => Ok(None),
-                MissingKey::Reject {
-                    status,
-                    description,
-                } => Err(Box::new(RejectionCause::MissingKey {
-                    status,
-                    description,
-                })),
-                MissingKey::Ambiguous { description } => {
-                    Err(Box::new(RejectionCause::AmbiguousKey { description }))
-                }
-                MissingKey::Misconfigured { reason } => {
-                    Err(Box::new(RejectionCause::Misconfigured { reason }))
-                }
-            };
-        }
-        let key = key.map_err(|source| RejectionCause::InvalidKey {
-            limit: *self.rule.name(),
-            source,
-        })?;
+        let Some(key) = self.key(head)? else {
+            return Ok(None);
+        };
 
         let cost = self.cost.as_ref().map_or(1, |cost| cost(head));
         let quota = self.quota.as_ref().and_then(|quota| quota(head));
-        let demand = Demand::new(&self.rule, key)
-            .with_cost(cost)
-            .with_quota(quota);
-        Ok(Some(if self.is_estimated() {
-            demand.reserved()
-        } else {
-            demand
-        }))
+        let mut demand = Demand {
+            limit: &self.rule,
+            key,
+            cost,
+            quota,
+        };
+        if self.is_estimated() {
+            demand.cost = demand.reserved_cost();
+        }
+        Ok(Some(demand))
     }
+
+    /// The key of a request; `None` if the limit does not apply to requests without one.
+    #[inline]
+    fn key(&self, head: &RequestHead<'_>) -> Result<Option<EncodedKey>, Box<RejectionCause>> {
+        let mut missing = None;
+        let key = EncodedKey::from_writer(|parts| missing = self.key.extract(head, parts).err());
+        if let Some(missing) = missing {
+            return without_key(missing);
+        }
+        match key {
+            Ok(key) => Ok(Some(key)),
+            Err(source) => Err(Box::new(RejectionCause::InvalidKey {
+                limit: *self.rule.name(),
+                source,
+            })),
+        }
+    }
+}
+
+/// What becomes of a request without a key: the limit does not apply to it, or it is rejected.
+#[cold]
+fn without_key(missing: MissingKey) -> Result<Option<EncodedKey>, Box<RejectionCause>> {
+    let cause = match missing {
+        MissingKey::Skip => return Ok(None),
+        MissingKey::Reject {
+            status,
+            description,
+        } => RejectionCause::MissingKey {
+            status,
+            description,
+        },
+        MissingKey::Ambiguous { description } => RejectionCause::AmbiguousKey { description },
+        MissingKey::Misconfigured { reason } => RejectionCause::Misconfigured { reason },
+    };
+    Err(Box::new(cause))
 }
 
 impl From<Demand<'_, EncodedKey>> for OwnedDemand {

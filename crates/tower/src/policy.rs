@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Extensions;
+use http::{Extensions, Request};
 use smallvec::SmallVec;
 use tollgate::limiter::reservation_ttl;
 use tollgate::store::Intent;
@@ -15,7 +15,7 @@ use tollgate_http::EnabledFields;
 
 use crate::by::KeyExtractor;
 use crate::limit::{LayerLimit, OwnedDemand, RequestFn};
-use crate::observe::{DecisionHooks, LayerMonitor, warning};
+use crate::observe::{DecisionHooks, LayerMonitor, metrics, warning};
 use crate::rejection::{RejectionCause, RejectionHandler};
 use crate::request_head::RequestHead;
 
@@ -48,6 +48,17 @@ pub(crate) struct LayerPolicy {
     /// The first limit that the limiter does not have. As long as it is set, every request is
     /// rejected with status 500, so that none passes unlimited by mistake.
     unknown_limit: Option<Box<str>>,
+}
+
+/// The way on which a layer admits requests. It only depends on the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AdmissionPath {
+    /// A request may have to wait: for one of several limits, a queue, a permit or a lookup.
+    Waiting,
+    /// There is one limit, which the store may be able to decide without waiting.
+    Decision,
+    /// Like `Decision`, and of an allowed request only the verdict matters.
+    Verdict,
 }
 
 /// Looks up something about a request asynchronously, such as its user, to be added to the request's
@@ -118,12 +129,36 @@ impl LayerPolicy {
         Ok(Intent::Reserve { ttl })
     }
 
-    /// Whether the policy itself never has to wait: one limit that is neither a queue nor a
-    /// concurrency limit, no lookups and no `wait_up_to`.
-    pub(crate) fn is_synchronous(&self) -> bool {
-        matches!(&self.limits[..], [limit] if !limit.may_wait())
-            && self.max_wait.is_none()
-            && self.lookups.is_empty()
+    /// The way on which requests are admitted.
+    pub(crate) fn path(&self) -> AdmissionPath {
+        match &self.limits[..] {
+            [limit] if !limit.may_wait() && self.max_wait.is_none() && self.lookups.is_empty() => {
+                if self.needs_only_verdict(limit) {
+                    AdmissionPath::Verdict
+                } else {
+                    AdmissionPath::Decision
+                }
+            }
+            _ => AdmissionPath::Waiting,
+        }
+    }
+
+    /// Whether no field, hook, metric or settlement depends on more than the verdict of an allowed
+    /// request.
+    fn needs_only_verdict(&self, limit: &LayerLimit) -> bool {
+        !self.fields.is_some_and(EnabledFields::describe_allowed)
+            && self.hooks.allowed.is_empty()
+            && !metrics::ARE_RECORDED
+            && !limit.depends_on_response()
+            && !limit.rule.is_shadow()
+    }
+
+    /// Records in an admitted request that it is charged for the limits of the layer.
+    #[inline]
+    pub(crate) fn record_admission<B>(&self, request: &mut Request<B>) {
+        let names = self.limits.iter().map(|limit| limit.rule.name());
+        self.monitor
+            .record_admission(&self.limiter, names, request.extensions_mut());
     }
 
     /// The demands of a request; empty if no limit applies to it.

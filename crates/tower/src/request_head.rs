@@ -121,6 +121,7 @@ impl<'r> RequestHead<'r> {
     }
 
     /// The address and port of the connection's peer.
+    #[inline]
     pub(crate) fn peer_socket(&self) -> Option<SocketAddr> {
         let address = self.extensions.get::<Peer>().map(|peer| peer.0);
 
@@ -135,6 +136,7 @@ impl<'r> RequestHead<'r> {
     /// The peer that axum's `ConnectInfo` holds, or in tests `MockConnectInfo`. The real address
     /// takes precedence, as in axum's own extractor.
     #[cfg(feature = "axum")]
+    #[inline]
     fn axum_peer(&self) -> Option<SocketAddr> {
         use axum::extract::ConnectInfo;
         use axum::extract::connect_info::MockConnectInfo;

@@ -12,7 +12,7 @@ use tower_service::Service;
 
 use crate::admission::{SyncAdmission, admit, try_admit};
 use crate::future::{AdmittedFuture, RateLimitFuture, take_ready};
-use crate::policy::LayerPolicy;
+use crate::policy::{AdmissionPath, LayerPolicy};
 use crate::rejection::{Rejection, RejectionCause};
 use crate::request_head::RequestHead;
 use crate::response_body::ResponseBody;
@@ -23,11 +23,17 @@ use crate::response_body::ResponseBody;
 pub struct RateLimit<S> {
     inner: S,
     policy: Arc<LayerPolicy>,
+    path: AdmissionPath,
 }
 
 impl<S> RateLimit<S> {
-    pub(crate) const fn new(inner: S, policy: Arc<LayerPolicy>) -> Self {
-        Self { inner, policy }
+    pub(crate) fn new(inner: S, policy: Arc<LayerPolicy>) -> Self {
+        let path = policy.path();
+        Self {
+            inner,
+            policy,
+            path,
+        }
     }
 
     /// The inner service.
@@ -54,7 +60,7 @@ where
 
     fn call(&mut self, mut request: Request<R>) -> Self::Future {
         // The fast path needs neither an allocation nor a clone of the service.
-        let demand = match try_admit(&self.policy, &mut request) {
+        let demand = match try_admit(&self.policy, self.path, &mut request) {
             SyncAdmission::Complete(Ok(admitted)) => {
                 let inner = self.inner.call(request);
                 return RateLimitFuture::admitted(AdmittedFuture::new(inner, admitted));
@@ -99,4 +105,65 @@ fn reject<R, B>(
         Fields::new(decision, enabled, policy.limiter.clock().now()).add_to(headers);
     }
     response.map(ResponseBody::from_rejection)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use http::StatusCode;
+    use http::header::RETRY_AFTER;
+    use http_body_util::Full;
+    use tollgate::{Limit, Limiter};
+    use tollgate_http::EnabledFields;
+    use tower::{Layer as _, ServiceExt as _, service_fn};
+
+    use super::*;
+    use crate::{RateLimitLayer, by};
+
+    /// The statuses of three requests under a limit of two, and when to retry the last.
+    fn statuses(path: AdmissionPath) -> (Vec<StatusCode>, Option<HeaderValue>) {
+        let minute = Duration::from_secs(60);
+        let limiter = Limiter::in_memory([Limit::sliding_log("api", 2, minute)]).unwrap();
+        let silent = EnabledFields {
+            ietf: false,
+            legacy: false,
+            ..EnabledFields::default()
+        };
+        let hello = service_fn(|_: Request<()>| async {
+            Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+        });
+        let layer = RateLimitLayer::new(&limiter, "api", by::everyone()).fields(silent);
+        let mut service = layer.layer(hello);
+        service.path = path;
+
+        let responses: Vec<_> = (0..3)
+            .map(|_| {
+                let call = service.clone().oneshot(Request::new(()));
+                let Ok(response) = pollster::block_on(call);
+                response
+            })
+            .collect();
+        let retry_after = responses[2].headers().get(RETRY_AFTER).cloned();
+        let statuses = responses.iter().map(Response::status).collect();
+        (statuses, retry_after)
+    }
+
+    #[test]
+    fn every_path_charges_a_request_once_and_gives_the_details_of_a_denial() {
+        use AdmissionPath::{Decision, Verdict, Waiting};
+        for path in [Waiting, Decision, Verdict] {
+            let (statuses, retry_after) = statuses(path);
+            assert_eq!(
+                statuses,
+                [
+                    StatusCode::OK,
+                    StatusCode::OK,
+                    StatusCode::TOO_MANY_REQUESTS
+                ]
+            );
+            assert_eq!(retry_after.unwrap(), "60", "{path:?}");
+        }
+    }
 }

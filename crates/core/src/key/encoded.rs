@@ -28,6 +28,7 @@ pub struct EncodedKey {
 impl EncodedKey {
     /// Encodes the parts that a function writes, for callers that know the parts of a key only at
     /// run time.
+    #[inline]
     pub fn from_writer(write: impl FnOnce(&mut KeyParts)) -> Result<Self, KeyError> {
         KeyParts::encode(write).map(|bytes| Self { bytes })
     }

@@ -71,6 +71,7 @@ impl Default for KeyParts {
 pub(super) const TEXT_MAX: usize = KEY_MAX - 3;
 
 /// The text, if the encoded parts are a single text.
+#[inline]
 pub(super) fn single_text(parts: &[u8]) -> Option<&str> {
     let ([TEXT, low, high], text) = parts.split_first_chunk()? else {
         return None;
@@ -133,6 +134,7 @@ pub(super) fn encode_text(text: &str) -> KeyBuffer {
 
 impl KeyParts {
     /// The parts that `write` adds, encoded, or why the key is invalid.
+    #[inline]
     pub(super) fn encode(write: impl FnOnce(&mut Self)) -> Result<KeyBuffer, KeyError> {
         let mut parts = Self::default();
         write(&mut parts);

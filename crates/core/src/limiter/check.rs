@@ -133,7 +133,9 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
                 && !demand.needs_permit()
             {
                 let store = self.engine.store_for(demand.limit);
-                let is_allowed = store.try_is_allowed(demand).ok_or(Error::WouldBlock)?;
+                let Some(is_allowed) = store.try_is_allowed(demand) else {
+                    return Err(Error::WouldBlock);
+                };
                 if demand.limit.consistency() != Consistency::Strict {
                     self.engine.record_lease(demand, self.intent, is_allowed);
                 }

@@ -10,6 +10,16 @@ macro_rules! event {
     };
 }
 
+/// Whether [`decision`] logs allowed requests.
+#[inline]
+pub(crate) fn traces_decisions() -> bool {
+    #[cfg(feature = "tracing")]
+    let is_traced = tracing::enabled!(tracing::Level::TRACE);
+    #[cfg(not(feature = "tracing"))]
+    let is_traced = false;
+    is_traced
+}
+
 /// A decision, at a low level because a client over its limit causes many denials.
 pub(crate) fn decision(decision: &Decision) {
     let source = decision.source().as_str();

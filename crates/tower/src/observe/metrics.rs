@@ -2,10 +2,13 @@
 
 use tollgate::{Decision, LimitName, Limiter, Micros};
 
+/// Whether decisions are recorded.
+pub(crate) const ARE_RECORDED: bool = cfg!(feature = "metrics");
+
 /// When a check starts. Without the feature `metrics` checks are not timed, and the clock is not
 /// read.
 pub(crate) fn start(limiter: &Limiter) -> Option<Micros> {
-    cfg!(feature = "metrics").then(|| limiter.clock().now())
+    ARE_RECORDED.then(|| limiter.clock().now())
 }
 
 /// Records the outcome of every limit, the duration of the decision and whether it is degraded.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use http::Extensions;
-use tollgate::{Decision, LimitName, Limiter};
+use tollgate::{LimitName, Limiter};
 
 use super::warning;
 use super::{log, metrics};
@@ -65,16 +65,25 @@ impl LayerMonitor {
     /// Records in the request that it is charged for these limits, and warns once if an outer layer
     /// has charged it for one of them. Limits of different limiters are different, even if their
     /// names are equal.
+    #[inline]
     pub(crate) fn record_admission<'l>(
         &self,
         limiter: &Limiter,
         limits: impl Iterator<Item = &'l LimitName>,
         extensions: &mut Extensions,
     ) {
-        if self.requests.load(Relaxed) >= INSPECTED_REQUESTS {
-            return;
+        if self.requests.load(Relaxed) < INSPECTED_REQUESTS {
+            self.inspect_admission(limiter, limits, extensions);
         }
+    }
 
+    #[cold]
+    fn inspect_admission<'l>(
+        &self,
+        limiter: &Limiter,
+        limits: impl Iterator<Item = &'l LimitName>,
+        extensions: &mut Extensions,
+    ) {
         let ChargedLimits(mut charged) = extensions.remove().unwrap_or_default();
         let outer = charged.len();
         for name in limits {
@@ -125,8 +134,7 @@ impl LayerMonitor {
     }
 
     /// Logs when the store becomes unavailable and when it is available again.
-    pub(crate) fn track_degradation(&self, decision: &Decision) {
-        let is_degraded = decision.is_degraded();
+    pub(crate) fn track_degradation(&self, is_degraded: bool) {
         // The plain load keeps the usual case cheap; the swap makes one thread log the change.
         if self.is_degraded.load(Relaxed) != is_degraded
             && self.is_degraded.swap(is_degraded, Relaxed) != is_degraded
