@@ -27,11 +27,11 @@ pub enum EmbeddedError {
     #[error("invalid limit: expected a name, or a JSON object with the fields of a limit")]
     Limit,
     /// A program that looks up ever new limits puts into their names what belongs into the key.
-    #[error(
-        "more than {} limits: put what differs from request to request into the key",
-        crate::LIMITS_MAX
-    )]
-    TooManyLimits,
+    #[error("more than {max} limits: put what differs from request to request into the key")]
+    TooManyLimits {
+        /// The most limits that can be looked up.
+        max: usize,
+    },
     /// The clock is that of the system.
     #[error("the clock cannot be moved: open the limiter for tests")]
     SystemClock,

@@ -9,6 +9,8 @@ use crate::error::EmbeddedError;
 /// The most limits that a program can look up.
 pub const LIMITS_MAX: usize = 4_096;
 
+const TOO_MANY_LIMITS: EmbeddedError = EmbeddedError::TooManyLimits { max: LIMITS_MAX };
+
 /// A limit that was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitId(pub u32);
@@ -37,7 +39,7 @@ impl LimitTable {
         let known = limits.iter().position(|known| *known.text == *text);
         let index = known.unwrap_or(limits.len());
         if index == LIMITS_MAX {
-            return Err(EmbeddedError::TooManyLimits);
+            return Err(TOO_MANY_LIMITS);
         }
         if index == limits.len() {
             limits.push(KnownLimit {
@@ -46,7 +48,7 @@ impl LimitTable {
             });
         }
 
-        let index = u32::try_from(index).map_err(|_| EmbeddedError::TooManyLimits)?;
+        let index = u32::try_from(index).map_err(|_| TOO_MANY_LIMITS)?;
         Ok(LimitId(index))
     }
 

@@ -151,7 +151,7 @@ fn the_number_of_limits_is_bounded() {
     }
     assert!(matches!(
         embedded.limit("one-more"),
-        Err(EmbeddedError::TooManyLimits)
+        Err(EmbeddedError::TooManyLimits { .. })
     ));
     assert_eq!(embedded.limit("limit-7").unwrap(), LimitId(7));
 }
