@@ -93,7 +93,7 @@ impl OutcomeCounts {
 }
 
 /// The decisions of a limit: by source in the order of [`SOURCES`], then by outcome in the order
-/// of [`OUTCOMES`].
+/// `allowed`, `denied`, `shadow_denied`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitCounts(pub [[u64; OUTCOMES.len()]; SOURCES.len()]);
 
