@@ -178,7 +178,7 @@ export class Batcher {
     conclude();
   }
 
-  /** The caller gets its policy; a batch that nobody waits for any more is given up. */
+  /** The caller gets its policy; a batch without waiting callers is given up. */
   #expire(operation: Pending): void {
     operation.isSettled = true;
     const detail = `no answer within ${this.#timeoutMs ?? 0} ms`;

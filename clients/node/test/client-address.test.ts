@@ -150,7 +150,7 @@ test("an unknown client is an error that says what to configure, never a shared 
   }
 });
 
-test("a proxy that nobody trusts is worth one warning, unless there is none", () => {
+test("an untrusted proxy causes one warning, and no proxy causes none", () => {
   const warnings: string[] = [];
   const onWarning = (message: string) => warnings.push(message);
   const silent = new ClientResolver({ trustedProxies: [], onWarning });

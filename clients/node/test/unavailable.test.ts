@@ -58,7 +58,7 @@ test("without a service, each limit follows its policy", async (context) => {
   assert.equal((await limiter.count("login", "ann")).allowed, false);
   assert.equal((await limiter.acquire("api", "ann")).degraded, true);
 
-  // What a fallback did not take, nobody has to give back.
+  // A fallback took nothing, so there is nothing to give back.
   const reserved = await limiter.reserve("api", "ann");
   assert.equal(reserved.allowed, true);
   assert.deepEqual(await limiter.settle(reserved, 7), { charged: 0, reservation: "unknown" });

@@ -43,7 +43,7 @@ export interface RatelimitConfig extends Omit<StoreOptions, "algorithm"> {
   /** Prefix of every key. */
   prefix?: string;
   /**
-   * After so many milliseconds, or in an outage, requests pass with the reason `"timeout"`; 5,000
+   * After this time in milliseconds, or in an outage, requests pass with the reason `"timeout"`; 5,000
    * by default. 0 waits for the client and throws its errors. `onUnavailable` takes precedence.
    */
   timeout?: number;

@@ -74,7 +74,7 @@ test("two instances with one limit admit exactly the points", async (t) => {
   }
 });
 
-test("a key that nobody has used is null", async (t) => {
+test("an unused key is null", async (t) => {
   assert.equal(await limiterOf(t).get("ann"), null);
 });
 
@@ -108,7 +108,7 @@ test("keys are checked many times a millisecond without being blocked", async (t
   assert.equal((await limiter.get("ann"))?.consumedPoints, 2000);
 });
 
-test("a block that nobody earned, longer and then shorter, and its end", async (t) => {
+test("a block by hand, longer and then shorter, and its end", async (t) => {
   const limiter = limiterOf(t);
   const blocked = await limiter.block("ann", 600);
   assert.deepEqual([blocked.msBeforeNext, blocked.consumedPoints], [600_000, 3]);
