@@ -44,7 +44,8 @@ export interface RatelimitConfig extends Omit<StoreOptions, "algorithm"> {
   prefix?: string;
   /**
    * After this time in milliseconds, or in an outage, requests pass with the reason `"timeout"`;
-   * 5,000 by default. 0 waits for the client and throws its errors. `onUnavailable` takes precedence.
+   * 5,000 by default. 0 waits for the client and throws its errors. `onUnavailable` takes
+   * precedence.
    */
   timeout?: number;
   /** Remembers denied identifiers until they may pass again; `false` asks every time. */
