@@ -7,7 +7,7 @@ use tollgate::limiter::LimiterBuilder;
 use tollgate::store::Intent;
 use tollgate::{
     Calendar, Decision, Demand, EncodedKey, FixedWindow, Limit, Limiter, Quota, Rate, Rule,
-    StoreError,
+    StoreError, SystemClock,
 };
 use tollgate_rules::{
     Attributes, Config, MissingKeyPolicy, RequestedLimit, SelectError, Selection, Selector,
@@ -15,6 +15,7 @@ use tollgate_rules::{
 
 use super::inline::{self, InlineRules};
 use super::permit::PermitSealer;
+use super::records::SharedRecords;
 use super::store::{OpenStore, StoreOpenError};
 use crate::metrics::{DeniedKeys, LimitMetrics, Metrics, ReservationResult, TokenCounts};
 
@@ -87,6 +88,7 @@ pub struct ActiveConfig {
     pub selector: Selector,
     pub(super) limiter: Limiter,
     pub(super) store: OpenStore,
+    records: SharedRecords,
     pub(super) permits: PermitSealer,
     /// The limits of [`OVERRIDES`], whose positions follow the configured limits.
     overrides: Vec<Rule>,
@@ -102,7 +104,14 @@ pub struct ActiveConfig {
 impl ActiveConfig {
     pub(super) fn open(config: Config, metrics: &Metrics) -> Result<Self, StoreOpenError> {
         let store = OpenStore::open(&config.store)?;
-        Ok(Self::with_store(store.limiter(), store, config, metrics))
+        let records = store.records(Arc::new(SystemClock::new()));
+        Ok(Self::with_store(
+            store.limiter(),
+            store,
+            records,
+            config,
+            metrics,
+        ))
     }
 
     /// A configuration in memory, by a clock that a test controls.
@@ -113,17 +122,20 @@ impl ActiveConfig {
     ) -> Self {
         let store = tollgate::MemoryStore::builder().clock(clock.clone());
         let store = OpenStore::from(store.build());
-        Self::with_store(store.limiter().clock(clock.clone()), store, config, metrics)
+        let limiter = store.limiter().clock(clock.clone());
+        let records = store.records(Arc::new(clock.clone()));
+        Self::with_store(limiter, store, records, config, metrics)
     }
 
     fn with_store(
         limiter: LimiterBuilder,
         store: OpenStore,
+        records: SharedRecords,
         config: Config,
         metrics: &Metrics,
     ) -> Self {
         let limiter = limiter.build().expect("a limiter without limits is valid");
-        Self::new(config, limiter, store, metrics)
+        Self::new(config, limiter, store, records, metrics)
     }
 
     /// The same service with another configuration. Keeps the store if its settings are unchanged.
@@ -139,14 +151,25 @@ impl ActiveConfig {
             }
 
             tracing::warn!("store settings changed: opening the new store, counts start from zero");
-            return Self::open(config, metrics);
+            let mut next = Self::open(config, metrics)?;
+            if !next.records.are_shared() && !self.records.are_shared() {
+                next.records = self.records.clone();
+            }
+            return Ok(next);
         }
 
         let (limiter, store) = (self.limiter.clone(), self.store.clone());
-        Ok(Self::new(config, limiter, store, metrics))
+        let records = self.records.clone();
+        Ok(Self::new(config, limiter, store, records, metrics))
     }
 
-    fn new(config: Config, limiter: Limiter, store: OpenStore, metrics: &Metrics) -> Self {
+    fn new(
+        config: Config,
+        limiter: Limiter,
+        store: OpenStore,
+        records: SharedRecords,
+        metrics: &Metrics,
+    ) -> Self {
         let names = config.limits.iter().map(|limit| limit.rule.name().as_str());
         let denied_keys = metrics.denied_keys().clone();
         let tokens = config.server.access.tokens.iter();
@@ -162,6 +185,7 @@ impl ActiveConfig {
             config,
             limiter,
             store,
+            records,
             metrics,
             denied_keys,
             token_metrics,
@@ -312,6 +336,11 @@ impl ActiveConfig {
                 metrics.count_reservation(result);
             }
         }
+    }
+
+    /// The records that the replicas on the store share.
+    pub const fn records(&self) -> &SharedRecords {
+        &self.records
     }
 
     /// True when no decision has to wait for a store.

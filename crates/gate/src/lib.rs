@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod metrics;
+pub mod records;
 
 mod access;
 mod active;
