@@ -12,6 +12,7 @@ mod admin;
 mod alerts;
 mod cli;
 mod commands;
+mod fleet;
 mod grpc;
 mod guard;
 mod help;

@@ -9,6 +9,7 @@ use tollgate_rules::Config;
 use tollgate_rules::config::ServerConfig;
 
 use crate::alerts::Alerts;
+use crate::fleet::Fleet;
 use crate::http::Readiness;
 use crate::listen::{ListenLimits, PortLoad};
 use crate::reload::{ConfigFile, DataPortTls, Reloader, TlsSettings};
@@ -27,6 +28,7 @@ pub(crate) struct Service {
     pub(crate) tls: Arc<DataPortTls>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) alerts: Arc<Alerts>,
+    pub(crate) fleet: Arc<Fleet>,
     /// When the service started, by the gate's clock.
     pub(crate) started_at: Micros,
 }
@@ -49,6 +51,7 @@ impl Service {
             tls,
             readiness: Arc::default(),
             alerts: Arc::default(),
+            fleet: Arc::default(),
             started_at: gate.now(),
             gate,
         })

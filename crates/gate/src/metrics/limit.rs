@@ -61,7 +61,8 @@ pub struct LimitMetrics {
 }
 
 /// How often a limit came to each outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct OutcomeCounts {
     /// Decisions that allowed.
     pub allowed: u64,
@@ -74,7 +75,19 @@ pub struct OutcomeCounts {
 impl OutcomeCounts {
     /// The number of decisions.
     pub const fn total(&self) -> u64 {
-        self.allowed + self.denied + self.shadow_denied
+        self.allowed
+            .saturating_add(self.denied)
+            .saturating_add(self.shadow_denied)
+    }
+
+    /// The sums of both. They saturate, because other replicas may say anything.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            allowed: self.allowed.saturating_add(other.allowed),
+            denied: self.denied.saturating_add(other.denied),
+            shadow_denied: self.shadow_denied.saturating_add(other.shadow_denied),
+        }
     }
 
     /// The outcomes since `earlier`. A smaller total than `earlier` means that the counters were

@@ -14,6 +14,7 @@ use super::diagnostic::{ConfigError, Diagnostics, SourceMap, SourcePosition};
 use super::field::ConfigField;
 use super::field_map::FieldMap;
 use super::file::{FILE_MAX, read_bytes, read_file, too_large};
+use super::fingerprint::ConfigFingerprint;
 use super::inline::InlineLimits;
 use super::limits::{self, LimitDefaults};
 use super::memory_warnings;
@@ -39,6 +40,8 @@ const BUILT_IN: &str = "limits: [{ name: default, key: [client_ip], algorithm: s
 /// A validated configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// Tells whether two replicas have the same configuration, without its secrets.
+    pub fingerprint: ConfigFingerprint,
     /// The store that holds the counters.
     pub store: StoreConfig,
     /// The number of replicas that share the store.
@@ -99,7 +102,11 @@ impl Config {
         let diagnostics = Diagnostics::new(file);
         let config = yaml::parse(text, &diagnostics).and_then(|mut node| {
             variables::expand(&mut node, env, &diagnostics);
-            read_root(&ConfigField::new(&node, String::new(), &diagnostics))
+            let fingerprint = ConfigFingerprint::new(&node);
+            read_root(
+                &ConfigField::new(&node, String::new(), &diagnostics),
+                fingerprint,
+            )
         });
 
         match config {
@@ -164,7 +171,7 @@ fn not_utf8(file: &str, before: &[u8]) -> ConfigError {
 }
 
 /// Reads every section, so that all errors are reported together.
-fn read_root(field: &ConfigField<'_>) -> Option<Config> {
+fn read_root(field: &ConfigField<'_>, fingerprint: ConfigFingerprint) -> Option<Config> {
     if field.is_null() {
         return None;
     }
@@ -186,6 +193,7 @@ fn read_root(field: &ConfigField<'_>) -> Option<Config> {
     }
 
     Some(Config {
+        fingerprint,
         store,
         expected_replicas: defaults.expected_replicas,
         on_store_failure: defaults.on_store_failure,

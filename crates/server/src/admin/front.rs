@@ -12,7 +12,7 @@ use tollgate_rules::{Permission, TokenHash};
 
 use super::dashboard::{self, Dashboard, EventStream};
 use super::guard::{AdminAccess, AdminGuard};
-use super::{keys, limits, metrics, reload, status};
+use super::{fleet, keys, limits, metrics, reload, status};
 use crate::guard::presented_token;
 use crate::http::{Body, alive, expect_host, problem};
 use crate::listen::{self, ClientConnection, Front, ShutdownSignal};
@@ -23,12 +23,13 @@ const READ: &str = "GET, HEAD";
 
 /// Each path with its methods and its access control. The files of the dashboard have further
 /// paths.
-const ROUTES: [(&str, &str, AdminAccess); 8] = [
+const ROUTES: [(&str, &str, AdminAccess); 9] = [
     ("/healthz", READ, AdminAccess::Public),
     ("/readyz", READ, AdminAccess::Public),
     ("/metrics", READ, AdminAccess::Api),
     ("/admin/limits", READ, AdminAccess::Api),
     ("/admin/status", READ, AdminAccess::Api),
+    ("/admin/fleet", READ, AdminAccess::Api),
     ("/admin/keys", "GET, HEAD, DELETE", AdminAccess::Api),
     ("/admin/reload", "POST", AdminAccess::Api),
     ("/admin/events", "GET", AdminAccess::Events),
@@ -115,6 +116,7 @@ impl AdminFront {
             "/metrics" => metrics::respond(service)?,
             "/admin/limits" => limits::respond(service),
             "/admin/status" => status::respond(service),
+            "/admin/fleet" => fleet::respond(service),
             "/admin/keys" if method == Method::DELETE => keys::reset(service, request).await?,
             "/admin/keys" => keys::show(service, request).await?,
             "/admin/reload" => reload::respond(service).await?,

@@ -6,6 +6,7 @@
 
 mod dashboard;
 mod encode;
+mod fleet;
 mod front;
 mod guard;
 mod keys;

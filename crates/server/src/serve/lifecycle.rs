@@ -15,6 +15,7 @@ use super::listeners::Listeners;
 use super::probe;
 use crate::admin::AdminFront;
 use crate::alerts;
+use crate::fleet;
 use crate::grpc;
 use crate::http::HttpFront;
 use crate::listen::{self, ListenProtocol, ShutdownHandle, ShutdownPhase, ShutdownSignal};
@@ -44,6 +45,11 @@ pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<(), S
     print_banner(&service.gate, &listeners);
     warn_about_open_ports(&service.gate.active().config.server.access, &listeners);
 
+    let name = args
+        .name
+        .clone()
+        .unwrap_or_else(|| default_name(&listeners));
+    service.fleet.set_name(name, service.started_at);
     let (handle, shutdown) = ShutdownHandle::new();
     let mut tasks = start(&service, listeners, &shutdown);
     tasks.spawn(reload::watch(service.reloader.clone(), hang_up, shutdown));
@@ -61,6 +67,13 @@ pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<(), S
     Ok(())
 }
 
+/// The name of a replica that was given none: the host's name and the HTTP port.
+fn default_name(listeners: &Listeners) -> String {
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy().into_owned();
+    format!("{host}:{}", listeners.addresses()[0].port())
+}
+
 /// Starts the fronts and the periodic tasks.
 fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal) -> JoinSet<()> {
     let Service {
@@ -68,7 +81,6 @@ fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal
         load,
         tls,
         readiness,
-        alerts,
         ..
     } = &**service;
     let admin = Arc::new(AdminFront::new(service.clone(), listeners.admin_token));
@@ -110,11 +122,26 @@ fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal
     ));
 
     tasks.spawn(admin.watch(shutdown.clone()));
+    start_watches(service, &mut tasks, shutdown);
+    tasks
+}
+
+/// Starts the periodic tasks.
+fn start_watches(service: &Service, tasks: &mut JoinSet<()>, shutdown: &ShutdownSignal) {
+    let Service {
+        gate,
+        tls,
+        alerts,
+        fleet,
+        ..
+    } = service;
+
     tasks.spawn(alerts::watch(
         gate.clone(),
         alerts.clone(),
         shutdown.clone(),
     ));
+    tasks.spawn(fleet::watch(gate.clone(), fleet.clone(), shutdown.clone()));
     tasks.spawn(reload::watch_tls(
         gate.clone(),
         tls.clone(),
@@ -122,7 +149,6 @@ fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal
     ));
     tasks.spawn(probe::watch(gate.clone(), shutdown.clone()));
     tasks.spawn(save_snapshots(gate.clone(), shutdown.clone()));
-    tasks
 }
 
 /// Ends all tasks: first gracefully, after the drain timeout by force.
