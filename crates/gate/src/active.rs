@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate::limiter::LimiterBuilder;
 use tollgate::store::Intent;
 use tollgate::{
-    Calendar, Decision, Demand, EncodedKey, FixedWindow, Limit, Limiter, Quota, Rate, Rule,
+    Calendar, Decision, Demand, EncodedKey, FixedWindow, Limit, Limiter, Micros, Quota, Rate, Rule,
     StoreError,
 };
 use tollgate_rules::{
@@ -16,7 +16,8 @@ use tollgate_rules::{
 use super::inline::{self, InlineRules};
 use super::permit::PermitSealer;
 use super::store::{OpenStore, StoreOpenError};
-use crate::metrics::{DeniedKeys, LimitMetrics, Metrics, ReservationResult, TokenCounts};
+use crate::metrics::{LimitMetrics, Metrics, ReservationResult, TokenCounts};
+use crate::top_keys::UsageKind;
 
 /// Names of the limits for quotas that come with a request, as Envoy's descriptors may carry them:
 /// one for each unit of time, and one for all multiples of a unit; and as `CL.THROTTLE` carries them.
@@ -94,7 +95,6 @@ pub struct ActiveConfig {
     inline: InlineRules,
     /// By the position of a limit.
     metrics: Vec<Arc<LimitMetrics>>,
-    denied_keys: Arc<DeniedKeys>,
     /// By the index of a token.
     pub(super) token_metrics: TokenCounts,
 }
@@ -143,12 +143,13 @@ impl ActiveConfig {
         }
 
         let (limiter, store) = (self.limiter.clone(), self.store.clone());
-        Ok(Self::new(config, limiter, store, metrics))
+        let next = Self::new(config, limiter, store, metrics);
+        self.forget_changed_keys(&next);
+        Ok(next)
     }
 
     fn new(config: Config, limiter: Limiter, store: OpenStore, metrics: &Metrics) -> Self {
         let names = config.limits.iter().map(|limit| limit.rule.name().as_str());
-        let denied_keys = metrics.denied_keys().clone();
         let tokens = config.server.access.tokens.iter();
         let token_metrics = metrics.set_tokens(tokens.map(|token| &token.name));
         let inline_metrics = metrics.inline().clone();
@@ -163,8 +164,19 @@ impl ActiveConfig {
             limiter,
             store,
             metrics,
-            denied_keys,
             token_metrics,
+        }
+    }
+
+    /// Forgets the recorded keys of limits whose key recipe differs in the next configuration: they
+    /// would be displayed with the names of other attributes.
+    fn forget_changed_keys(&self, next: &Self) {
+        for (limit, metrics) in next.config.limits.iter().zip(&next.metrics) {
+            let before = self.selector.limit(limit.rule.name());
+            let is_same = before.is_ok_and(|before| before.key == limit.key);
+            if !is_same && let Some(keys) = metrics.keys() {
+                keys.clear();
+            }
         }
     }
 
@@ -268,23 +280,28 @@ impl ActiveConfig {
                 metrics.count(outcome);
             }
         }
-
-        if self.denied_keys.is_watched() {
-            self.record_denied_keys(demands, decision);
-        }
     }
 
-    /// Records the keys that configured limits denied, shadow limits included. Keys of overrides
-    /// and of limits that requests bring along are left out: they have no key recipe to display
-    /// them with.
-    #[cold]
-    fn record_denied_keys(&self, demands: &[Demand<'_, EncodedKey>], decision: &Decision) {
+    /// Records the keys of configured limits that this decision charged or denied. Shadow limits
+    /// deny here, too.
+    pub(super) fn record_keys(
+        &self,
+        demands: &[Demand<'_, EncodedKey>],
+        decision: &Decision,
+        now: Micros,
+    ) {
         for (demand, outcome) in demands.iter().zip(decision.limits()) {
-            let position = demand.limit.position();
-            if outcome.retry().is_some() && position < self.config.limits.len() {
-                let limit_id = self.metrics[position].id();
-                self.denied_keys.record(limit_id, &demand.key);
-            }
+            let metrics = self.metrics.get(demand.limit.position());
+            let Some(keys) = metrics.and_then(|metrics| metrics.keys()) else {
+                continue;
+            };
+            let kind = match outcome.retry() {
+                Some(_) => UsageKind::Denied,
+                None if decision.is_allowed() => UsageKind::Admitted,
+                // Another limit denied the request, so this one was not charged.
+                None => continue,
+            };
+            keys.record(kind, &demand.key, demand.cost, now);
         }
     }
 

@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod metrics;
+pub mod top_keys;
 
 mod access;
 mod active;
@@ -17,6 +18,7 @@ mod permit;
 mod reserve;
 mod snapshot_file;
 mod store;
+mod top;
 mod trace;
 
 pub use access::{AccessError, Caller};
@@ -27,3 +29,4 @@ pub use operations::{StoreSigns, StoreState};
 pub use permit::{PERMIT_HEADER_MAX, PermitTokenError};
 pub use reserve::{GateSettlement, SettledCost};
 pub use store::{OpenStore, StoreOpenError};
+pub use top::{TopKey, TopQuery, sort_top_keys};

@@ -12,7 +12,7 @@ use tollgate_rules::{Permission, TokenHash};
 
 use super::dashboard::{self, Dashboard, EventStream};
 use super::guard::{AdminAccess, AdminGuard};
-use super::{keys, limits, metrics, reload, status};
+use super::{keys, limits, metrics, reload, status, top};
 use crate::guard::presented_token;
 use crate::http::{Body, alive, expect_host, problem};
 use crate::listen::{self, ClientConnection, Front, ShutdownSignal};
@@ -23,13 +23,14 @@ const READ: &str = "GET, HEAD";
 
 /// Each path with its methods and its access control. The files of the dashboard have further
 /// paths.
-const ROUTES: [(&str, &str, AdminAccess); 8] = [
+const ROUTES: [(&str, &str, AdminAccess); 9] = [
     ("/healthz", READ, AdminAccess::Public),
     ("/readyz", READ, AdminAccess::Public),
     ("/metrics", READ, AdminAccess::Api),
     ("/admin/limits", READ, AdminAccess::Api),
     ("/admin/status", READ, AdminAccess::Api),
     ("/admin/keys", "GET, HEAD, DELETE", AdminAccess::Api),
+    ("/admin/top", READ, AdminAccess::Api),
     ("/admin/reload", "POST", AdminAccess::Api),
     ("/admin/events", "GET", AdminAccess::Events),
 ];
@@ -117,6 +118,7 @@ impl AdminFront {
             "/admin/status" => status::respond(service),
             "/admin/keys" if method == Method::DELETE => keys::reset(service, request).await?,
             "/admin/keys" => keys::show(service, request).await?,
+            "/admin/top" => top::respond(service, request)?,
             "/admin/reload" => reload::respond(service).await?,
             "/admin/events" => {
                 return Ok(self.dashboard.events(connection)?.map(Either::Right));

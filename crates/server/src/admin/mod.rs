@@ -14,5 +14,6 @@ mod metrics;
 mod query;
 mod reload;
 mod status;
+mod top;
 
 pub(crate) use self::front::AdminFront;

@@ -32,7 +32,7 @@ const FILES: [(&str, &str); 13] = [
     ("plot.js", include_str!("page/plot.js")),
     ("summary.js", include_str!("page/summary.js")),
     ("limits.js", include_str!("page/limits.js")),
-    ("denied-keys.js", include_str!("page/denied-keys.js")),
+    ("top-keys.js", include_str!("page/top-keys.js")),
     ("key-form.js", include_str!("page/key-form.js")),
     ("dom.js", include_str!("page/dom.js")),
     ("format.js", include_str!("page/format.js")),

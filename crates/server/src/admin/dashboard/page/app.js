@@ -1,13 +1,13 @@
 // Connects the parts: events update the model, and the model is rendered at most once per frame.
 
 import { onTokenRequired, request, subscribe } from './api.js';
-import { showDeniedKeys } from './denied-keys.js';
 import { byId, h } from './dom.js';
 import { lookUpKey, setRules, startKeyForm } from './key-form.js';
 import { showLimits, startLimits } from './limits.js';
 import { Model } from './model.js';
 import { readColors } from './plot.js';
 import { showAll, showConnection, showStatus, startSummary } from './summary.js';
+import { refreshTopKeys, startTopKeys } from './top-keys.js';
 
 const THEME = 'tollgate-theme';
 const model = new Model();
@@ -25,7 +25,7 @@ function render() {
   showStatus(model);
   showAll(model, span_s);
   showLimits(model, span_s);
-  showDeniedKeys(model, lookUpKey);
+  refreshTopKeys(lookUpKey);
 }
 
 /** Fetches the rules of the limits, which change only with the configuration. */
@@ -100,6 +100,7 @@ startTheme();
 startKeyForm();
 startSummary(scheduleRender);
 startLimits(scheduleRender);
+startTopKeys(lookUpKey);
 byId('span').addEventListener('change', render);
 byId('reload').addEventListener('click', reload);
 addEventListener('resize', scheduleRender);
