@@ -6,8 +6,8 @@ use std::time::Duration;
 use tollgate::limiter::LimiterBuilder;
 use tollgate::store::Intent;
 use tollgate::{
-    Calendar, Decision, Demand, EncodedKey, FixedWindow, Limit, Limiter, Micros, Quota, Rate, Rule,
-    StoreError,
+    Calendar, Decision, Demand, EncodedKey, FixedWindow, Limit, Limiter, Quota, Rate, Rule,
+    StoreError, SystemClock,
 };
 use tollgate_rules::{
     Attributes, Config, MissingKeyPolicy, RequestedLimit, SelectError, Selection, Selector,
@@ -15,9 +15,9 @@ use tollgate_rules::{
 
 use super::inline::{self, InlineRules};
 use super::permit::PermitSealer;
+use super::records::SharedRecords;
 use super::store::{OpenStore, StoreOpenError};
 use crate::metrics::{LimitMetrics, Metrics, ReservationResult, TokenCounts};
-use crate::top_keys::UsageKind;
 
 /// Names of the limits for quotas that come with a request, as Envoy's descriptors may carry them:
 /// one for each unit of time, and one for all multiples of a unit; and as `CL.THROTTLE` carries them.
@@ -88,6 +88,7 @@ pub struct ActiveConfig {
     pub selector: Selector,
     pub(super) limiter: Limiter,
     pub(super) store: OpenStore,
+    records: SharedRecords,
     pub(super) permits: PermitSealer,
     /// The limits of [`OVERRIDES`], whose positions follow the configured limits.
     overrides: Vec<Rule>,
@@ -102,7 +103,14 @@ pub struct ActiveConfig {
 impl ActiveConfig {
     pub(super) fn open(config: Config, metrics: &Metrics) -> Result<Self, StoreOpenError> {
         let store = OpenStore::open(&config.store)?;
-        Ok(Self::with_store(store.limiter(), store, config, metrics))
+        let records = store.records(Arc::new(SystemClock::new()));
+        Ok(Self::with_store(
+            store.limiter(),
+            store,
+            records,
+            config,
+            metrics,
+        ))
     }
 
     /// A configuration in memory, by a clock that a test controls.
@@ -113,17 +121,20 @@ impl ActiveConfig {
     ) -> Self {
         let store = tollgate::MemoryStore::builder().clock(clock.clone());
         let store = OpenStore::from(store.build());
-        Self::with_store(store.limiter().clock(clock.clone()), store, config, metrics)
+        let limiter = store.limiter().clock(clock.clone());
+        let records = store.records(Arc::new(clock.clone()));
+        Self::with_store(limiter, store, records, config, metrics)
     }
 
     fn with_store(
         limiter: LimiterBuilder,
         store: OpenStore,
+        records: SharedRecords,
         config: Config,
         metrics: &Metrics,
     ) -> Self {
         let limiter = limiter.build().expect("a limiter without limits is valid");
-        Self::new(config, limiter, store, metrics)
+        Self::new(config, limiter, store, records, metrics)
     }
 
     /// The same service with another configuration. Keeps the store if its settings are unchanged.
@@ -139,16 +150,25 @@ impl ActiveConfig {
             }
 
             tracing::warn!("store settings changed: opening the new store, counts start from zero");
-            return Self::open(config, metrics);
+            let mut next = Self::open(config, metrics)?;
+            if !next.records.are_shared() && !self.records.are_shared() {
+                next.records = self.records.clone();
+            }
+            return Ok(next);
         }
 
         let (limiter, store) = (self.limiter.clone(), self.store.clone());
-        let next = Self::new(config, limiter, store, metrics);
-        self.forget_changed_keys(&next);
-        Ok(next)
+        let records = self.records.clone();
+        Ok(Self::new(config, limiter, store, records, metrics))
     }
 
-    fn new(config: Config, limiter: Limiter, store: OpenStore, metrics: &Metrics) -> Self {
+    fn new(
+        config: Config,
+        limiter: Limiter,
+        store: OpenStore,
+        records: SharedRecords,
+        metrics: &Metrics,
+    ) -> Self {
         let names = config.limits.iter().map(|limit| limit.rule.name().as_str());
         let tokens = config.server.access.tokens.iter();
         let token_metrics = metrics.set_tokens(tokens.map(|token| &token.name));
@@ -163,20 +183,9 @@ impl ActiveConfig {
             config,
             limiter,
             store,
+            records,
             metrics,
             token_metrics,
-        }
-    }
-
-    /// Forgets the recorded keys of limits whose key recipe differs in the next configuration: they
-    /// would be displayed with the names of other attributes.
-    fn forget_changed_keys(&self, next: &Self) {
-        for (limit, metrics) in next.config.limits.iter().zip(&next.metrics) {
-            let before = self.selector.limit(limit.rule.name());
-            let is_same = before.is_ok_and(|before| before.key == limit.key);
-            if !is_same && let Some(keys) = metrics.keys() {
-                keys.clear();
-            }
         }
     }
 
@@ -282,29 +291,6 @@ impl ActiveConfig {
         }
     }
 
-    /// Records the keys of configured limits that this decision charged or denied. Shadow limits
-    /// deny here, too.
-    pub(super) fn record_keys(
-        &self,
-        demands: &[Demand<'_, EncodedKey>],
-        decision: &Decision,
-        now: Micros,
-    ) {
-        for (demand, outcome) in demands.iter().zip(decision.limits()) {
-            let metrics = self.metrics.get(demand.limit.position());
-            let Some(keys) = metrics.and_then(|metrics| metrics.keys()) else {
-                continue;
-            };
-            let kind = match outcome.retry() {
-                Some(_) => UsageKind::Denied,
-                None if decision.is_allowed() => UsageKind::Admitted,
-                // Another limit denied the request, so this one was not charged.
-                None => continue,
-            };
-            keys.record(kind, &demand.key, demand.cost, now);
-        }
-    }
-
     /// Counts what became of a reservation of these limits. They are found by their names, because
     /// a token carries no positions.
     pub(super) fn count_reservation<'r>(
@@ -329,6 +315,11 @@ impl ActiveConfig {
                 metrics.count_reservation(result);
             }
         }
+    }
+
+    /// The records that the replicas on the store share.
+    pub const fn records(&self) -> &SharedRecords {
+        &self.records
     }
 
     /// True when no decision has to wait for a store.

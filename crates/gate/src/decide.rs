@@ -69,7 +69,9 @@ impl Gate {
     /// Activates another configuration. Limits that are in both keep their counts. Requests in
     /// flight finish with the old configuration.
     pub fn replace(&self, config: Config) -> Result<(), StoreOpenError> {
-        let next = self.active.load().reconfigured(config, &self.metrics)?;
+        let current = self.active.load();
+        let next = current.reconfigured(config, &self.metrics)?;
+        current.forget_changed_keys(&next);
         self.active.store(Arc::new(next));
         Ok(())
     }

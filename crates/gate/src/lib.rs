@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod metrics;
+pub mod records;
 pub mod top_keys;
 
 mod access;

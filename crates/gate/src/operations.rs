@@ -9,6 +9,7 @@ use tollgate::{Health, LimitName};
 
 use super::active::DecideError;
 use super::decide::Gate;
+use super::records::SharedRecords;
 use super::snapshot_file::SnapshotState;
 use super::store::OpenStore;
 
@@ -42,6 +43,12 @@ pub struct StoreSigns {
 }
 
 impl Gate {
+    /// The records that the replicas on the store share. A reload may replace them together with
+    /// the store.
+    pub fn records(&self) -> SharedRecords {
+        self.active().records().clone()
+    }
+
     /// The state of the store.
     pub fn store_state(&self) -> StoreState {
         let active = self.active();

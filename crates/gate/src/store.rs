@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tollgate::limiter::LimiterBuilder;
 use tollgate::memory::Evictions;
-use tollgate::{LimitName, Limiter, MemoryStore};
+use tollgate::{Clock, LimitName, Limiter, MemoryStore};
 use tollgate_redis::{RedisBuilder, RedisConfigError, RedisStore};
 use tollgate_rules::config::{RedisConfig, RedisTopology, StoreConfig};
 
+use super::records::SharedRecords;
 use super::snapshot_file::{SnapshotFile, SnapshotFileError};
 
 /// The store of the active configuration.
@@ -73,6 +74,14 @@ impl OpenStore {
         match self {
             Self::Memory { store, .. } => Limiter::builder().store(store.clone()),
             Self::Redis(store) => Limiter::builder().store(store.clone()),
+        }
+    }
+
+    /// The records of the store. Those of a memory store expire by this clock.
+    pub(super) fn records(&self, clock: Arc<dyn Clock>) -> SharedRecords {
+        match self {
+            Self::Memory { .. } => SharedRecords::in_memory(clock),
+            Self::Redis(store) => SharedRecords::on_redis(store.clone()),
         }
     }
 

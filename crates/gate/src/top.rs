@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use tollgate::Micros;
+use tollgate::{Decision, Demand, EncodedKey, Micros};
 
 use super::active::ActiveConfig;
 use crate::top_keys::{KeyUsage, UsageKind, UsageSpan};
@@ -30,6 +30,41 @@ pub struct TopKey {
 }
 
 impl ActiveConfig {
+    /// Records the keys of configured limits that this decision charged or denied. Shadow limits
+    /// deny here, too.
+    pub(super) fn record_keys(
+        &self,
+        demands: &[Demand<'_, EncodedKey>],
+        decision: &Decision,
+        now: Micros,
+    ) {
+        for (demand, outcome) in demands.iter().zip(decision.limits()) {
+            let metrics = self.metrics().get(demand.limit.position());
+            let Some(keys) = metrics.and_then(|metrics| metrics.keys()) else {
+                continue;
+            };
+            let kind = match outcome.retry() {
+                Some(_) => UsageKind::Denied,
+                None if decision.is_allowed() => UsageKind::Admitted,
+                // Another limit denied the request, so this one was not charged.
+                None => continue,
+            };
+            keys.record(kind, &demand.key, demand.cost, now);
+        }
+    }
+
+    /// Forgets the recorded keys of limits whose key recipe differs in the next configuration: they
+    /// would be displayed with the names of other attributes.
+    pub(super) fn forget_changed_keys(&self, next: &Self) {
+        for (limit, metrics) in next.config.limits.iter().zip(next.metrics()) {
+            let before = self.selector.limit(limit.rule.name());
+            let is_same = before.is_ok_and(|before| before.key == limit.key);
+            if !is_same && let Some(keys) = metrics.keys() {
+                keys.clear();
+            }
+        }
+    }
+
     /// The heaviest keys on this replica, in descending order. Keys that the active key recipes
     /// cannot display are left out.
     pub fn top_keys(&self, query: TopQuery, now: Micros) -> Vec<TopKey> {

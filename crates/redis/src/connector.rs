@@ -13,7 +13,7 @@ use tollgate::Clock;
 use crate::endpoint::{Address, Credentials};
 use crate::error::{CallError, ServerError};
 use crate::resp::{self, RespValue};
-use crate::script::{MANUAL_TIME, SERVER_TIME, Script};
+use crate::script::{MANUAL_TIME, SERVER_TIME, ScriptSet};
 
 /// A byte stream to and from a server, with or without TLS.
 pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -49,7 +49,7 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    pub(crate) fn script(&self) -> &'static Script {
+    pub(crate) fn scripts(&self) -> &'static ScriptSet {
         match self.clock {
             None => &SERVER_TIME,
             Some(_) => &MANUAL_TIME,
@@ -129,11 +129,12 @@ impl Connector {
         }
     }
 
-    /// Loads the script, and checks that the server answers within the deadline of a decision:
+    /// Loads the script that decides, and checks that the server answers within the deadline of a decision:
     /// with a slower server, every request would only wait for its deadline. If the server does
     /// not allow `SCRIPT LOAD`, the first call sends the source instead.
     async fn load_script(&self, connection: &mut RespConnection) -> Result<(), ServerError> {
-        let command: [&[u8]; 3] = [b"SCRIPT", b"LOAD", self.script().source.as_bytes()];
+        let script = &self.scripts().batch;
+        let command: [&[u8]; 3] = [b"SCRIPT", b"LOAD", script.source.as_bytes()];
         let loaded = connection.command(&command, |_| ()).await;
 
         let sent_at = Instant::now();

@@ -42,6 +42,7 @@ mod error;
 mod link;
 mod locator;
 mod log;
+pub mod records;
 mod resp;
 mod script;
 mod sentinel;

@@ -1,4 +1,4 @@
-//! The Lua script that decides, assembled from its files.
+//! The Lua scripts, assembled from their files: one decides, one shares records.
 
 use std::sync::LazyLock;
 
@@ -12,18 +12,35 @@ pub(crate) struct Script {
     pub(crate) sha1: String,
 }
 
-/// The script that takes the time from the server's clock.
-pub(crate) static SERVER_TIME: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("scripts/time.lua")));
+/// The scripts of a store, which take the time from the same clock.
+pub(crate) struct ScriptSet {
+    /// Decides a batch of store calls.
+    pub(crate) batch: Script,
+    /// Puts, removes and reads shared records, one call at a time.
+    pub(crate) records: Script,
+}
 
-/// The script that takes the time from its last argument, for tests.
-pub(crate) static MANUAL_TIME: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("scripts/manual_time.lua")));
+/// The scripts that take the time from the server's clock.
+pub(crate) static SERVER_TIME: LazyLock<ScriptSet> =
+    LazyLock::new(|| ScriptSet::new(include_str!("scripts/time.lua")));
+
+/// The scripts that take the time from their last argument, for tests.
+pub(crate) static MANUAL_TIME: LazyLock<ScriptSet> =
+    LazyLock::new(|| ScriptSet::new(include_str!("scripts/manual_time.lua")));
+
+impl ScriptSet {
+    fn new(time: &str) -> Self {
+        Self {
+            batch: Script::new(include_str!("scripts/batch.lua"), time),
+            records: Script::new(include_str!("scripts/records.lua"), time),
+        }
+    }
+}
 
 impl Script {
-    fn new(time: &str) -> Self {
+    fn new(file: &str, time: &str) -> Self {
         let mut source = String::new();
-        append_file(include_str!("scripts/batch.lua"), time, &mut source);
+        append_file(file, time, &mut source);
 
         let digest = Sha1::digest(source.as_bytes());
         let sha1 = format!("{:x}", Bytes::copy_from_slice(&digest));

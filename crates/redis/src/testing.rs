@@ -10,7 +10,7 @@ use crate::wire::{CallEncoder, DemandTerms, Operation};
 
 /// The source of the script as it is sent to servers. It uses the server's clock.
 pub fn script() -> &'static str {
-    &SERVER_TIME.source
+    &SERVER_TIME.batch.source
 }
 
 /// The key and the arguments with which the script spends one demand, with the default key prefix.

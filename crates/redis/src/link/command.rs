@@ -1,6 +1,7 @@
 //! Commands in flight, and how the script call for several store calls is written.
 
 use std::collections::HashSet;
+use std::iter;
 
 use bytes::BytesMut;
 use smallvec::SmallVec;
@@ -9,6 +10,7 @@ use tokio::time::Instant;
 use super::queue::QueuedCall;
 use crate::connector::Connector;
 use crate::resp::{write_argument, write_array_header};
+use crate::script::Script;
 
 /// The most store calls in one script call. More would make it longer without making it much
 /// cheaper per store call.
@@ -38,27 +40,49 @@ pub(super) enum CommandKind {
     Plain,
 }
 
-/// Writes the script call for these store calls.
+/// Writes the script call for these store calls. A call about records is alone, and has a script of
+/// its own.
 pub(super) fn write_script_call(
     out: &mut BytesMut,
     connector: &Connector,
     kind: CommandKind,
     calls: &[QueuedCall],
 ) {
-    let script = connector.script();
+    let scripts = connector.scripts();
+    if let [queued] = calls
+        && queued.call.is_alone()
+    {
+        let arguments = [&queued.call.arguments[..]];
+        write_command(out, connector, kind, &scripts.records, calls, &arguments);
+        return;
+    }
+
+    let (order, distinct) = distinct_arguments(calls);
+    let header = [&[u8::from(has_repeated_keys(calls))], &order[..]].concat();
+    let arguments = iter::once(&header[..]).chain(distinct.iter().copied());
+    let arguments: SmallVec<[&[u8]; 5]> = arguments.collect();
+    write_command(out, connector, kind, &scripts.batch, calls, &arguments);
+}
+
+fn write_command(
+    out: &mut BytesMut,
+    connector: &Connector,
+    kind: CommandKind,
+    script: &Script,
+    calls: &[QueuedCall],
+    arguments: &[&[u8]],
+) {
     let (name, script) = match kind {
         CommandKind::Eval => ("EVAL", &script.source),
         CommandKind::EvalSha | CommandKind::Plain => ("EVALSHA", &script.sha1),
     };
     let keys: usize = calls.iter().map(|queued| queued.call.keys.len()).sum();
-    let (order, arguments) = distinct_arguments(calls);
-    let header = [&[u8::from(has_repeated_keys(calls))], &order[..]].concat();
     // An additional argument if the script does not use the server's clock.
     let clock = connector.clock.as_ref();
     let timestamp = clock.map(|clock| clock.now().get().to_string());
 
-    // Name, script, number of keys, keys, header, arguments, timestamp.
-    let length = 4 + keys + arguments.len() + usize::from(timestamp.is_some());
+    // Name, script, number of keys, keys, arguments, timestamp.
+    let length = 3 + keys + arguments.len() + usize::from(timestamp.is_some());
     write_array_header(out, length);
     write_argument(out, name.as_bytes());
     write_argument(out, script.as_bytes());
@@ -68,7 +92,6 @@ pub(super) fn write_script_call(
         write_argument(out, key);
     }
 
-    write_argument(out, &header);
     for argument in arguments {
         write_argument(out, argument);
     }

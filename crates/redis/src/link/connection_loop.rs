@@ -383,14 +383,16 @@ impl ConnectionLoop {
     }
 }
 
-/// How many of the first calls can share a script call: those of the same slot. Outside of a
-/// cluster, all calls have slot 0.
+/// How many of the first calls can share a script call: those of the same slot and script. Outside
+/// of a cluster, all calls have slot 0.
 fn batch_len(calls: &[QueuedCall]) -> usize {
     let Some(first) = calls.first() else { return 0 };
-    if first.is_asking {
+    if first.is_asking || first.call.is_alone() {
         return 1;
     }
 
-    let can_join = |queued: &&QueuedCall| !queued.is_asking && queued.call.slot == first.call.slot;
+    let can_join = |queued: &&QueuedCall| {
+        !queued.is_asking && !queued.call.is_alone() && queued.call.slot == first.call.slot
+    };
     calls.iter().take(BATCH_MAX).take_while(can_join).count()
 }

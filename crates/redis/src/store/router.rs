@@ -24,7 +24,7 @@ pub(crate) struct CallRouter {
 }
 
 /// A call that has been submitted to the link of its server.
-pub(super) struct RoutedCall {
+pub(crate) struct RoutedCall {
     router: Arc<CallRouter>,
     call: Arc<StoreCall>,
     deadline: CallDeadline,
@@ -33,7 +33,7 @@ pub(super) struct RoutedCall {
 
 impl CallRouter {
     /// The deadline of a decision that begins now.
-    pub(super) fn deadline(&self) -> Instant {
+    pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.connector.timeout
     }
 
@@ -45,7 +45,7 @@ impl CallRouter {
 
     /// Submits the call to the link of the server that should own its slot. Fails if the link does
     /// not accept it.
-    pub(super) fn submit(
+    pub(crate) fn submit(
         self: &Arc<Self>,
         call: StoreCall,
         deadline: impl Into<CallDeadline>,
@@ -79,7 +79,7 @@ impl CallRouter {
 impl RoutedCall {
     /// Waits for the result. A call that was redirected, which has certainly not run, is sent to
     /// the other server.
-    pub(super) async fn run(mut self) -> CallResult {
+    pub(crate) async fn run(mut self) -> CallResult {
         let topology = &self.router.topology;
         let mut retries = self.router.max_retries;
 

@@ -91,7 +91,7 @@ impl CallRouter {
                 let reply = call.await?;
                 kinds.push(match reply.succeeded {
                     true => SettlementKind::Reserved,
-                    false if reply.is_repeated => SettlementKind::Repeated,
+                    false if reply.is_unchanged => SettlementKind::Repeated,
                     false => SettlementKind::Unreserved,
                 });
             }

@@ -30,6 +30,8 @@ pub(crate) enum Operation {
     Settle = 10,
     /// Peeks, and tells what the counters contain.
     Inspect = 11,
+    /// Works on shared records, by a script of its own (`scripts/records.lua`).
+    Records = 12,
 }
 
 impl From<Intent> for Operation {
@@ -66,6 +68,11 @@ impl StoreCall {
             self.operation,
             Operation::Refund | Operation::Release | Operation::Reset | Operation::Settle
         )
+    }
+
+    /// True when the call cannot share a script call with others.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.operation == Operation::Records
     }
 }
 
@@ -258,6 +265,14 @@ impl CallEncoder {
         let mut arguments = Vec::new();
         write_head(&mut arguments, Operation::Reset, 1);
         self.encode(Operation::Reset, 1, SmallVec::from_vec(names), arguments)
+    }
+
+    /// Encodes a call about the records of a group. The names of counters contain `|`, so these
+    /// never equal one.
+    pub(crate) fn records(&self, group: &str, arguments: Vec<u8>) -> StoreCall {
+        let name = |ending| format!("{}{{records}}{group}{ending}", self.prefix).into_bytes();
+        let names = SmallVec::from_vec(vec![name(""), name(".expiry")]);
+        self.encode(Operation::Records, 0, names, arguments)
     }
 }
 

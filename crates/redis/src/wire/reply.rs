@@ -15,8 +15,9 @@ use crate::error::CallError;
 const STATUS_ERROR: u8 = 2;
 /// The status byte of a call that was allowed or done.
 const STATUS_SUCCESS: u8 = 1;
-/// The status byte of a settlement that changed nothing, because the reservation was settled before.
-const STATUS_REPEATED: u8 = 3;
+/// The status byte of a call that changed nothing: the reservation was settled before, or the group
+/// of a record is full.
+const STATUS_UNCHANGED: u8 = 3;
 
 /// The reply to one call.
 pub(crate) struct ScriptReply {
@@ -24,14 +25,17 @@ pub(crate) struct ScriptReply {
     pub(crate) at: Micros,
     /// True when a spend or peek was allowed, or a permit was released or renewed.
     pub(crate) succeeded: bool,
-    /// True when a settlement changed nothing, because the reservation was settled before.
-    pub(crate) is_repeated: bool,
+    /// True when a settlement changed nothing, because the reservation was settled before; or a
+    /// record was not put, because its group is full.
+    pub(crate) is_unchanged: bool,
     /// For each demand of a spend, peek or lease call, the state of its counter before the charge:
     /// three numbers whose meaning depends on the algorithm.
     counters: SmallVec<[[u64; 3]; 1]>,
     /// For each demand of an inspection, what else its counter contains.
     contents: Vec<CounterContents>,
     grant: GrantReply,
+    /// What follows the status in the reply to a call about records.
+    pub(crate) records: Vec<u8>,
 }
 
 /// What a counter contains besides its state.
@@ -120,6 +124,11 @@ fn read_call_reply<'r>(
         Operation::Lease => read_grant(reply)?,
         _ => NO_GRANT,
     };
+    // The only call of its script call.
+    let records = match call.operation {
+        Operation::Records => std::mem::take(reply).to_vec(),
+        _ => Vec::new(),
+    };
 
     // Numbers that are not whole were written by another program. The error is reported only now,
     // because the replies to the other calls must still be read.
@@ -129,10 +138,11 @@ fn read_call_reply<'r>(
     Some(Ok(ScriptReply {
         at,
         succeeded: status == STATUS_SUCCESS,
-        is_repeated: status == STATUS_REPEATED,
+        is_unchanged: status == STATUS_UNCHANGED,
         counters,
         contents,
         grant,
+        records,
     }))
 }
 

@@ -16,6 +16,7 @@ mod lease_script;
 mod leases;
 mod model;
 mod read_only;
+mod records;
 mod settings;
 mod slow_link;
 mod strict;

@@ -1,0 +1,127 @@
+-- Puts, removes or reads shared records: small texts with an id and an expiry, in one hash for each
+-- group. The field '' of the hash has the revision of the group; it is replaced by every change.
+-- A record is the time at which it expires (a double) and its text.
+--
+-- KEYS:  the hash of a group, and a sorted set of its ids by the time at which they expire. Either
+--        both of them exist or none.
+-- ARGV:  ARGV[1] begins with the operation (a byte): 1 put, 2 remove, 3 read. After it are
+--          put         the new revision (16 bytes), how long the record is kept (microseconds), the
+--                      most records of the group (doubles), the length of the id (2 bytes), the id,
+--                      and the text
+--          remove      the new revision (16 bytes), and the id
+--          read        the known revision (16 bytes), the most bytes of a page (a double), and the
+--                      cursor of the page, 0 for the first one
+-- Reply: one string: the time, and
+--          status      1 done, 0 not found or unchanged, 3 the group is full, which changes nothing
+--          for a read that is done, the revision (16 bytes), the length of the cursor of the next
+--          page (2 bytes), the cursor, which is 0 if this is the last page, and for each record how
+--          long it is kept from now on (a double), the lengths of its id (2 bytes) and of its text
+--          (4 bytes), the id and the text
+--
+-- A record that exists during all pages of a read is read once or more; one that is put or removed
+-- meanwhile may be missing. A group that does not exist has the revision NO_RECORDS.
+
+-- include time.lua
+
+local PUT, REMOVE = 1, 2
+local DONE, NOT_FOUND, FULL = 1, 0, 3
+local NO_RECORDS = string.rep('\255', 16)
+-- The most expired records that are dropped with one command, and that are read with one.
+local DROP_MAX, SCAN_COUNT = 100, 8
+
+local call, pack, read, sub = redis.call, struct.pack, struct.unpack, string.sub
+local hash, expiries, arguments = KEYS[1], KEYS[2], ARGV[1]
+local operation, revision, rest = read('<Bc16', arguments)
+-- As text, because Lua would write a time with 14 digits only.
+local now_text = string.format('%.0f', now)
+
+local function reply(status, body)
+  return pack('<dB', now, status) .. (body or '')
+end
+
+local function valid_records()
+  return call('ZCOUNT', expiries, '(' .. now_text, '+inf')
+end
+
+-- Drops the expired records.
+local function drop_expired()
+  repeat
+    local ids = call('ZRANGEBYSCORE', expiries, '-inf', now_text, 'LIMIT', 0, DROP_MAX)
+    if #ids > 0 then
+      call('HDEL', hash, unpack(ids))
+      call('ZREM', expiries, unpack(ids))
+    end
+  until #ids < DROP_MAX
+end
+
+-- Lets both keys expire not before the record.
+local function extend_expiry(ttl)
+  local millis = math.ceil(ttl / 1000) + EXPIRY_MARGIN
+  if call('PTTL', hash) < millis then
+    call('PEXPIRE', hash, millis)
+    call('PEXPIRE', expiries, millis)
+  end
+end
+
+if operation == PUT then
+  local ttl, records_max, length, first = read('<ddH', arguments, rest)
+  local id, text = sub(arguments, first, first + length - 1), sub(arguments, first + length)
+
+  -- A server that evicts keys may have evicted one of the two.
+  if not call('HGET', hash, '') then
+    call('DEL', expiries)
+  end
+  local expires_at = tonumber(call('ZSCORE', expiries, id) or 0)
+  if expires_at <= now and valid_records() >= records_max then
+    return reply(FULL)
+  end
+
+  -- The keys exist from here on: the new record has not expired.
+  call('HSET', hash, '', revision, id, pack('<d', now + ttl) .. text)
+  call('ZADD', expiries, string.format('%.0f', now + ttl), id)
+  drop_expired()
+  extend_expiry(ttl)
+  return reply(DONE)
+end
+
+if operation == REMOVE then
+  local id = sub(arguments, rest)
+  local value = call('HGET', hash, id)
+  if not value or read('<d', value) <= now then
+    return reply(NOT_FOUND)
+  end
+
+  if valid_records() <= 1 then
+    call('DEL', hash, expiries)
+  else
+    call('HDEL', hash, id)
+    call('ZREM', expiries, id)
+    call('HSET', hash, '', revision)
+    drop_expired()
+  end
+  return reply(DONE)
+end
+
+local bytes_max, first = read('<d', arguments, rest)
+local cursor = sub(arguments, first)
+local current = call('HGET', hash, '') or NO_RECORDS
+if current == revision and cursor == '0' then
+  return reply(NOT_FOUND)
+end
+
+local parts, bytes = {}, 0
+repeat
+  local page = call('HSCAN', hash, cursor, 'COUNT', SCAN_COUNT)
+  cursor = page[1]
+  for index = 1, #page[2], 2 do
+    local id, value = page[2][index], page[2][index + 1]
+    local expires_at = id ~= '' and read('<d', value) or 0
+    if expires_at > now then
+      local head = pack('<dHI', expires_at - now, #id, #value - 8)
+      parts[#parts + 1] = head .. id .. sub(value, 9)
+      bytes = bytes + #value
+    end
+  end
+until cursor == '0' or bytes >= bytes_max
+
+return reply(DONE, current .. pack('<H', #cursor) .. cursor .. table.concat(parts))
