@@ -17,7 +17,7 @@ use super::inline::{self, InlineRules};
 use super::permit::PermitSealer;
 use super::records::SharedRecords;
 use super::store::{OpenStore, StoreOpenError};
-use crate::metrics::{DeniedKeys, LimitMetrics, Metrics, ReservationResult, TokenCounts};
+use crate::metrics::{LimitMetrics, Metrics, ReservationResult, TokenCounts};
 
 /// Names of the limits for quotas that come with a request, as Envoy's descriptors may carry them:
 /// one for each unit of time, and one for all multiples of a unit; and as `CL.THROTTLE` carries them.
@@ -96,7 +96,6 @@ pub struct ActiveConfig {
     inline: InlineRules,
     /// By the position of a limit.
     metrics: Vec<Arc<LimitMetrics>>,
-    denied_keys: Arc<DeniedKeys>,
     /// By the index of a token.
     pub(super) token_metrics: TokenCounts,
 }
@@ -171,7 +170,6 @@ impl ActiveConfig {
         metrics: &Metrics,
     ) -> Self {
         let names = config.limits.iter().map(|limit| limit.rule.name().as_str());
-        let denied_keys = metrics.denied_keys().clone();
         let tokens = config.server.access.tokens.iter();
         let token_metrics = metrics.set_tokens(tokens.map(|token| &token.name));
         let inline_metrics = metrics.inline().clone();
@@ -187,7 +185,6 @@ impl ActiveConfig {
             store,
             records,
             metrics,
-            denied_keys,
             token_metrics,
         }
     }
@@ -290,24 +287,6 @@ impl ActiveConfig {
             };
             if let Some(metrics) = metrics {
                 metrics.count(outcome);
-            }
-        }
-
-        if self.denied_keys.is_watched() {
-            self.record_denied_keys(demands, decision);
-        }
-    }
-
-    /// Records the keys that configured limits denied, shadow limits included. Keys of overrides
-    /// and of limits that requests bring along are left out: they have no key recipe to display
-    /// them with.
-    #[cold]
-    fn record_denied_keys(&self, demands: &[Demand<'_, EncodedKey>], decision: &Decision) {
-        for (demand, outcome) in demands.iter().zip(decision.limits()) {
-            let position = demand.limit.position();
-            if outcome.retry().is_some() && position < self.config.limits.len() {
-                let limit_id = self.metrics[position].id();
-                self.denied_keys.record(limit_id, &demand.key);
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tollgate::store::Intent;
-use tollgate::{Clock, Decision, Demand, EncodedKey, SystemClock};
+use tollgate::{Clock, Decision, Demand, EncodedKey, Micros, SystemClock};
 use tollgate_rules::{Attributes, Config};
 
 use super::active::{ActiveConfig, CheckOptions, DecideError, DirectLimit};
@@ -69,7 +69,9 @@ impl Gate {
     /// Activates another configuration. Limits that are in both keep their counts. Requests in
     /// flight finish with the old configuration.
     pub fn replace(&self, config: Config) -> Result<(), StoreOpenError> {
-        let next = self.active.load().reconfigured(config, &self.metrics)?;
+        let current = self.active.load();
+        let next = current.reconfigured(config, &self.metrics)?;
+        current.forget_changed_keys(&next);
         self.active.store(Arc::new(next));
         Ok(())
     }
@@ -80,7 +82,7 @@ impl Gate {
     }
 
     /// The time since the UNIX epoch.
-    pub fn now(&self) -> tollgate::Micros {
+    pub fn now(&self) -> Micros {
         self.clock.now()
     }
 
@@ -135,9 +137,9 @@ impl Gate {
 
         trace::record_decision(&decision);
         if intent.is_charge() {
-            active.count(demands, &decision);
-            self.metrics
-                .observe_decision(self.clock.now().since(started_at));
+            let now = self.clock.now();
+            self.metrics.observe_decision(now.since(started_at));
+            self.count(active, demands, &decision, now);
         }
 
         let permit_id = decision.permit_id().filter(|_| !intent.is_reserve());
@@ -150,6 +152,18 @@ impl Gate {
             permit,
             reservation: None,
         })
+    }
+
+    /// Counts a decision: the outcome of each limit, and the keys.
+    pub fn count(
+        &self,
+        active: &ActiveConfig,
+        demands: &[Demand<'_, EncodedKey>],
+        decision: &Decision,
+        now: Micros,
+    ) {
+        active.count(demands, decision);
+        active.record_keys(demands, decision, now);
     }
 
     /// Refunds what a check charged. Concurrency limits are left out: their permits are released

@@ -7,6 +7,7 @@
 pub mod api;
 pub mod metrics;
 pub mod records;
+pub mod top_keys;
 
 mod access;
 mod active;
@@ -18,6 +19,7 @@ mod permit;
 mod reserve;
 mod snapshot_file;
 mod store;
+mod top;
 mod trace;
 
 pub use access::{AccessError, Caller};
@@ -28,3 +30,4 @@ pub use operations::{StoreSigns, StoreState};
 pub use permit::{PERMIT_HEADER_MAX, PermitTokenError};
 pub use reserve::{GateSettlement, SettledCost};
 pub use store::{OpenStore, StoreOpenError};
+pub use top::{TopKey, TopQuery, sort_top_keys};

@@ -41,7 +41,7 @@ pub enum Command {
     /// Return everything that a reservation has charged
     #[command(after_long_help = help::CANCEL)]
     Cancel(CancelArgs),
-    /// Show or reset what a key has used of a limit
+    /// Show or reset what a key has used of a limit, or list the heaviest keys
     #[command(after_long_help = help::KEYS)]
     Keys(KeysArgs),
     /// Send load to a service or an application, and verify that its limits hold

@@ -136,6 +136,7 @@ Environment variables:
 Examples:
   tollgate keys get --limit login-account -a email=ann@example.com
   tollgate keys reset --limit login-account -a email=ann@example.com
+  tollgate keys top --limit login-account --minutes 5
 
 Exit codes:
   0  success
@@ -159,6 +160,23 @@ Exit codes:
   0  the key was reset
   2  invalid arguments, or the admin port rejected the request (is TOLLGATE_ADMIN_TOKEN set?)
   3  no response from the admin port, or the store is unavailable";
+
+pub(crate) const KEYS_TOP: &str = "\
+The counts are of all replicas that share the store. They are upper bounds: where a count may be too
+high, what is certain is printed with it. Shadow limits count as denying what they would deny.
+
+A hashed key is shown as its hash. `tollgate keys get --limit NAME -a ATTRIBUTE=VALUE` prints the
+hash of a value, so a customer's value can be found in the list.
+
+Examples:
+  tollgate keys top
+  tollgate keys top --limit login-account --admitted --minutes 60
+  tollgate keys top --json --count 100 | jq '.keys[] | select(.units_per_second > 10)'
+
+Exit codes:
+  0  success, even if no key is listed
+  2  invalid arguments, or the admin port rejected the request (is TOLLGATE_ADMIN_TOKEN set?)
+  3  no response from the admin port";
 
 pub(crate) const LOAD: &str = "\
 Requests are sent when they are due, whether or not earlier ones have been answered (open loop), and

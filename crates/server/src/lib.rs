@@ -29,7 +29,7 @@ pub use cli::{Cli, Command};
 pub use commands::{
     AttributeArgs, AuditPathsArgs, CancelArgs, CheckArgs, ClientArgs, CompletionsArgs,
     ConnectionArgs, ExplainArgs, KeyArgs, KeysArgs, KeysCommand, LoadArgs, LogLayout, RequestArgs,
-    ReservationArgs, ReserveArgs, SettleArgs, SimulateArgs, ValidateArgs,
+    ReservationArgs, ReserveArgs, SettleArgs, SimulateArgs, TopArgs, ValidateArgs,
 };
 #[cfg(feature = "fuzzing")]
 pub use grpc::rate_limit_service;

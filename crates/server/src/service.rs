@@ -43,7 +43,7 @@ impl Service {
         let load = ServiceLoad::new(&config.server);
         let tls = Arc::new(DataPortTls::default());
         tls.replace(tls_settings);
-        let gate = Arc::new(Gate::open(config, Arc::new(Metrics::default()))?);
+        let gate = Arc::new(Gate::open(config, Arc::new(Metrics::with_top_keys()))?);
 
         Ok(Self {
             reloader: Arc::new(Reloader::new(gate.clone(), file, tls.clone())),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tollgate::{LimitOutcome, Source};
 
 use super::page::{MetricSample, to_f64};
+use crate::top_keys::KeySketch;
 
 /// The values of the label `outcome`.
 const OUTCOMES: [&str; 3] = ["allowed", "denied", "shadow_denied"];
@@ -58,6 +59,8 @@ pub struct LimitMetrics {
     counts: [[AtomicU64; OUTCOMES.len()]; SOURCES.len()],
     /// In the order of [`ReservationResult::ALL`].
     reservations: [AtomicU64; ReservationResult::ALL.len()],
+    /// The keys that use the limit most; none if keys are not recorded.
+    keys: Option<Box<KeySketch>>,
 }
 
 /// How often a limit came to each outcome.
@@ -146,7 +149,21 @@ impl LimitMetrics {
             is_configured,
             counts: Default::default(),
             reservations: Default::default(),
+            keys: None,
         }
+    }
+
+    /// The same limit, whose keys are recorded.
+    pub(super) fn with_keys(self) -> Self {
+        Self {
+            keys: Some(Box::default()),
+            ..self
+        }
+    }
+
+    /// The keys that use the limit most; none if keys are not recorded.
+    pub fn keys(&self) -> Option<&KeySketch> {
+        self.keys.as_deref()
     }
 
     /// The id of the limit, unique in the process.

@@ -1,13 +1,12 @@
 //! The metrics of decisions and tokens, for Prometheus.
 //!
 //! Labels hold names from the configuration and the first names of limits that requests bring
-//! along, never keys of clients, so the number of series is bounded. The keys denied most often are
-//! kept in a short list that never becomes a label.
+//! along, never keys of clients, so the number of series is bounded. The keys that use a limit most
+//! are kept with its counters and never become a label.
 //!
 //! There is no registry: each scrape writes a page from the current counters, so a limit that was
 //! removed from the configuration leaves no series behind.
 
-mod denied_keys;
 mod duration;
 mod inline;
 mod limit;
@@ -22,7 +21,6 @@ use parking_lot::Mutex;
 use tollgate::Micros;
 use tollgate_rules::SelectError;
 
-pub use self::denied_keys::{DenialCount, DeniedKey, DeniedKeys};
 pub use self::duration::DurationBuckets;
 use self::duration::DurationHistogram;
 pub use self::inline::InlineMetrics;
@@ -30,6 +28,7 @@ pub(crate) use self::limit::ReservationResult;
 pub use self::limit::{LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
 pub use self::page::{CONTENT_TYPE, MetricSample, MetricType, MetricsPage, seconds, to_f64};
 pub use self::token::TokenCounts;
+use crate::top_keys::{ALL_BYTES_MAX, LIMIT_BYTES_MAX};
 
 /// Everything that is counted about decisions and tokens.
 #[derive(Debug)]
@@ -40,7 +39,8 @@ pub struct Metrics {
     inline: Arc<InlineMetrics>,
     /// The id of the next limit.
     next_id: AtomicU32,
-    denied_keys: Arc<DeniedKeys>,
+    /// Whether the keys that use a limit most are recorded.
+    has_keys: bool,
     /// Requests that were refused because servers read their path differently.
     ambiguous_paths: AtomicU64,
     /// The requests of the tokens of the active configuration.
@@ -54,7 +54,7 @@ impl Default for Metrics {
             limits: Mutex::default(),
             inline: Arc::default(),
             next_id: AtomicU32::new(1),
-            denied_keys: Arc::default(),
+            has_keys: false,
             ambiguous_paths: AtomicU64::new(0),
             tokens: Mutex::default(),
         }
@@ -62,16 +62,19 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// Metrics that also record which keys use each configured limit most.
+    pub fn with_top_keys() -> Self {
+        Self {
+            has_keys: true,
+            ..Self::default()
+        }
+    }
+
     /// Counts a request that was refused before any limit decided.
     pub fn count_refusal(&self, error: &SelectError) {
         if matches!(error, SelectError::AmbiguousPath { .. }) {
             self.ambiguous_paths.fetch_add(1, Relaxed);
         }
-    }
-
-    /// The keys denied most often; recorded only while the dashboard is open.
-    pub const fn denied_keys(&self) -> &Arc<DeniedKeys> {
-        &self.denied_keys
     }
 
     /// The metrics of the limits that requests bring along.
@@ -127,14 +130,27 @@ impl Metrics {
             .chain(overrides.into_iter().map(|name| (name, false)));
         let limits: Vec<_> = names
             .map(|(name, is_configured)| {
-                let new =
-                    || LimitMetrics::new(self.next_id.fetch_add(1, Relaxed), name, is_configured);
-                find(name).unwrap_or_else(|| Arc::new(new()))
+                find(name).unwrap_or_else(|| Arc::new(self.new_limit(name, is_configured)))
             })
             .collect();
 
+        let sketches = || limits.iter().filter_map(|limit| limit.keys());
+        let share = ALL_BYTES_MAX / sketches().count().max(1);
+        sketches().for_each(|keys| keys.set_bytes_max(share.min(LIMIT_BYTES_MAX)));
+
         known.clone_from(&limits);
         limits
+    }
+
+    /// Overrides have no key recipe to display their keys with, so their keys are not recorded.
+    fn new_limit(&self, name: &str, is_configured: bool) -> LimitMetrics {
+        let id = self.next_id.fetch_add(1, Relaxed);
+        let limit = LimitMetrics::new(id, name, is_configured);
+        if self.has_keys && is_configured {
+            limit.with_keys()
+        } else {
+            limit
+        }
     }
 
     /// Replaces the tokens by those of a new configuration. Tokens that are in both keep counting.

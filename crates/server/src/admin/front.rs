@@ -12,7 +12,7 @@ use tollgate_rules::{Permission, TokenHash};
 
 use super::dashboard::{self, Dashboard, EventStream};
 use super::guard::{AdminAccess, AdminGuard};
-use super::{fleet, keys, limits, metrics, reload, status};
+use super::{fleet, keys, limits, metrics, reload, status, top};
 use crate::guard::presented_token;
 use crate::http::{Body, alive, expect_host, problem};
 use crate::listen::{self, ClientConnection, Front, ShutdownSignal};
@@ -31,6 +31,7 @@ const ROUTES: [(&str, &str, AdminAccess); 9] = [
     ("/admin/status", READ, AdminAccess::Api),
     ("/admin/fleet", READ, AdminAccess::Api),
     ("/admin/keys", "GET, HEAD, DELETE", AdminAccess::Api),
+    ("/admin/top", READ, AdminAccess::Api),
     ("/admin/reload", "POST", AdminAccess::Api),
     ("/admin/events", "GET", AdminAccess::Events),
 ];
@@ -119,6 +120,7 @@ impl AdminFront {
             "/admin/fleet" => fleet::respond(service),
             "/admin/keys" if method == Method::DELETE => keys::reset(service, request).await?,
             "/admin/keys" => keys::show(service, request).await?,
+            "/admin/top" => top::respond(service, request)?,
             "/admin/reload" => reload::respond(service).await?,
             "/admin/events" => {
                 return Ok(self.dashboard.events(connection)?.map(Either::Right));

@@ -15,5 +15,6 @@ mod metrics;
 mod query;
 mod reload;
 mod status;
+mod top;
 
 pub(crate) use self::front::AdminFront;

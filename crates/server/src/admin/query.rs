@@ -56,7 +56,7 @@ impl<'q> KeyQuery<'q> {
     }
 }
 
-fn decode(text: &str) -> Result<Cow<'_, str>, ApiError> {
+pub(super) fn decode(text: &str) -> Result<Cow<'_, str>, ApiError> {
     percent_decode_str(text).decode_utf8().map_err(|_| {
         let text: String = text.chars().take(80).collect();
         let detail = format!("{text:?} is not valid UTF-8 after percent-decoding");

@@ -1,7 +1,9 @@
-//! `tollgate keys`: shows or resets a counter through the admin port.
+//! `tollgate keys`: shows or resets a counter, or lists the heaviest keys, through the admin port.
 //!
 //! The members of the response are printed one by one, so that services of other versions can be
 //! queried too.
+
+mod top;
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -10,6 +12,7 @@ use hyper::{Method, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
+pub use self::top::TopArgs;
 use super::attributes::{AttributeArgs, RequestAttributes};
 use super::client::{self, ClientArgs, ServiceRequest, ServiceResponse};
 use super::numbers;
@@ -42,9 +45,12 @@ pub enum KeysCommand {
     /// Reset what a key has used of a limit
     #[command(after_long_help = crate::help::KEYS_RESET)]
     Reset(KeyArgs),
+    /// List the keys that use a limit most: those denied most, or admitted most
+    #[command(after_long_help = crate::help::KEYS_TOP)]
+    Top(TopArgs),
 }
 
-/// Arguments of both subcommands: the counter, and the service that has it.
+/// Arguments of `keys get` and `keys reset`: the counter, and the service that has it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct KeyArgs {
     /// URL of the admin listener, with http or https; `http://` may be omitted
@@ -63,6 +69,7 @@ pub(crate) fn run(args: &KeysArgs) -> ExitCode {
     let (method, args) = match &args.command {
         KeysCommand::Get(args) => (Method::GET, args),
         KeysCommand::Reset(args) => (Method::DELETE, args),
+        KeysCommand::Top(args) => return finish(top::send(args), args.client.json),
     };
     finish(send(method, args), args.client.json)
 }
@@ -175,15 +182,19 @@ fn format_value(name: &str, value: &Value) -> String {
         Value::Number(number) if name.ends_with("_ms") => number
             .as_u64()
             .map_or_else(|| number.to_string(), numbers::length),
-        Value::Array(parts) if name == "key" && parts.is_empty() => {
-            "one counter for all requests".to_owned()
-        }
-        Value::Array(parts) if name == "key" => {
-            let parts: Vec<String> = parts.iter().map(format_key_part).collect();
-            parts.join(", ")
-        }
+        Value::Array(_) if name == "key" => format_key(value),
         other => plain(&other.to_string()),
     }
+}
+
+/// A key, such as `client_ip = 203.0.113.7, email = ann@example.com`.
+fn format_key(key: &Value) -> String {
+    let parts = key.as_array().map(Vec::as_slice).unwrap_or_default();
+    if parts.is_empty() {
+        return "one counter for all requests".to_owned();
+    }
+    let parts: Vec<String> = parts.iter().map(format_key_part).collect();
+    parts.join(", ")
 }
 
 /// A part of a key, such as `client_ip = 203.0.113.7`.

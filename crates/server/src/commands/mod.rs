@@ -29,7 +29,7 @@ pub use check::CheckArgs;
 pub use client::{ClientArgs, ConnectionArgs};
 pub use completions::CompletionsArgs;
 pub use explain::ExplainArgs;
-pub use keys::{KeyArgs, KeysArgs, KeysCommand};
+pub use keys::{KeyArgs, KeysArgs, KeysCommand, TopArgs};
 pub use load::LoadArgs;
 pub use request::RequestArgs;
 pub use reserve::{CancelArgs, ReservationArgs, ReserveArgs, SettleArgs};

@@ -105,7 +105,8 @@ impl EnvoyRateLimiter {
             let peeked = self.gate.spend(active, &demands, Intent::Peek).await?;
             if !peeked.decision.is_allowed() || plan.is_free() {
                 // The gate does not count peeks. This one is the request's decision, so count it.
-                active.count(&demands, &peeked.decision);
+                let now = self.gate.now();
+                self.gate.count(active, &demands, &peeked.decision, now);
                 return Ok(peeked);
             }
         }

@@ -71,6 +71,7 @@ fn help() {
     }
     golden("help-keys-get", &["keys", "get", "--help"]);
     golden("help-keys-reset", &["keys", "reset", "--help"]);
+    golden("help-keys-top", &["keys", "top", "--help"]);
     golden("help-short", &["-h"]);
 }
 

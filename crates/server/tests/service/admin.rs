@@ -3,6 +3,7 @@
 mod keys;
 mod metrics;
 mod reload;
+mod top;
 mod views;
 
 use testkit::reverse_proxy::{self, Response};

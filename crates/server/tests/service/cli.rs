@@ -10,7 +10,7 @@ use crate::page;
 
 const ANN: &str = "client_ip=203.0.113.7";
 
-fn tollgate(arguments: &[&str]) -> Output {
+pub(crate) fn tollgate(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     command
         .args(arguments)

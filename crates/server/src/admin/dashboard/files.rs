@@ -33,7 +33,7 @@ const FILES: [(&str, &str); 14] = [
     ("summary.js", include_str!("page/summary.js")),
     ("fleet.js", include_str!("page/fleet.js")),
     ("limits.js", include_str!("page/limits.js")),
-    ("denied-keys.js", include_str!("page/denied-keys.js")),
+    ("top-keys.js", include_str!("page/top-keys.js")),
     ("key-form.js", include_str!("page/key-form.js")),
     ("dom.js", include_str!("page/dom.js")),
     ("format.js", include_str!("page/format.js")),

@@ -6,14 +6,12 @@
 
 use std::collections::VecDeque;
 use std::iter::once;
-use std::sync::Arc;
 
 use http_body_util::channel::{Channel, Sender};
 use hyper::body::{Bytes, Frame};
 use parking_lot::Mutex;
 
 use tollgate_gate::api::ApiError;
-use tollgate_gate::metrics::DeniedKeys;
 
 use super::sample::{CounterSnapshot, Sampler};
 
@@ -27,11 +25,9 @@ const SAMPLES_MAX: usize = 900;
 const BYTES_MAX: usize = 8 << 20;
 
 /// Sends events to all viewers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct EventHub {
     state: Mutex<State>,
-    /// Recorded while there are viewers. Switched under the lock, so before any further event.
-    denied_keys: Arc<DeniedKeys>,
 }
 
 #[derive(Debug, Default)]
@@ -51,13 +47,6 @@ struct SampleHistory {
 }
 
 impl EventHub {
-    pub(super) fn new(denied_keys: Arc<DeniedKeys>) -> Self {
-        Self {
-            state: Mutex::default(),
-            denied_keys,
-        }
-    }
-
     pub(super) fn has_viewers(&self) -> bool {
         !self.state.lock().viewers.is_empty()
     }
@@ -89,7 +78,6 @@ impl EventHub {
             drop(viewer.try_send(Frame::data(event)));
         }
         state.viewers.push(viewer);
-        self.denied_keys.watch(true);
         Ok(stream)
     }
 
@@ -113,7 +101,6 @@ impl EventHub {
         if let Some(sample) = sample {
             history.push(sample);
         }
-        self.denied_keys.watch(!viewers.is_empty());
     }
 
     /// Disconnects all viewers and accepts no more.
@@ -121,7 +108,6 @@ impl EventHub {
         let mut state = self.state.lock();
         state.is_closed = true;
         state.viewers.clear();
-        self.denied_keys.watch(false);
     }
 }
 
@@ -156,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_slow_viewer_is_disconnected_and_others_stay() {
-        let hub = EventHub::new(Arc::default());
+        let hub = EventHub::default();
         let event = Bytes::from_static(b"x");
         let slow = hub.join(Bytes::new()).expect("there is room");
         for _ in 0..QUEUE_MAX {
@@ -170,17 +156,16 @@ mod tests {
 
     #[test]
     fn viewers_are_bounded_and_rejected_after_close() {
-        let hub = EventHub::new(Arc::default());
+        let hub = EventHub::default();
         let open: Vec<_> = (0..VIEWERS_MAX)
             .map(|_| hub.join(Bytes::new()).expect("room"))
             .collect();
         let code = |hub: &EventHub| hub.join(Bytes::new()).map_err(|error| error.code).err();
         assert_eq!(code(&hub), Some("too-many-viewers"));
-        assert!(hub.denied_keys.is_watched());
 
         drop(open);
         hub.publish(None, Some(&Bytes::new()));
-        assert!(!hub.has_viewers() && !hub.denied_keys.is_watched());
+        assert!(!hub.has_viewers());
 
         hub.close();
         assert_eq!(code(&hub), Some("shutting-down"));

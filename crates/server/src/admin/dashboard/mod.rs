@@ -35,8 +35,6 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// A poll takes a sample if the last one is at least this old: the poll nearest to one second.
 const SAMPLE_AGE_MIN: Micros = Micros::from_millis(900);
-/// The number of samples after which the most denied keys are counted in a new span.
-const SAMPLES_PER_SPAN: u64 = 60;
 
 /// Tells proxies such as nginx not to buffer the event stream.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -51,16 +49,16 @@ pub(super) struct Dashboard {
 /// The result of the last poll.
 #[derive(Debug, Default)]
 struct LastPoll {
-    /// Samples taken so far.
-    samples: u64,
     sampled_at: Micros,
     state: Option<WatchedState>,
 }
 
 impl Dashboard {
     pub(super) fn new(service: Arc<Service>) -> Self {
-        let hub = EventHub::new(service.gate.metrics().denied_keys().clone());
-        Self { service, hub }
+        Self {
+            service,
+            hub: EventHub::default(),
+        }
     }
 
     /// Polls the service until it shuts down, then disconnects all viewers, because an open event
@@ -104,19 +102,8 @@ impl Dashboard {
 
         // A clock that was set back must not stop the samples.
         let is_due = now < last.sampled_at || now.since(last.sampled_at) >= SAMPLE_AGE_MIN;
-        let starts_span = is_due && last.samples.is_multiple_of(SAMPLES_PER_SPAN);
         if is_due {
-            last.samples += 1;
             last.sampled_at = now;
-        }
-
-        let denied_keys = service.gate.metrics().denied_keys();
-        if is_reloaded {
-            // Keys are decoded by the key recipes of the active configuration, so keys counted
-            // under the previous one are dropped.
-            denied_keys.clear();
-        } else if starts_span {
-            denied_keys.rotate();
         }
 
         let snapshot = (is_due || is_reloaded).then(|| CounterSnapshot::new(&service.gate));

@@ -1,19 +1,12 @@
-//! The `now` event: the status of the service, the alert thresholds and the most denied keys.
+//! The `now` event: the status of the service and the alert thresholds.
 
 use hyper::body::Bytes;
 use serde::Serialize;
 
-use tollgate_gate::ActiveConfig;
-use tollgate_gate::metrics::{DenialCount, DeniedKey};
-
 use super::super::encode::millis;
-use super::super::keys::KeyPartView;
 use super::super::status::ServiceStatus;
 use super::event;
 use crate::service::Service;
-
-/// The most keys in an event.
-const DENIED_KEYS_MAX: usize = 20;
 
 /// The state whose changes are sent without waiting for the next sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +35,10 @@ impl WatchedState {
 
 /// The data of the event. Field names are JSON member names.
 #[derive(Debug, Serialize)]
-struct StatusEvent<'a> {
+struct StatusEvent {
     at_ms: u64,
     status: ServiceStatus,
     thresholds: AlertThresholdsView,
-    denied_keys: Vec<DeniedKeyView<'a>>,
 }
 
 /// The values from which alerts fire; `None` for an alert that is not configured.
@@ -56,21 +48,10 @@ struct AlertThresholdsView {
     latency_p99_us: Option<u128>,
 }
 
-/// A key that was denied often.
-#[derive(Debug, Serialize)]
-struct DeniedKeyView<'a> {
-    /// The id of the limit, as in the `limits` event.
-    limit: u32,
-    key: Vec<KeyPartView<'a>>,
-    #[serde(flatten)]
-    denials: DenialCount,
-}
-
 /// Encodes the event from the current state of the service.
 pub(super) fn encode(service: &Service) -> Bytes {
     let active = service.gate.active();
     let monitoring = &active.config.monitoring;
-    let denied_keys = service.gate.metrics().denied_keys().top(DENIED_KEYS_MAX);
 
     let data = StatusEvent {
         at_ms: millis(service.gate.now()),
@@ -81,27 +62,6 @@ pub(super) fn encode(service: &Service) -> Bytes {
                 .latency_p99
                 .map(|threshold| threshold.as_micros()),
         },
-        denied_keys: denied_keys
-            .iter()
-            .filter_map(|denied| DeniedKeyView::new(&active, denied))
-            .collect(),
     };
     event::encode("now", &data)
-}
-
-impl<'a> DeniedKeyView<'a> {
-    /// `None` for a key of a limit that is no longer configured, or has another key recipe now.
-    fn new(active: &'a ActiveConfig, denied: &DeniedKey) -> Option<Self> {
-        let index = active
-            .metrics()
-            .iter()
-            .position(|limit| limit.id() == denied.limit)?;
-        let parts = active.selector.display_key(index, &denied.key)?;
-
-        Some(Self {
-            limit: denied.limit,
-            key: parts.into_iter().map(KeyPartView::from).collect(),
-            denials: denied.denials,
-        })
-    }
 }

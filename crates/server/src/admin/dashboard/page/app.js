@@ -1,7 +1,6 @@
 // Connects the parts: events update the model, and the model is rendered at most once per frame.
 
 import { onTokenRequired, request, subscribe } from './api.js';
-import { showDeniedKeys } from './denied-keys.js';
 import { byId, h } from './dom.js';
 import { showFleet } from './fleet.js';
 import { lookUpKey, setRules, startKeyForm } from './key-form.js';
@@ -9,6 +8,7 @@ import { showLimits, startLimits } from './limits.js';
 import { Model } from './model.js';
 import { readColors } from './plot.js';
 import { showAll, showConnection, showStatus, startSummary } from './summary.js';
+import { refreshTopKeys, startTopKeys } from './top-keys.js';
 
 const THEME = 'tollgate-theme';
 const model = new Model();
@@ -27,7 +27,7 @@ function render() {
   showFleet(model);
   showAll(model, span_s);
   showLimits(model, span_s);
-  showDeniedKeys(model, lookUpKey);
+  refreshTopKeys(lookUpKey);
 }
 
 /** Fetches the rules of the limits, which change only with the configuration. */
@@ -102,6 +102,7 @@ startTheme();
 startKeyForm();
 startSummary(scheduleRender);
 startLimits(scheduleRender);
+startTopKeys(lookUpKey);
 byId('span').addEventListener('change', render);
 byId('reload').addEventListener('click', reload);
 addEventListener('resize', scheduleRender);

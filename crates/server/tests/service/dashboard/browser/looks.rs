@@ -53,7 +53,7 @@ fn both_themes_have_enough_contrast_and_the_choice_is_kept() {
     (0..40).for_each(|_| drop(service.check(LOGIN)));
     (0..40).for_each(|_| drop(service.check(ORDERS)));
     page.until(
-        "document.querySelectorAll('#denied-keys tbody tr').length > 1",
+        "document.querySelectorAll('#top-keys tbody tr').length > 1",
         "something to see",
     );
     let back = || page.eval("getComputedStyle(document.body).backgroundColor");
@@ -116,7 +116,7 @@ fn everything_is_accessible_by_keyboard_and_named() {
     let page = open(&browser, &service);
     (0..5).for_each(|_| drop(service.check(LOGIN)));
     page.until(
-        "document.querySelectorAll('#denied-keys tbody tr').length === 1",
+        "document.querySelectorAll('#top-keys tbody tr').length === 1",
         "a limited key",
     );
 

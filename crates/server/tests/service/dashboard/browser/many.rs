@@ -96,11 +96,11 @@ fn nothing_scrolls_sideways_on_a_phone() {
     page.resize(360, 740, 2.0);
     check(&service, 5, 9);
     page.until(
-        "document.querySelectorAll('#denied-keys tbody tr').length === 1",
+        "document.querySelectorAll('#top-keys tbody tr').length === 1",
         "a limited key",
     );
     expect_no_sideways_scrolling(&page, "plots");
-    page.click("#denied-keys tbody button");
+    page.click("#top-keys tbody button");
     page.until(
         "document.querySelector('#key-answer dl')?.dataset.remaining === '0'",
         "the state of the key",

@@ -100,24 +100,23 @@ fn a_key_is_looked_up_and_reset_by_hand() {
     let service = Tollgate::with_config(CONFIG);
     let browser = Browser::start();
     let page = open(&browser, &service);
-    // Denied while the page is open, so that the keys are recorded.
     (0..5).for_each(|_| drop(service.check(LOGIN)));
     (0..6).for_each(|_| drop(service.check(ORDERS)));
     page.until(
-        "document.querySelectorAll('#denied-keys tbody tr').length === 2",
+        "document.querySelectorAll('#top-keys tbody tr').length === 2",
         "two denied keys",
     );
     assert!(
-        page.text("#denied-keys tbody tr:first-child")
+        page.text("#top-keys tbody tr:first-child")
             .contains("ann+x@example.com")
     );
-    let words = page.text("#denied-keys tbody");
+    let words = page.text("#top-keys tbody");
     assert!(
         words.contains("203.0.113.7") && !words.contains("sk-live"),
         "{words}"
     );
 
-    page.click("#denied-keys tbody tr:first-child button");
+    page.click("#top-keys tbody tr:first-child button");
     page.until(
         "document.querySelector('#key-answer dl')?.dataset.remaining === '0'",
         "the state of the key",
@@ -179,14 +178,14 @@ fn hidden_characters_of_a_key_are_shown_escaped() {
     let login = LOGIN.replace("ann+x@", "ann\u{202e}x\u{200b}@");
     (0..5).for_each(|_| drop(service.check(&login)));
     page.until(
-        "document.querySelectorAll('#denied-keys tbody tr').length === 1",
+        "document.querySelectorAll('#top-keys tbody tr').length === 1",
         "a denied key",
     );
-    let row = page.text("#denied-keys tbody tr");
+    let row = page.text("#top-keys tbody tr");
     assert!(row.contains(r"ann\u{202e}x\u{200b}@example.com"), "{row}");
 
     // The form has the key itself, so that it is found; the answer shows it escaped.
-    page.click("#denied-keys tbody button");
+    page.click("#top-keys tbody button");
     page.until(
         "document.querySelector('#key-answer dl')?.dataset.remaining === '0'",
         "the state of the key",

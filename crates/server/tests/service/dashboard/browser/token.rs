@@ -40,7 +40,7 @@ fn the_page_asks_for_the_token_and_works_with_it() {
 
     (0..5).for_each(|_| drop(service.check(LOGIN)));
     page.until(
-        "document.querySelectorAll('#denied-keys tbody tr').length === 1",
+        "document.querySelectorAll('#top-keys tbody tr').length === 1",
         "a limited key",
     );
     page.until(
@@ -48,7 +48,7 @@ fn the_page_asks_for_the_token_and_works_with_it() {
         "the denials",
     );
     assert_eq!(shown(&page, "login"), [3, 2, 0]);
-    page.click("#denied-keys tbody button");
+    page.click("#top-keys tbody button");
     page.until(
         "document.querySelector('#key-answer dl')?.dataset.remaining === '0'",
         "the state of the key",

@@ -1,0 +1,100 @@
+//! The keys that use the limits of the active configuration most.
+
+use std::cmp::Reverse;
+
+use tollgate::{Decision, Demand, EncodedKey, Micros};
+
+use super::active::ActiveConfig;
+use crate::top_keys::{KeyUsage, UsageKind, UsageSpan};
+
+/// Which keys to list.
+#[derive(Clone, Copy, Debug)]
+pub struct TopQuery {
+    /// The position of the only limit to list keys of; none lists those of all limits.
+    pub limit: Option<usize>,
+    /// What to list them by.
+    pub kind: UsageKind,
+    /// How far back to look.
+    pub span: UsageSpan,
+    /// The most keys to list.
+    pub keys_max: usize,
+}
+
+/// A key that uses a limit a lot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopKey {
+    /// The position of the limit in the configuration.
+    pub limit: usize,
+    /// The key, and what it used.
+    pub usage: KeyUsage,
+}
+
+impl ActiveConfig {
+    /// Records the keys of configured limits that this decision charged or denied. Shadow limits
+    /// deny here, too.
+    pub(super) fn record_keys(
+        &self,
+        demands: &[Demand<'_, EncodedKey>],
+        decision: &Decision,
+        now: Micros,
+    ) {
+        for (demand, outcome) in demands.iter().zip(decision.limits()) {
+            let metrics = self.metrics().get(demand.limit.position());
+            let Some(keys) = metrics.and_then(|metrics| metrics.keys()) else {
+                continue;
+            };
+            let kind = match outcome.retry() {
+                Some(_) => UsageKind::Denied,
+                None if decision.is_allowed() => UsageKind::Admitted,
+                // Another limit denied the request, so this one was not charged.
+                None => continue,
+            };
+            keys.record(kind, &demand.key, demand.cost, now);
+        }
+    }
+
+    /// Forgets the recorded keys of limits whose key recipe differs in the next configuration: they
+    /// would be displayed with the names of other attributes.
+    pub(super) fn forget_changed_keys(&self, next: &Self) {
+        for (limit, metrics) in next.config.limits.iter().zip(next.metrics()) {
+            let before = self.selector.limit(limit.rule.name());
+            let is_same = before.is_ok_and(|before| before.key == limit.key);
+            if !is_same && let Some(keys) = metrics.keys() {
+                keys.clear();
+            }
+        }
+    }
+
+    /// The heaviest keys on this replica, in descending order. Keys that the active key recipes
+    /// cannot display are left out.
+    pub fn top_keys(&self, query: TopQuery, now: Micros) -> Vec<TopKey> {
+        let limits = self.metrics().iter().take(self.config.limits.len());
+        let wanted = limits
+            .enumerate()
+            .filter(|(index, _)| query.limit.is_none_or(|only| only == *index));
+
+        let mut keys = Vec::new();
+        for (limit, metrics) in wanted {
+            let Some(sketch) = metrics.keys() else {
+                continue;
+            };
+            let summary = sketch.top(query.kind, query.span, now);
+            let shown = summary
+                .rows()
+                .filter(|row| self.selector.display_key(limit, &row.key).is_some());
+            keys.extend(shown.take(query.keys_max).map(|usage| TopKey {
+                limit,
+                usage: usage.clone(),
+            }));
+        }
+        sort_top_keys(&mut keys, query.keys_max);
+        keys
+    }
+}
+
+/// Puts the heaviest keys first: by the units that are certain, then by the upper bound. Drops
+/// those beyond `keys_max`.
+pub fn sort_top_keys(keys: &mut Vec<TopKey>, keys_max: usize) {
+    keys.sort_by_key(|TopKey { usage, .. }| Reverse((usage.certain_units(), usage.units)));
+    keys.truncate(keys_max);
+}
