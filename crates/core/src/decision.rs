@@ -1,5 +1,7 @@
 //! The result of a check: allowed or denied, with one outcome per limit.
 
+mod operator;
+
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -10,6 +12,8 @@ use crate::limit::{FailurePolicy, QuotaUnit};
 use crate::name::LimitName;
 use crate::store::Source;
 use crate::time::Micros;
+
+pub(crate) use operator::overall_source;
 
 /// The result of one check. A denial is a decision like any other, not an error.
 ///
@@ -207,7 +211,8 @@ impl Decision {
     /// The limit to report when only one can be reported: the one that denied the request, else the
     /// enforced limit with the fewest units left. `None` when no limit took part.
     pub fn tightest(&self) -> Option<&LimitOutcome> {
-        let enforced = || self.limits.iter().filter(|limit| !limit.shadow);
+        let counts = |limit: &&LimitOutcome| !limit.shadow && limit.is_counted();
+        let enforced = || self.limits.iter().filter(counts);
         let tightness = |limit: &&LimitOutcome| {
             let reset_after = limit.outcome.reset_after;
             (limit.remaining(), std::cmp::Reverse(reset_after))

@@ -7,6 +7,7 @@ use tollgate::store::Intent;
 use tollgate::{Clock, Decision, Demand, EncodedKey, Micros, SystemClock};
 use tollgate_rules::{Attributes, Config};
 
+use super::actions::{ActionLog, ActionTable, AppliedRequest, BlockStatus};
 use super::active::{ActiveConfig, CheckOptions, DecideError, DirectLimit};
 use super::permit::{PermitToken, PermitTokenError, TokenKind};
 use super::store::StoreOpenError;
@@ -17,6 +18,7 @@ use crate::trace;
 #[derive(Debug)]
 pub struct Gate {
     active: ArcSwap<ActiveConfig>,
+    pub(super) action_log: ActionLog,
     metrics: Arc<Metrics>,
     /// For durations, and for header fields that name a time.
     clock: Arc<dyn Clock>,
@@ -32,6 +34,8 @@ pub struct GateDecision {
     pub permit: Option<String>,
     /// The text of a token. Present when the request was allowed and reserves what it charged.
     pub reservation: Option<String>,
+    /// The status of a denial because an operator has blocked a key.
+    pub block: Option<BlockStatus>,
 }
 
 impl Gate {
@@ -40,6 +44,7 @@ impl Gate {
         let active = ActiveConfig::open(config, &metrics)?;
         Ok(Self {
             active: ArcSwap::from_pointee(active),
+            action_log: ActionLog::default(),
             metrics,
             clock: Arc::new(SystemClock::new()),
         })
@@ -51,6 +56,7 @@ impl Gate {
         let active = ActiveConfig::with_clock(clock, config, &metrics);
         Self {
             active: ArcSwap::from_pointee(active),
+            action_log: ActionLog::default(),
             metrics,
             clock: Arc::new(clock.clone()),
         }
@@ -73,6 +79,7 @@ impl Gate {
         let next = current.reconfigured(config, &self.metrics)?;
         current.forget_changed_keys(&next);
         self.active.store(Arc::new(next));
+        self.rebuild_actions();
         Ok(())
     }
 
@@ -117,16 +124,35 @@ impl Gate {
         }
 
         let demands = [demand];
-        let decision = match active.limiter.request(&demands, Intent::Spend).try_now() {
-            Err(tollgate::Error::WouldBlock) => return Ok(None),
-            decision => decision?,
+        let decision = match active.actions.touching(&demands) {
+            None => try_now(active, &demands)?,
+            Some(table) => try_applied(active, &table, &demands)?,
         };
-        active.count(&demands, &decision);
-        Ok(Some(decision))
+        if let Some(decision) = &decision {
+            active.count(&demands, decision);
+        }
+        Ok(decision)
     }
 
     /// Decides by these demands: all of them are charged, or none.
     pub async fn spend(
+        &self,
+        active: &ActiveConfig,
+        demands: &[Demand<'_, EncodedKey>],
+        intent: Intent,
+    ) -> Result<GateDecision, DecideError> {
+        match active.actions.touching(demands) {
+            None => self.spend_asked(active, demands, intent).await,
+            // Boxed, to keep the future of a request without actions small.
+            Some(table) => {
+                let applied = AppliedRequest::new(&table, demands, intent, active.now());
+                Box::pin(self.spend_applied(active, demands, &applied)).await
+            }
+        }
+    }
+
+    /// Decides by demands on which there is no action.
+    pub(super) async fn spend_asked(
         &self,
         active: &ActiveConfig,
         demands: &[Demand<'_, EncodedKey>],
@@ -141,16 +167,11 @@ impl Gate {
             self.metrics.observe_decision(now.since(started_at));
             self.count(active, demands, &decision, now);
         }
-
-        let permit_id = decision.permit_id().filter(|_| !intent.is_reserve());
-        let permit = permit_id.map(|permit_id| {
-            let token = PermitToken::new(permit_id, demands, |rule| active.limit_text(rule));
-            active.permits.seal(&token)
-        });
         Ok(GateDecision {
+            permit: active.permit_token(&decision, demands, intent),
             decision,
-            permit,
             reservation: None,
+            block: None,
         })
     }
 
@@ -166,31 +187,33 @@ impl Gate {
         active.record_keys(demands, decision, now);
     }
 
-    /// Refunds what a check charged. Concurrency limits are left out: their permits are released
-    /// with the permit token.
-    pub async fn refund(
+    /// Decides by demands to which actions were applied.
+    pub(super) async fn spend_applied(
         &self,
         active: &ActiveConfig,
-        attributes: &(impl Attributes + Sync),
-        options: CheckOptions<'_>,
-    ) -> Result<(), DecideError> {
-        let inline = active.inline_rules(options)?;
-        let demands = active.select(attributes, &inline, options)?;
-        active.refund(&demands).await
-    }
+        demands: &[Demand<'_, EncodedKey>],
+        applied: &AppliedRequest<'_>,
+    ) -> Result<GateDecision, DecideError> {
+        let started_at = self.clock.now();
+        let (asked, intent) = (applied.asked(), applied.intent());
+        let answer = match asked.is_empty() {
+            true => None,
+            false => Some(active.limiter.request(&asked, intent).await?),
+        };
+        let decision = applied.decision(answer.as_ref());
 
-    /// Forgets what the keys of the request have used of its limits.
-    pub async fn reset(
-        &self,
-        active: &ActiveConfig,
-        attributes: &(impl Attributes + Sync),
-        options: CheckOptions<'_>,
-    ) -> Result<(), DecideError> {
-        let inline = active.inline_rules(options)?;
-        for demand in &active.select(attributes, &inline, options)? {
-            active.reset(demand).await?;
+        trace::record_decision(&decision);
+        if intent.is_charge() {
+            let now = self.clock.now();
+            self.metrics.observe_decision(now.since(started_at));
+            self.count(active, demands, &decision, now);
         }
-        Ok(())
+        Ok(GateDecision {
+            permit: active.permit_token(&decision, &asked, intent),
+            decision,
+            reservation: None,
+            block: applied.block_status(),
+        })
     }
 
     /// Reads the token of a permit.
@@ -210,4 +233,48 @@ impl Gate {
         }
         Ok(was_held)
     }
+}
+
+impl ActiveConfig {
+    /// The text of the token with which the permit of a decision is released.
+    fn permit_token(
+        &self,
+        decision: &Decision,
+        demands: &[Demand<'_, EncodedKey>],
+        intent: Intent,
+    ) -> Option<String> {
+        let permit_id = decision.permit_id().filter(|_| !intent.is_reserve());
+        permit_id.map(|permit_id| {
+            let token = PermitToken::new(permit_id, demands, |rule| self.limit_text(rule));
+            self.permits.seal(&token)
+        })
+    }
+}
+
+/// Decides if that needs no waiting.
+#[inline]
+fn try_now(
+    active: &ActiveConfig,
+    demands: &[Demand<'_, EncodedKey>],
+) -> Result<Option<Decision>, DecideError> {
+    match active.limiter.request(demands, Intent::Spend).try_now() {
+        Err(tollgate::Error::WouldBlock) => Ok(None),
+        decision => Ok(Some(decision?)),
+    }
+}
+
+/// Decides by demands on which there are actions, if that needs no waiting.
+#[cold]
+fn try_applied(
+    active: &ActiveConfig,
+    table: &ActionTable,
+    demands: &[Demand<'_, EncodedKey>],
+) -> Result<Option<Decision>, DecideError> {
+    let applied = AppliedRequest::new(table, demands, Intent::Spend, active.now());
+    let asked = applied.asked();
+    if asked.is_empty() {
+        return Ok(Some(applied.decision(None)));
+    }
+    let answer = try_now(active, &asked)?;
+    Ok(answer.map(|answer| applied.decision(Some(&answer))))
 }

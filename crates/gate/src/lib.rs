@@ -10,12 +10,16 @@ pub mod records;
 pub mod top_keys;
 
 mod access;
+mod act;
+mod actions;
 mod active;
 mod decide;
 mod inline;
 mod inspect;
 mod operations;
+mod overrides;
 mod permit;
+mod refund;
 mod reserve;
 mod snapshot_file;
 mod store;
@@ -23,10 +27,16 @@ mod top;
 mod trace;
 
 pub use access::{AccessError, Caller};
-pub use active::{ActiveConfig, CheckOptions, DecideError, DirectLimit, OVERRIDES, THROTTLE};
+pub use act::{ActError, ActionDraft, ListedAction};
+pub use actions::{
+    ACTION_MAX_AGE, ACTIONS_MAX, Action, ActionChange, ActionKind, ActionTarget, BlockStatus,
+    Multiple, QuotaChange, QuotaChangeError,
+};
+pub use active::{ActiveConfig, CheckOptions, DecideError, DirectLimit};
 pub use decide::{Gate, GateDecision};
 pub use inspect::GateInspection;
 pub use operations::{StoreSigns, StoreState};
+pub use overrides::{OVERRIDES, THROTTLE};
 pub use permit::{PERMIT_HEADER_MAX, PermitTokenError};
 pub use reserve::{GateSettlement, SettledCost};
 pub use store::{OpenStore, StoreOpenError};

@@ -24,12 +24,14 @@ const NONE: f64 = -1.0;
 /// In the place of a retry time: the request can never pass.
 const NEVER: f64 = -2.0;
 /// The sources of a decision, by their number.
-const SOURCES: [Source; 5] = [
+const SOURCES: [Source; 7] = [
     Source::Store,
     Source::Lease,
     Source::DenyCache,
     Source::Fallback,
     Source::Local,
+    Source::Block,
+    Source::Exempt,
 ];
 
 /// The failure policies, by their number.

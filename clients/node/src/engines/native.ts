@@ -53,7 +53,7 @@ const NEVER = -2;
 const OWN_COST = -1;
 const POLICIES = ["allow", "deny", "local"];
 const UNITS = ["requests", "tokens", "input_tokens", "output_tokens", "bytes"];
-const SOURCES: readonly Source[] = ["store", "lease", "deny_cache", "fallback", "local"];
+const SOURCES: readonly Source[] = ["store", "lease", "deny_cache", "fallback", "local", "block", "exempt"];
 
 /** The platforms that the native module is built and tested for. */
 const PLATFORMS = ["linux-x64-gnu"];

@@ -11,12 +11,14 @@ use crate::top_keys::KeySketch;
 /// The values of the label `outcome`.
 const OUTCOMES: [&str; 3] = ["allowed", "denied", "shadow_denied"];
 /// The values of the label `source`: where a decision can come from.
-pub const SOURCES: [Source; 5] = [
+pub const SOURCES: [Source; 7] = [
     Source::Store,
     Source::Lease,
     Source::DenyCache,
     Source::Fallback,
     Source::Local,
+    Source::Block,
+    Source::Exempt,
 ];
 
 /// What became of a reservation: the values of the label `result`.
@@ -257,12 +259,12 @@ mod tests {
         assert_eq!(
             sum.outcomes(),
             OutcomeCounts {
-                allowed: 31,
-                denied: 310,
-                shadow_denied: 3_100
+                allowed: 127,
+                denied: 1_270,
+                shadow_denied: 12_700
             }
         );
-        assert_eq!(sum.by_source(), [111, 222, 444, 888, 1_776]);
+        assert_eq!(sum.by_source(), [111, 222, 444, 888, 1_776, 3_552, 7_104]);
         assert_eq!(sum.since(&LimitCounts::default()), sum);
         assert_eq!(sum.since(&sum), LimitCounts::default());
     }

@@ -307,6 +307,17 @@ impl Selector {
         parts.next().is_none().then_some(shown)
     }
 
+    /// Whether the keys of the limit with this index have the address of the client, so that they
+    /// can be compared with networks.
+    pub fn counts_by_address(&self, index: usize) -> bool {
+        let parts = self.limits.get(index).map(|limit| limit.key.parts.iter());
+        let mut attributes = parts.into_iter().flatten().flatten();
+        attributes.any(|source| {
+            let attribute = source.attribute();
+            attribute.kind() == AttributeKind::ClientIp && self.hasher(attribute).is_none()
+        })
+    }
+
     /// The values of the first alternative that the request has.
     fn first_of<'s, 'r>(
         &self,

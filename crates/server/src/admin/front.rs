@@ -23,7 +23,7 @@ const READ: &str = "GET, HEAD";
 
 /// Each path with its methods and its access control. The files of the dashboard have further
 /// paths.
-const ROUTES: [(&str, &str, AdminAccess); 9] = [
+const ROUTES: [(&str, &str, AdminAccess); 10] = [
     ("/healthz", READ, AdminAccess::Public),
     ("/readyz", READ, AdminAccess::Public),
     ("/metrics", READ, AdminAccess::Api),

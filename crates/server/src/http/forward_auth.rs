@@ -48,7 +48,10 @@ pub(super) async fn handle(
         intent: Intent::Spend,
     };
     let GateDecision {
-        decision, permit, ..
+        decision,
+        permit,
+        block,
+        ..
     } = match gate.decide(active, &original, options).await {
         Ok(decision) => decision,
         Err(error) => return refusal(error.into(), parameters.deny_status),
@@ -60,7 +63,10 @@ pub(super) async fn handle(
             response.headers_mut().remove(CONTENT_TYPE);
             response
         }
-        Some(problem) => {
+        Some(mut problem) => {
+            if let Some(block) = block {
+                problem.status = block.status();
+            }
             let template = active.config.denial.as_ref();
             let body = template.map(|template| (template, decision.denied_by()));
             respond::denied(problem, parameters.deny_status, body)
