@@ -172,6 +172,12 @@ impl Decision {
         self.denied_by().and_then(LimitOutcome::retry)
     }
 
+    /// True when the request is denied because the key is [locked out](crate::Lockout) of the
+    /// deciding limit.
+    pub fn is_locked_out(&self) -> bool {
+        self.denied_by().is_some_and(LimitOutcome::is_locked_out)
+    }
+
     /// True when the request can never pass, because its cost exceeds a limit's capacity.
     pub fn is_never(&self) -> bool {
         self.retry() == Some(Retry::Never)
@@ -331,6 +337,16 @@ impl LimitOutcome {
             Verdict::Deny { retry_after } => Some(Retry::After(retry_after.into())),
             Verdict::Never => Some(Retry::Never),
         }
+    }
+
+    /// True when the key is [locked out](crate::Lockout) of this limit.
+    pub fn is_locked_out(&self) -> bool {
+        self.outcome.lock.rest().is_some()
+    }
+
+    /// How long the key is still [locked out](crate::Lockout) of this limit; `None` if it is not.
+    pub fn locked_for(&self) -> Option<Duration> {
+        self.outcome.lock.rest().map(Into::into)
     }
 
     /// The limit's window. For a bucket or a queue, the time it takes to refill; `None` for a

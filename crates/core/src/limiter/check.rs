@@ -215,7 +215,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     #[inline]
     fn next_permit_id(&self, demands: &[Demand<'_>]) -> Option<PermitId> {
         let needs_id = match self.intent {
-            Intent::Peek | Intent::Inspect => false,
+            Intent::Peek | Intent::Inspect | Intent::Refuse => false,
             Intent::Spend | Intent::Count => needs_permit(demands),
             Intent::Reserve { .. } => true,
         };
