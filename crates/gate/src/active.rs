@@ -1,17 +1,15 @@
 //! The active configuration: its limits on its store, with their metrics.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tollgate::limiter::LimiterBuilder;
-use tollgate::store::Intent;
 use tollgate::{
     Calendar, Decision, Demand, EncodedKey, FixedWindow, Limit, Limiter, Quota, Rate, Rule,
     StoreError,
 };
-use tollgate_rules::{
-    Attributes, Config, MissingKeyPolicy, RequestedLimit, SelectError, Selection, Selector,
-};
+use tollgate_rules::{Config, RequestedLimit, SelectError, Selection, Selector};
 
 use super::inline::{self, InlineRules};
 use super::permit::PermitSealer;
@@ -36,17 +34,6 @@ pub const THROTTLE: usize = 8;
 
 /// The most probes per second that are charged: more than all replicas together send.
 const PROBES_MAX: u64 = 1_000_000;
-
-/// What a request asks for in addition to its attributes.
-#[derive(Clone, Copy, Debug)]
-pub struct CheckOptions<'q> {
-    /// The limits to check; none checks every limit whose conditions match.
-    pub limits: Option<&'q [RequestedLimit<'q>]>,
-    /// Units the request costs; none uses the cost that each limit configures.
-    pub cost: Option<u64>,
-    /// Whether the request is charged or only peeks.
-    pub intent: Intent,
-}
 
 /// A limit whose demands need no selection: the key is what the caller says, the quota is that of
 /// the rule.
@@ -91,12 +78,14 @@ pub struct ActiveConfig {
     /// The limits of [`OVERRIDES`], whose positions follow the configured limits.
     overrides: Vec<Rule>,
     /// The limits that requests bring along, whose positions follow the overrides.
-    inline: InlineRules,
+    pub(super) inline: InlineRules,
     /// By the position of a limit.
-    metrics: Vec<Arc<LimitMetrics>>,
+    pub(super) metrics: Vec<Arc<LimitMetrics>>,
     denied_keys: Arc<DeniedKeys>,
     /// By the index of a token.
     pub(super) token_metrics: TokenCounts,
+    /// Whether a request came through forward-auth since this configuration is active.
+    pub(super) is_behind_proxy: AtomicBool,
 }
 
 impl ActiveConfig {
@@ -165,14 +154,8 @@ impl ActiveConfig {
             metrics,
             denied_keys,
             token_metrics,
+            is_behind_proxy: AtomicBool::new(false),
         }
-    }
-
-    /// The rules of the limits that a request brings along.
-    pub(super) fn inline_rules(&self, options: CheckOptions<'_>) -> Result<Vec<Rule>, SelectError> {
-        let limits = options.limits.unwrap_or_default();
-        let config = &self.config.inline_limits;
-        self.inline.read(config, &self.selector, limits)
     }
 
     /// A limit whose demands need no selection; none for all other limits.
@@ -191,23 +174,6 @@ impl ActiveConfig {
             rule: limit.rule,
             cost: limit.cost.as_ref().map_or(1, |cost| cost.default),
         })
-    }
-
-    /// Selects the limits that apply to a request. `inline` has the rules that it brings along.
-    pub(super) fn select<'r>(
-        &'r self,
-        attributes: &impl Attributes,
-        inline: &'r [Rule],
-        options: CheckOptions<'_>,
-    ) -> Result<Selection<'r>, SelectError> {
-        let CheckOptions { limits, cost, .. } = options;
-        let selector = &self.selector;
-        match limits {
-            Some(limits) => selector.select_requested(limits, inline, attributes, cost),
-            None => self
-                .selector
-                .select(attributes, cost, MissingKeyPolicy::Error),
-        }
     }
 
     /// Refunds these demands, except those on concurrency limits.

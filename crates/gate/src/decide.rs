@@ -7,8 +7,9 @@ use tollgate::store::Intent;
 use tollgate::{Clock, Decision, Demand, EncodedKey, SystemClock};
 use tollgate_rules::{Attributes, Config};
 
-use super::active::{ActiveConfig, CheckOptions, DecideError, DirectLimit};
+use super::active::{ActiveConfig, DecideError, DirectLimit};
 use super::permit::{PermitToken, PermitTokenError, TokenKind};
+use super::select::CheckOptions;
 use super::store::StoreOpenError;
 use crate::metrics::Metrics;
 use crate::trace;
@@ -161,7 +162,7 @@ impl Gate {
         options: CheckOptions<'_>,
     ) -> Result<(), DecideError> {
         let inline = active.inline_rules(options)?;
-        let demands = active.select(attributes, &inline, options)?;
+        let demands = active.select(attributes, &inline, options.without_charge())?;
         active.refund(&demands).await
     }
 
@@ -173,7 +174,7 @@ impl Gate {
         options: CheckOptions<'_>,
     ) -> Result<(), DecideError> {
         let inline = active.inline_rules(options)?;
-        for demand in &active.select(attributes, &inline, options)? {
+        for demand in &active.select(attributes, &inline, options.without_charge())? {
             active.reset(demand).await?;
         }
         Ok(())

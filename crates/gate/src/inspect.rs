@@ -6,8 +6,9 @@ use tollgate::{Decision, Demand, EncodedKey};
 use tollgate_http::CounterBody;
 use tollgate_rules::Attributes;
 
-use super::active::{ActiveConfig, CheckOptions, DecideError};
+use super::active::{ActiveConfig, DecideError};
 use super::decide::Gate;
+use super::select::CheckOptions;
 use crate::trace;
 
 /// The decision of a peek, and what the counters of its limits contain.

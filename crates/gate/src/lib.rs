@@ -15,15 +15,17 @@ mod inspect;
 mod operations;
 mod permit;
 mod reserve;
+mod select;
 mod snapshot_file;
 mod store;
 mod trace;
 
 pub use access::{AccessError, Caller};
-pub use active::{ActiveConfig, CheckOptions, DecideError, DirectLimit, OVERRIDES, THROTTLE};
+pub use active::{ActiveConfig, DecideError, DirectLimit, OVERRIDES, THROTTLE};
 pub use decide::{Gate, GateDecision};
 pub use inspect::GateInspection;
 pub use operations::{StoreSigns, StoreState};
 pub use permit::{PERMIT_HEADER_MAX, PermitTokenError};
 pub use reserve::{GateSettlement, SettledCost};
+pub use select::CheckOptions;
 pub use store::{OpenStore, StoreOpenError};

@@ -4,9 +4,10 @@ use tollgate::store::{Intent, Settlement, SettlementKind};
 use tollgate::{Demand, EncodedKey, Micros, PermitId, Quota, ReservationExpiry, Rule};
 use tollgate_rules::{Attribute, Attributes, Cost, RequestedLimit, Selection};
 
-use super::active::{ActiveConfig, CheckOptions, DecideError};
+use super::active::{ActiveConfig, DecideError};
 use super::decide::{Gate, GateDecision};
 use super::permit::{PermitToken, PermitTokenError, TokenCounter, TokenKind};
+use super::select::CheckOptions;
 use crate::metrics::ReservationResult;
 
 /// What a reservation has really cost.

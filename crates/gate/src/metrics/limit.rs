@@ -58,6 +58,8 @@ pub struct LimitMetrics {
     counts: [[AtomicU64; OUTCOMES.len()]; SOURCES.len()],
     /// In the order of [`ReservationResult::ALL`].
     reservations: [AtomicU64; ReservationResult::ALL.len()],
+    /// Requests that the limit did not count, because they lack its key.
+    skipped: AtomicU64,
 }
 
 /// How often a limit came to each outcome.
@@ -133,6 +135,7 @@ impl LimitMetrics {
             is_configured,
             counts: Default::default(),
             reservations: Default::default(),
+            skipped: AtomicU64::new(0),
         }
     }
 
@@ -163,6 +166,17 @@ impl LimitMetrics {
 
     pub(crate) fn count_reservation(&self, result: ReservationResult) {
         self.reservations[result as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Counts a request that the limit does not count, because it lacks the key.
+    pub(crate) fn count_skip(&self) {
+        self.skipped.fetch_add(1, Relaxed);
+    }
+
+    /// The sample of the requests that the limit skipped; none until there is one.
+    pub(super) fn skip_sample(&self) -> Option<MetricSample<'_>> {
+        let skipped = self.skipped.load(Relaxed);
+        (skipped > 0).then(|| (vec![("limit", &*self.name)], to_f64(skipped)))
     }
 
     /// The samples of the limit's reservations; none until one is made or settled here.

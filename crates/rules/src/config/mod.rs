@@ -8,15 +8,19 @@
 //! a whole file in one go.
 
 mod access;
+mod changes;
 mod clients;
 mod denial;
 mod diagnostic;
 mod field;
 mod field_map;
 mod file;
+mod foreign;
 mod inline;
+mod limit_warnings;
 mod limits;
 mod load;
+mod match_warnings;
 mod memory_warnings;
 mod monitoring;
 mod names;
@@ -31,6 +35,7 @@ mod variables;
 mod yaml;
 
 pub use access::{AccessConfig, AccessToken, TlsConfig};
+pub use changes::ConfigChanges;
 pub use clients::HashConfig;
 pub use diagnostic::{ConfigError, Diagnostic, SourceMap};
 pub use file::read_file;

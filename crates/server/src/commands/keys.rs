@@ -175,6 +175,11 @@ fn format_value(name: &str, value: &Value) -> String {
         Value::Number(number) if name.ends_with("_ms") => number
             .as_u64()
             .map_or_else(|| number.to_string(), numbers::length),
+        Value::Array(names) if name == "ignored" => {
+            let names = names.iter().filter_map(Value::as_str).map(plain);
+            let names = names.collect::<Vec<_>>().join(", ");
+            format!("{names} (the limit does not use this)")
+        }
         Value::Array(parts) if name == "key" && parts.is_empty() => {
             "one counter for all requests".to_owned()
         }
