@@ -1,16 +1,14 @@
 //! The active configuration: its limits on its store, with their metrics.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use tollgate::limiter::LimiterBuilder;
-use tollgate::store::Intent;
 use tollgate::{
     Calendar, Decision, Demand, EncodedKey, FixedWindow, Limiter, Micros, Rule, StoreError,
     SystemClock,
 };
-use tollgate_rules::{
-    Attributes, Config, MissingKeyPolicy, RequestedLimit, SelectError, Selection, Selector,
-};
+use tollgate_rules::{Config, RequestedLimit, SelectError, Selection, Selector};
 
 use super::actions::{ActionTable, ActiveActions};
 use super::inline::{self, InlineRules};
@@ -22,17 +20,6 @@ use crate::metrics::{LimitMetrics, Metrics, ReservationResult, TokenCounts};
 
 /// The most probes per second that are charged: more than all replicas together send.
 const PROBES_MAX: u64 = 1_000_000;
-
-/// What a request asks for in addition to its attributes.
-#[derive(Clone, Copy, Debug)]
-pub struct CheckOptions<'q> {
-    /// The limits to check; none checks every limit whose conditions match.
-    pub limits: Option<&'q [RequestedLimit<'q>]>,
-    /// Units the request costs; none uses the cost that each limit configures.
-    pub cost: Option<u64>,
-    /// Whether the request is charged or only peeks.
-    pub intent: Intent,
-}
 
 /// A limit whose demands need no selection: the key is what the caller says, the quota is that of
 /// the rule.
@@ -78,13 +65,15 @@ pub struct ActiveConfig {
     /// The limits of [`OVERRIDES`], whose positions follow the configured limits.
     overrides: Vec<Rule>,
     /// The limits that requests bring along, whose positions follow the overrides.
-    inline: InlineRules,
+    pub(super) inline: InlineRules,
     /// What operators do to the limits. The only part that changes while it is in use.
     pub(super) actions: ActiveActions,
     /// By the position of a limit.
-    metrics: Vec<Arc<LimitMetrics>>,
+    pub(super) metrics: Vec<Arc<LimitMetrics>>,
     /// By the index of a token.
     pub(super) token_metrics: TokenCounts,
+    /// Whether a request came through forward-auth since this configuration is active.
+    pub(super) is_behind_proxy: AtomicBool,
 }
 
 impl ActiveConfig {
@@ -177,14 +166,8 @@ impl ActiveConfig {
             records,
             metrics,
             token_metrics,
+            is_behind_proxy: AtomicBool::new(false),
         }
-    }
-
-    /// The rules of the limits that a request brings along.
-    pub(super) fn inline_rules(&self, options: CheckOptions<'_>) -> Result<Vec<Rule>, SelectError> {
-        let limits = options.limits.unwrap_or_default();
-        let config = &self.config.inline_limits;
-        self.inline.read(config, &self.selector, limits)
     }
 
     /// A limit whose demands need no selection; none for all other limits.
@@ -203,23 +186,6 @@ impl ActiveConfig {
             rule: limit.rule,
             cost: limit.cost.as_ref().map_or(1, |cost| cost.default),
         })
-    }
-
-    /// Selects the limits that apply to a request. `inline` has the rules that it brings along.
-    pub(super) fn select<'r>(
-        &'r self,
-        attributes: &impl Attributes,
-        inline: &'r [Rule],
-        options: CheckOptions<'_>,
-    ) -> Result<Selection<'r>, SelectError> {
-        let CheckOptions { limits, cost, .. } = options;
-        let selector = &self.selector;
-        match limits {
-            Some(limits) => selector.select_requested(limits, inline, attributes, cost),
-            None => self
-                .selector
-                .select(attributes, cost, MissingKeyPolicy::Error),
-        }
     }
 
     /// The time since the UNIX epoch.

@@ -8,8 +8,9 @@ use tollgate::{Clock, Decision, Demand, EncodedKey, Micros, SystemClock};
 use tollgate_rules::{Attributes, Config};
 
 use super::actions::{ActionLog, ActionTable, AppliedRequest, BlockStatus};
-use super::active::{ActiveConfig, CheckOptions, DecideError, DirectLimit};
+use super::active::{ActiveConfig, DecideError, DirectLimit};
 use super::permit::{PermitToken, PermitTokenError, TokenKind};
+use super::select::CheckOptions;
 use super::store::StoreOpenError;
 use crate::metrics::Metrics;
 use crate::trace;

@@ -7,8 +7,9 @@ use tollgate_http::CounterBody;
 use tollgate_rules::Attributes;
 
 use super::actions::{AppliedRequest, BlockStatus};
-use super::active::{ActiveConfig, CheckOptions, DecideError};
+use super::active::{ActiveConfig, DecideError};
 use super::decide::Gate;
+use super::select::CheckOptions;
 use crate::trace;
 
 /// The decision of a peek, and what the counters of its limits contain.

@@ -21,6 +21,7 @@ mod overrides;
 mod permit;
 mod refund;
 mod reserve;
+mod select;
 mod snapshot_file;
 mod store;
 mod top;
@@ -32,12 +33,13 @@ pub use actions::{
     ACTION_MAX_AGE, ACTIONS_MAX, Action, ActionChange, ActionKind, ActionTarget, BlockStatus,
     Multiple, QuotaChange, QuotaChangeError,
 };
-pub use active::{ActiveConfig, CheckOptions, DecideError, DirectLimit};
+pub use active::{ActiveConfig, DecideError, DirectLimit};
 pub use decide::{Gate, GateDecision};
 pub use inspect::GateInspection;
 pub use operations::{StoreSigns, StoreState};
 pub use overrides::{OVERRIDES, THROTTLE};
 pub use permit::{PERMIT_HEADER_MAX, PermitTokenError};
 pub use reserve::{GateSettlement, SettledCost};
+pub use select::CheckOptions;
 pub use store::{OpenStore, StoreOpenError};
 pub use top::{TopKey, TopQuery, sort_top_keys};

@@ -5,8 +5,9 @@ use tollgate::{Demand, EncodedKey, Quota};
 use tollgate_rules::{Attributes, Selection};
 
 use super::actions::AppliedRequest;
-use super::active::{ActiveConfig, CheckOptions, DecideError};
+use super::active::{ActiveConfig, DecideError};
 use super::decide::Gate;
+use super::select::CheckOptions;
 
 impl Gate {
     /// Refunds what a check charged. Concurrency limits are left out: their permits are released
@@ -18,7 +19,7 @@ impl Gate {
         options: CheckOptions<'_>,
     ) -> Result<(), DecideError> {
         let inline = active.inline_rules(options)?;
-        let demands = active.select(attributes, &inline, options)?;
+        let demands = active.select(attributes, &inline, options.without_charge())?;
         active.refund(&demands).await
     }
 
@@ -30,7 +31,7 @@ impl Gate {
         options: CheckOptions<'_>,
     ) -> Result<(), DecideError> {
         let inline = active.inline_rules(options)?;
-        for demand in &active.select(attributes, &inline, options)? {
+        for demand in &active.select(attributes, &inline, options.without_charge())? {
             active.reset(demand).await?;
         }
         Ok(())

@@ -5,9 +5,10 @@ use tollgate::{Demand, EncodedKey, Micros, PermitId, Quota, ReservationExpiry, R
 use tollgate_rules::{Attribute, Attributes, Cost, RequestedLimit, Selection};
 
 use super::actions::AppliedRequest;
-use super::active::{ActiveConfig, CheckOptions, DecideError};
+use super::active::{ActiveConfig, DecideError};
 use super::decide::{Gate, GateDecision};
 use super::permit::{PermitToken, PermitTokenError, TokenCounter, TokenKind};
+use super::select::CheckOptions;
 use crate::metrics::ReservationResult;
 
 /// What a reservation has really cost.

@@ -63,6 +63,8 @@ pub struct LimitMetrics {
     reservations: [AtomicU64; ReservationResult::ALL.len()],
     /// The keys that use the limit most; none if keys are not recorded.
     keys: Option<Box<KeySketch>>,
+    /// Requests that the limit did not count, because they lack its key.
+    skipped: AtomicU64,
 }
 
 /// How often a limit came to each outcome.
@@ -152,6 +154,7 @@ impl LimitMetrics {
             counts: Default::default(),
             reservations: Default::default(),
             keys: None,
+            skipped: AtomicU64::new(0),
         }
     }
 
@@ -195,6 +198,17 @@ impl LimitMetrics {
 
     pub(crate) fn count_reservation(&self, result: ReservationResult) {
         self.reservations[result as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Counts a request that the limit does not count, because it lacks the key.
+    pub(crate) fn count_skip(&self) {
+        self.skipped.fetch_add(1, Relaxed);
+    }
+
+    /// The sample of the requests that the limit skipped; none until there is one.
+    pub(super) fn skip_sample(&self) -> Option<MetricSample<'_>> {
+        let skipped = self.skipped.load(Relaxed);
+        (skipped > 0).then(|| (vec![("limit", &*self.name)], to_f64(skipped)))
     }
 
     /// The samples of the limit's reservations; none until one is made or settled here.

@@ -10,12 +10,13 @@ use tollgate_subject::ClientResolver;
 
 use super::clients::{self, HashConfig};
 use super::denial;
-use super::diagnostic::{ConfigError, Diagnostics, SourceMap, SourcePosition};
+use super::diagnostic::{ConfigError, Diagnostic, Diagnostics, SourceMap, SourcePosition};
 use super::field::ConfigField;
 use super::field_map::FieldMap;
 use super::file::{FILE_MAX, read_bytes, read_file, too_large};
 use super::fingerprint::ConfigFingerprint;
 use super::inline::InlineLimits;
+use super::limit_warnings;
 use super::limits::{self, LimitDefaults};
 use super::memory_warnings;
 use super::monitoring::{self, MonitoringConfig};
@@ -67,6 +68,9 @@ pub struct Config {
     /// About valid settings that probably do not do what the user expects. Each starts with its
     /// file, line and column.
     pub warnings: Vec<String>,
+    /// About limits that cannot work with forward-auth, in the same form, at most 100. They are
+    /// among `warnings`, too, if the file has settings that are only for forward-auth.
+    pub forward_auth_warnings: Vec<String>,
     /// The positions of the store's fields, which are validated again when the store is created.
     pub source_map: SourceMap,
 }
@@ -188,8 +192,11 @@ fn read_root(field: &ConfigField<'_>, fingerprint: ConfigFingerprint) -> Option<
     let clients = root.read("client_ip", clients::read);
     let hashing = clients::read_hashing(&root, limits.as_deref().unwrap_or_default());
     let server = root.read("server", server::read);
+    let mut forward_auth_warnings = Vec::new();
     if field.diagnostics.is_clean() {
         memory_warnings::add(&root, &store);
+        let warnings = limit_warnings::add(&root, limits.as_deref().unwrap_or_default());
+        forward_auth_warnings.extend(warnings.iter().map(Diagnostic::to_string));
     }
 
     Some(Config {
@@ -206,6 +213,7 @@ fn read_root(field: &ConfigField<'_>, fingerprint: ConfigFingerprint) -> Option<
         monitoring: monitoring.unwrap_or_default(),
         server: server.unwrap_or_default(),
         warnings: field.diagnostics.take_warnings(),
+        forward_auth_warnings,
         source_map: field.diagnostics.take_source_map(),
     })
 }

@@ -8,6 +8,7 @@
 //! a whole file in one go.
 
 mod access;
+mod changes;
 mod clients;
 mod denial;
 mod diagnostic;
@@ -15,9 +16,12 @@ mod field;
 mod field_map;
 mod file;
 mod fingerprint;
+mod foreign;
 mod inline;
+mod limit_warnings;
 mod limits;
 mod load;
+mod match_warnings;
 mod memory_warnings;
 mod monitoring;
 mod names;
@@ -32,6 +36,7 @@ mod variables;
 mod yaml;
 
 pub use access::{AccessConfig, AccessToken, TlsConfig};
+pub use changes::ConfigChanges;
 pub use clients::HashConfig;
 pub use diagnostic::{ConfigError, Diagnostic, SourceMap};
 pub use file::read_file;

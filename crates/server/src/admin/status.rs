@@ -76,6 +76,8 @@ struct ConfigStatus {
     failed: u64,
     /// Why the last reload failed; `None` if it succeeded.
     error: Option<ReloadErrorView>,
+    /// What the last reload changed, one line for each field.
+    changes: Vec<String>,
 }
 
 /// A failed reload.
@@ -151,6 +153,7 @@ impl ConfigStatus {
             applied,
             failed,
             last_error,
+            changes,
         } = service.reloader.status();
         let file = service.reloader.file();
 
@@ -161,6 +164,7 @@ impl ConfigStatus {
             loaded_at_ms: millis(active_since),
             reloads: applied,
             failed,
+            changes,
             error: last_error.map(|(at, message)| ReloadErrorView {
                 at_ms: millis(at),
                 message,

@@ -183,6 +183,11 @@ fn format_value(name: &str, value: &Value) -> String {
             .as_u64()
             .map_or_else(|| number.to_string(), numbers::length),
         Value::Array(_) if name == "key" => format_key(value),
+        Value::Array(names) if name == "ignored" => {
+            let names = names.iter().filter_map(Value::as_str).map(plain);
+            let names = names.collect::<Vec<_>>().join(", ");
+            format!("{names} (the limit does not use this)")
+        }
         other => plain(&other.to_string()),
     }
 }

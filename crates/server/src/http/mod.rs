@@ -41,7 +41,7 @@ pub(crate) struct HttpFront {
     readiness: Arc<Readiness>,
     /// Whether the port can be reached from this machine only.
     is_loopback: bool,
-    untrusted_proxy: forward_auth::UntrustedProxyWarning,
+    warnings: forward_auth::ForwardAuthWarnings,
 }
 
 impl HttpFront {
@@ -51,7 +51,7 @@ impl HttpFront {
             gate,
             readiness,
             is_loopback: address.ip().to_canonical().is_loopback(),
-            untrusted_proxy: forward_auth::UntrustedProxyWarning::default(),
+            warnings: forward_auth::ForwardAuthWarnings::default(),
         }
     }
 
@@ -93,9 +93,9 @@ impl HttpFront {
                 )
             }),
             HttpRoute::ForwardAuth => {
-                let warning = &self.untrusted_proxy;
+                let warnings = &self.warnings;
                 Box::pin(forward_auth::handle(
-                    gate, active, request, connection, warning,
+                    gate, active, request, connection, warnings,
                 ))
                 .await
             }
@@ -161,7 +161,10 @@ impl Front for HttpFront {
             .await
         };
 
-        let response = result.unwrap_or_else(|error| problem(&error));
+        let response = result.unwrap_or_else(|error| {
+            self.gate.metrics().count_error(error.code);
+            problem(&error)
+        });
         traces::record_status(&span, response.status());
         listen::discard_unread(&mut request, response, connection).await
     }

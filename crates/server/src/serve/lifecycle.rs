@@ -12,7 +12,7 @@ use tollgate_rules::config::AccessConfig;
 
 use super::args::ServeArgs;
 use super::listeners::Listeners;
-use super::probe;
+use super::{probe, sample_request};
 use crate::admin::AdminFront;
 use crate::alerts;
 use crate::fleet;
@@ -192,14 +192,16 @@ fn print_banner(gate: &Gate, listeners: &Listeners) {
     } else {
         " -H \"Authorization: Bearer $TOLLGATE_TOKEN\""
     };
-    let attributes = r#"{"attributes": {"client_ip": "203.0.113.7"}}"#;
+    let body = sample_request::body(&gate.active().selector);
+    // Inside of single quotes, a shell leaves everything else as it is.
+    let body = body.replace('\'', r"'\''");
     let text = format!(
         "tollgate {}: {limits}, store: {store}\n  \
            http   {scheme}://{http}\n  \
            grpc   {scheme}://{grpc}\n  \
            admin  http://{admin}\n\
          {resp}\
-         try:  curl -i {scheme}://{http}/v1/check{token} -d '{attributes}'\n",
+         try:  curl -i {scheme}://{http}/v1/check{token} -d '{body}'\n",
         env!("CARGO_PKG_VERSION")
     );
 

@@ -4,6 +4,7 @@ mod args;
 mod lifecycle;
 mod listeners;
 mod probe;
+mod sample_request;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Runtime;
