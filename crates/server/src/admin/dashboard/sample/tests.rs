@@ -48,7 +48,10 @@ fn a_sample_has_the_increase_since_the_one_before() {
         DurationBuckets::default(),
     );
     let sample = data(&sampler.sample(&first).1, "sample");
-    assert_eq!(sample["rows"], json!([[a.id(), 5, 1, 0, 6, 0, 0, 0, 0, 0, 0]]));
+    assert_eq!(
+        sample["rows"],
+        json!([[a.id(), 5, 1, 0, 6, 0, 0, 0, 0, 0, 0]])
+    );
 
     let later = CounterSnapshot {
         is_up: false,
@@ -144,7 +147,8 @@ fn the_limits_event_has_the_sum_of_all_samples() {
             "exempt"
         ])
     );
-    let expected = json!([{"id": limits[0].id(), "name": "a", "counts": [5, 1, 0, 6, 0, 0, 0, 0, 0, 0]}]);
+    let expected =
+        json!([{"id": limits[0].id(), "name": "a", "counts": [5, 1, 0, 6, 0, 0, 0, 0, 0, 0]}]);
     assert_eq!(event["limits"], expected);
 
     sampler.sample(&snapshot(
