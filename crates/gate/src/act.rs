@@ -1,8 +1,10 @@
 //! Acting on keys and limits, on every replica: put an action, remove it, and learn of the actions of
 //! other replicas.
 
+use std::pin::Pin;
 use std::time::Duration;
 
+use tokio::time::Sleep;
 use tollgate::{EncodedKey, LimitName, Micros};
 use tollgate_rules::{Attributes, Explanation, SelectError};
 
@@ -144,8 +146,14 @@ impl Gate {
         };
 
         let records = self.active().records().clone();
-        let remove = async || records.remove(RecordGroup::Actions, id).await;
-        retry_unavailable(remove).await.map_err(ActError::Record)?;
+        let mut patience = StorePatience::new();
+        loop {
+            let removed = records.remove(RecordGroup::Actions, id).await;
+            if !patience.tries_again(&removed).await {
+                removed.map_err(ActError::Record)?;
+                break;
+            }
+        }
         self.action_log.lock().remove(id);
         self.rebuild_actions();
         Ok(Some(action))
@@ -198,11 +206,15 @@ impl Gate {
     async fn put_action(&self, action: &Action, length: Duration) -> Result<(), ActError> {
         let records = self.active().records().clone();
         let text = action.to_record();
-        let put = async || {
+        let mut patience = StorePatience::new();
+        let put = loop {
             let put = records.put(RecordGroup::Actions, &action.id, &text, length);
-            put.await
+            let put = put.await;
+            if !patience.tries_again(&put).await {
+                break put;
+            }
         };
-        retry_unavailable(put).await.map_err(|error| match error {
+        put.map_err(|error| match error {
             RecordError::Full { .. } => ActError::Full,
             error => ActError::Record(error),
         })
@@ -269,21 +281,26 @@ impl ActiveConfig {
 }
 
 /// Tries again while the store is unavailable: putting and removing a record twice does no harm.
-async fn retry_unavailable<T>(
-    call: impl AsyncFn() -> Result<T, RecordError>,
-) -> Result<T, RecordError> {
-    let tries = STORE_PATIENCE.as_millis() / STORE_PAUSE.as_millis();
-    let patience = tokio::time::sleep(STORE_PATIENCE);
-    tokio::pin!(patience);
-    for _ in 0..tries {
-        match call().await {
-            Err(RecordError::Store(_)) if !patience.is_elapsed() => {}
-            result => return result,
+struct StorePatience {
+    ends: Pin<Box<Sleep>>,
+}
+
+impl StorePatience {
+    fn new() -> Self {
+        let ends = Box::pin(tokio::time::sleep(STORE_PATIENCE));
+        Self { ends }
+    }
+
+    /// Waits, and returns true, if the call is to be tried again.
+    async fn tries_again<T>(&mut self, result: &Result<T, RecordError>) -> bool {
+        let is_unavailable = matches!(result, Err(RecordError::Store(_)));
+        if !is_unavailable || self.ends.is_elapsed() {
+            return false;
         }
         tokio::select! {
             () = tokio::time::sleep(STORE_PAUSE) => {}
-            () = &mut patience => {}
+            () = &mut self.ends => {}
         }
+        true
     }
-    call().await
 }

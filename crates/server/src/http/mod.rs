@@ -21,6 +21,7 @@ use tollgate_gate::api::{ApiContext, ApiError};
 use tollgate_gate::{ActiveConfig, Caller, Gate};
 use tracing::Instrument as _;
 
+pub(crate) use body::{BodyLimits, read as read_body};
 pub(crate) use health::{Readiness, alive};
 pub(crate) use host::expect_host;
 pub(crate) use respond::{Body, json, problem};

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use tollgate_gate::Gate;
 use tollgate_rules::config::AccessConfig;
 
+use super::actions;
 use super::args::ServeArgs;
 use super::listeners::Listeners;
 use super::{probe, sample_request};
@@ -42,6 +43,7 @@ pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<(), S
 
     // If the store is unavailable, the first probe logs it.
     service.gate.wait_until_ready(STORE_START_TIMEOUT).await;
+    actions::read_first(&service.gate).await;
     print_banner(&service.gate, &listeners);
     warn_about_open_ports(&service.gate.active().config.server.access, &listeners);
 
@@ -83,8 +85,8 @@ fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal
         readiness,
         ..
     } = &**service;
-    let admin = Arc::new(AdminFront::new(service.clone(), listeners.admin_token));
     let http = HttpFront::new(gate.clone(), readiness.clone(), listeners.addresses()[0]);
+    let admin = Arc::new(AdminFront::new(service.clone(), listeners.admin_tokens));
     let mut tasks = JoinSet::new();
 
     tasks.spawn(listen::run(
@@ -148,6 +150,7 @@ fn start_watches(service: &Service, tasks: &mut JoinSet<()>, shutdown: &Shutdown
         shutdown.clone(),
     ));
     tasks.spawn(probe::watch(gate.clone(), shutdown.clone()));
+    tasks.spawn(actions::watch(gate.clone(), shutdown.clone()));
     tasks.spawn(save_snapshots(gate.clone(), shutdown.clone()));
 }
 

@@ -1,5 +1,6 @@
 //! `tollgate serve`: starts the service from its arguments and runs it until it is stopped.
 
+mod actions;
 mod args;
 mod lifecycle;
 mod listeners;
