@@ -73,6 +73,9 @@ pub struct LimitBody<'a> {
     /// True for a shadow limit, which never denies a request. Absent otherwise.
     #[serde(skip_serializing_if = "is_false")]
     pub shadow: bool,
+    /// True when the key is locked out because it was denied too often. Absent otherwise.
+    #[serde(skip_serializing_if = "is_false")]
+    pub locked_out: bool,
     /// The failure policy that decided instead of the store, named as by
     /// [`FailurePolicy::as_str`](tollgate::FailurePolicy::as_str). Absent when the store was
     /// available.
@@ -148,6 +151,7 @@ impl<'a> LimitBody<'a> {
             retry_after_ms,
             never,
             shadow: limit.is_shadow(),
+            locked_out: limit.is_locked_out(),
             fallback: limit.fallback().map(FailurePolicy::as_str),
             counter: None,
         }
@@ -164,6 +168,7 @@ impl ToJson for LimitBody<'_> {
         object.member("retry_after_ms", &self.retry_after_ms);
         object.optional("never", self.never.then_some(true));
         object.optional("shadow", self.shadow.then_some(true));
+        object.optional("locked_out", self.locked_out.then_some(true));
         object.optional("fallback", self.fallback);
         if let Some(counter) = self.counter {
             counter.write(&mut object);

@@ -22,6 +22,9 @@ pub const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-type
 /// The problem type of a denial because of a temporary problem of the server.
 pub const TEMPORARY_REDUCED_CAPACITY: &str =
     "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+/// The problem type of a denial because the client is locked out: it was denied too often.
+pub const ABNORMAL_USAGE_DETECTED: &str =
+    "https://iana.org/assignments/http-problem-types#abnormal-usage-detected";
 
 /// Capacity for the members before those of the decision, so that the text is not reallocated while
 /// it grows.
@@ -117,7 +120,8 @@ impl<'a> Problem<'a> {
     /// The problem details of a denied request; `None` when it is allowed.
     ///
     /// The status is 503 when a limit denies only because the store is unavailable (see
-    /// [`Decision::is_unavailable`]), else 429.
+    /// [`Decision::is_unavailable`]), else 429. The type is [`ABNORMAL_USAGE_DETECTED`] when the key
+    /// is locked out.
     pub fn denied(decision: &'a Decision) -> Option<Self> {
         let decider = decision.denied_by()?;
 
@@ -128,6 +132,15 @@ impl<'a> Problem<'a> {
                 ..Self::new(
                     StatusCode::SERVICE_UNAVAILABLE,
                     detail(decider, "is temporarily unavailable"),
+                )
+            }
+        } else if decision.is_locked_out() {
+            Self {
+                kind: ABNORMAL_USAGE_DETECTED,
+                title: "Request not satisfied due to detection of abnormal request pattern",
+                ..Self::new(
+                    StatusCode::TOO_MANY_REQUESTS,
+                    detail(decider, "was exceeded too often"),
                 )
             }
         } else {

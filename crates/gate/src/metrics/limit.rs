@@ -58,6 +58,8 @@ pub struct LimitMetrics {
     counts: [[AtomicU64; OUTCOMES.len()]; SOURCES.len()],
     /// In the order of [`ReservationResult::ALL`].
     reservations: [AtomicU64; ReservationResult::ALL.len()],
+    /// Keys that were locked out.
+    lockouts: AtomicU64,
 }
 
 /// How often a limit came to each outcome.
@@ -133,6 +135,7 @@ impl LimitMetrics {
             is_configured,
             counts: Default::default(),
             reservations: Default::default(),
+            lockouts: AtomicU64::new(0),
         }
     }
 
@@ -159,6 +162,9 @@ impl LimitMetrics {
             .unwrap_or(0);
 
         self.counts[source][outcome].fetch_add(1, Relaxed);
+        if limit_outcome.outcome().lock.is_new() {
+            self.lockouts.fetch_add(1, Relaxed);
+        }
     }
 
     pub(crate) fn count_reservation(&self, result: ReservationResult) {
@@ -176,6 +182,12 @@ impl LimitMetrics {
                 (labels, to_f64(count))
             })
             .collect()
+    }
+
+    /// The sample of the limit's lockouts; none until a key is locked out.
+    pub(super) fn lockout_sample(&self) -> Option<MetricSample<'_>> {
+        let count = self.lockouts.load(Relaxed);
+        (count > 0).then(|| (vec![("limit", &*self.name)], to_f64(count)))
     }
 
     /// The decisions so far. Each counter is read once, so that all sums add up to the same total.

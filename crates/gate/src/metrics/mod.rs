@@ -160,6 +160,14 @@ impl Metrics {
                 .iter()
                 .flat_map(|limit| limit.reservation_samples()),
         );
+        page.family(
+            MetricType::COUNTER,
+            "lockouts_total",
+            "Keys locked out because this replica denied them too often, by limit",
+            self.limits()
+                .iter()
+                .filter_map(|limit| limit.lockout_sample()),
+        );
         page.add(self.durations.families());
         page.family(
             MetricType::COUNTER,

@@ -23,6 +23,7 @@ mod inline;
 mod leases;
 mod load;
 mod load_command;
+mod lockout;
 mod many_limits;
 mod monitoring;
 mod nginx;
