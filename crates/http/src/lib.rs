@@ -49,7 +49,7 @@ mod tests;
 mod time;
 
 pub use body::{DecisionBody, LimitBody};
-pub use counter::{BucketLevel, CounterBody, ReservedBody, WindowBody};
+pub use counter::{BucketLevel, CounterBody, LockoutBody, ReservedBody, WindowBody};
 pub use denial::{DenialTemplate, DenialTemplateError};
 pub use fields::{
     Fields, RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_FALLBACK, X_RATE_LIMIT_LIMIT,

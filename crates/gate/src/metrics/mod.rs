@@ -192,6 +192,14 @@ impl Metrics {
             "Requests that an optional or shadow limit did not count, because they lack its key",
             self.limits().iter().filter_map(|limit| limit.skip_sample()),
         );
+        page.family(
+            MetricType::COUNTER,
+            "lockouts_total",
+            "Keys locked out because this replica denied them too often, by limit",
+            self.limits()
+                .iter()
+                .filter_map(|limit| limit.lockout_sample()),
+        );
         page.add(self.durations.families());
         page.family(
             MetricType::COUNTER,

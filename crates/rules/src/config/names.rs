@@ -120,7 +120,10 @@ pub(super) const LIMIT: &[&str] = &[
     "debt_max",
     "reservation_max",
     "on_reservation_expiry",
+    "lockout",
 ];
+
+pub(super) const LOCKOUT: &[&str] = &["after", "within", "for", "factor", "max"];
 
 pub(super) const ON_RESERVATION_EXPIRY: &[(&str, ReservationExpiry)] = &[
     ("keep", ReservationExpiry::Keep),
@@ -157,6 +160,7 @@ pub(super) const INLINE_LIMIT: &[&str] = &[
     "debt_max",
     "reservation_max",
     "on_reservation_expiry",
+    "lockout",
 ];
 
 pub(super) const INLINE_LIMITS: &[&str] = &["names", "limit_max"];

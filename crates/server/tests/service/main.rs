@@ -24,6 +24,7 @@ mod inline;
 mod leases;
 mod load;
 mod load_command;
+mod lockout;
 mod many_limits;
 mod monitoring;
 mod nginx;

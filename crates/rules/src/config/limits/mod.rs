@@ -2,6 +2,7 @@
 
 mod conditions;
 mod key;
+mod lockout;
 mod quota;
 mod tier;
 mod tiers;
@@ -179,6 +180,8 @@ fn read_rule(
         field.choice(ON_RESERVATION_EXPIRY)
     });
 
+    let lockout = mapping.read("lockout", lockout::read);
+
     let mut limit = Limit::new(name?.as_str(), quota?)
         .unit(unit.unwrap_or_default())
         .on_store_failure(on_store_failure.unwrap_or(defaults.on_store_failure))
@@ -188,7 +191,15 @@ fn read_rule(
     if let Some(share) = reservation_max {
         limit = limit.reservation_max(share);
     }
-    let rule = limit.validate().map_err(|error| mapping.field.error(error));
+    if let Some(lockout) = lockout {
+        limit = limit.lockout(lockout);
+    }
+    let rule = limit.validate().map_err(|error| {
+        // What is wrong with each field alone was reported; what is left is a lockout that does not
+        // suit the limit.
+        let lockout = mapping.get("lockout");
+        lockout.as_ref().unwrap_or(&mapping.field).error(error);
+    });
     Some(
         rule.ok()?
             .with_shadow(shadow)
