@@ -6,8 +6,8 @@ use std::time::Duration;
 use tollgate::limiter::LimiterBuilder;
 use tollgate::store::Intent;
 use tollgate::{
-    Calendar, Decision, Demand, EncodedKey, FixedWindow, Limit, Limiter, Quota, Rate, Rule,
-    StoreError, SystemClock,
+    Calendar, Clock, Decision, Demand, EncodedKey, FixedWindow, Limit, Limiter, Micros, Quota,
+    Rate, Rule, StoreError, SystemClock,
 };
 use tollgate_rules::{
     Attributes, Config, MissingKeyPolicy, RequestedLimit, SelectError, Selection, Selector,
@@ -17,7 +17,9 @@ use super::inline::{self, InlineRules};
 use super::permit::PermitSealer;
 use super::records::SharedRecords;
 use super::store::{OpenStore, StoreOpenError};
-use crate::metrics::{DeniedKeys, LimitMetrics, Metrics, ReservationResult, TokenCounts};
+use crate::metrics::{
+    DeniedKeys, LimitMetrics, LimitUsage, Metrics, ReservationResult, TokenCounts, UsageWatch,
+};
 
 /// Names of the limits for quotas that come with a request, as Envoy's descriptors may carry them:
 /// one for each unit of time, and one for all multiples of a unit; and as `CL.THROTTLE` carries them.
@@ -97,18 +99,30 @@ pub struct ActiveConfig {
     /// By the position of a limit.
     metrics: Vec<Arc<LimitMetrics>>,
     denied_keys: Arc<DeniedKeys>,
+    usage: UsageAlert,
     /// By the index of a token.
     pub(super) token_metrics: TokenCounts,
+}
+
+/// Reports keys that have used most of a limit.
+#[derive(Clone, Debug)]
+struct UsageAlert {
+    watch: Arc<UsageWatch>,
+    clock: Arc<dyn Clock>,
+    /// Of limits with at least this window; none if keys are not reported.
+    window_min: Option<Duration>,
 }
 
 impl ActiveConfig {
     pub(super) fn open(config: Config, metrics: &Metrics) -> Result<Self, StoreOpenError> {
         let store = OpenStore::open(&config.store)?;
-        let records = store.records(Arc::new(SystemClock::new()));
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let records = store.records(clock.clone());
         Ok(Self::with_store(
             store.limiter(),
             store,
             records,
+            clock,
             config,
             metrics,
         ))
@@ -123,19 +137,21 @@ impl ActiveConfig {
         let store = tollgate::MemoryStore::builder().clock(clock.clone());
         let store = OpenStore::from(store.build());
         let limiter = store.limiter().clock(clock.clone());
-        let records = store.records(Arc::new(clock.clone()));
-        Self::with_store(limiter, store, records, config, metrics)
+        let clock: Arc<dyn Clock> = Arc::new(clock.clone());
+        let records = store.records(clock.clone());
+        Self::with_store(limiter, store, records, clock, config, metrics)
     }
 
     fn with_store(
         limiter: LimiterBuilder,
         store: OpenStore,
         records: SharedRecords,
+        clock: Arc<dyn Clock>,
         config: Config,
         metrics: &Metrics,
     ) -> Self {
         let limiter = limiter.build().expect("a limiter without limits is valid");
-        Self::new(config, limiter, store, records, metrics)
+        Self::new(config, limiter, store, records, clock, metrics)
     }
 
     /// The same service with another configuration. Keeps the store if its settings are unchanged.
@@ -159,8 +175,8 @@ impl ActiveConfig {
         }
 
         let (limiter, store) = (self.limiter.clone(), self.store.clone());
-        let records = self.records.clone();
-        Ok(Self::new(config, limiter, store, records, metrics))
+        let (records, clock) = (self.records.clone(), self.usage.clock.clone());
+        Ok(Self::new(config, limiter, store, records, clock, metrics))
     }
 
     fn new(
@@ -168,10 +184,16 @@ impl ActiveConfig {
         limiter: Limiter,
         store: OpenStore,
         records: SharedRecords,
+        clock: Arc<dyn Clock>,
         metrics: &Metrics,
     ) -> Self {
         let names = config.limits.iter().map(|limit| limit.rule.name().as_str());
         let denied_keys = metrics.denied_keys().clone();
+        let usage = UsageAlert {
+            watch: metrics.usage().clone(),
+            clock,
+            window_min: config.monitoring.near_limit,
+        };
         let tokens = config.server.access.tokens.iter();
         let token_metrics = metrics.set_tokens(tokens.map(|token| &token.name));
         let inline_metrics = metrics.inline().clone();
@@ -188,6 +210,7 @@ impl ActiveConfig {
             records,
             metrics,
             denied_keys,
+            usage,
             token_metrics,
         }
     }
@@ -295,6 +318,42 @@ impl ActiveConfig {
 
         if self.denied_keys.is_watched() {
             self.record_denied_keys(demands, decision);
+        }
+        if let Some(window_min) = self.usage.window_min {
+            self.record_usage(window_min, demands, decision);
+        }
+    }
+
+    /// Reports keys that have used most of a configured limit with a long window.
+    #[cold]
+    fn record_usage(
+        &self,
+        window_min: Duration,
+        demands: &[Demand<'_, EncodedKey>],
+        decision: &Decision,
+    ) {
+        for (demand, outcome) in demands.iter().zip(decision.limits()) {
+            let position = demand.limit.position();
+            let window = outcome.window().filter(|window| *window >= window_min);
+            let (Some(window), true) = (window, position < self.config.limits.len()) else {
+                continue;
+            };
+            let usage = LimitUsage {
+                limit: outcome.limit(),
+                remaining: outcome.remaining(),
+                is_denied: outcome.retry().is_some(),
+            };
+            let Some(percent) = usage.percent() else {
+                continue;
+            };
+
+            let now = self.usage.clock.now();
+            // A fixed window ends when it resets; the others have no end, only a length.
+            let window = Micros::from_duration_ceil(window).unwrap_or(Micros::MAX);
+            let until = now.after(outcome.outcome().reset_after.min(window));
+            let limit_id = self.metrics[position].id();
+            let watch = &self.usage.watch;
+            watch.record(limit_id, &demand.key, percent, now, until);
         }
     }
 

@@ -13,6 +13,7 @@ mod inline;
 mod limit;
 mod page;
 mod token;
+mod usage;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub(crate) use self::limit::ReservationResult;
 pub use self::limit::{LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
 pub use self::page::{CONTENT_TYPE, MetricSample, MetricType, MetricsPage, seconds, to_f64};
 pub use self::token::TokenCounts;
+pub(crate) use self::usage::LimitUsage;
+pub use self::usage::{USAGE_PERCENTS, UsageReport, UsageWatch};
 
 /// Everything that is counted about decisions and tokens.
 #[derive(Debug)]
@@ -41,6 +44,7 @@ pub struct Metrics {
     /// The id of the next limit.
     next_id: AtomicU32,
     denied_keys: Arc<DeniedKeys>,
+    usage: Arc<UsageWatch>,
     /// Requests that were refused because servers read their path differently.
     ambiguous_paths: AtomicU64,
     /// The requests of the tokens of the active configuration.
@@ -55,6 +59,7 @@ impl Default for Metrics {
             inline: Arc::default(),
             next_id: AtomicU32::new(1),
             denied_keys: Arc::default(),
+            usage: Arc::default(),
             ambiguous_paths: AtomicU64::new(0),
             tokens: Mutex::default(),
         }
@@ -72,6 +77,11 @@ impl Metrics {
     /// The keys denied most often; recorded only while the dashboard is open.
     pub const fn denied_keys(&self) -> &Arc<DeniedKeys> {
         &self.denied_keys
+    }
+
+    /// Keys that have used most of a limit.
+    pub const fn usage(&self) -> &Arc<UsageWatch> {
+        &self.usage
     }
 
     /// The metrics of the limits that requests bring along.
