@@ -186,6 +186,7 @@ impl Gate {
     ) {
         active.count(demands, decision);
         active.record_keys(demands, decision, now);
+        active.record_usage(demands, decision, now);
     }
 
     /// Decides by demands to which actions were applied.

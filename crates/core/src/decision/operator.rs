@@ -83,7 +83,7 @@ impl LimitOutcome {
             remaining,
             reset_after,
             more_after: Micros::ZERO,
-            lock: KeyLock::default(),
+            lock: KeyLock::NONE,
         };
         Self {
             name: *demand.limit.name(),

@@ -238,7 +238,16 @@ pub(super) enum Profile {
 }
 
 pub(super) const MONITORING: &[&str] = &["metrics_prefix", "alerts", "tracing"];
-pub(super) const ALERTS: &[&str] = &["deny_ratio", "latency_p99"];
+pub(super) const ALERTS: &[&str] = &[
+    "deny_ratio",
+    "latency_p99",
+    "degraded_for",
+    "evictions",
+    "configurations_differ",
+    "near_limit",
+    "webhook",
+];
+pub(super) const WEBHOOK: &[&str] = &["url", "secret"];
 pub(super) const TRACING: &[&str] = &["otlp_endpoint", "sample_ratio"];
 pub(super) const SERVER: &[&str] = &[
     "connections_max",

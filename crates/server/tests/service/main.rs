@@ -2,6 +2,7 @@
 
 mod access;
 mod admin;
+mod alerts;
 mod answers;
 mod audit_paths;
 mod bad_requests;
