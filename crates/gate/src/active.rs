@@ -1,41 +1,24 @@
 //! The active configuration: its limits on its store, with their metrics.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tollgate::limiter::LimiterBuilder;
 use tollgate::store::Intent;
 use tollgate::{
-    Calendar, Clock, Decision, Demand, EncodedKey, FixedWindow, Limit, Limiter, Micros, Quota,
-    Rate, Rule, StoreError, SystemClock,
+    Calendar, Clock, Decision, Demand, EncodedKey, FixedWindow, Limiter, Quota, Rule, StoreError,
+    SystemClock,
 };
 use tollgate_rules::{
     Attributes, Config, MissingKeyPolicy, RequestedLimit, SelectError, Selection, Selector,
 };
 
 use super::inline::{self, InlineRules};
+use super::overrides::{OVERRIDES, override_rules};
 use super::permit::PermitSealer;
 use super::records::SharedRecords;
 use super::store::{OpenStore, StoreOpenError};
-use crate::metrics::{
-    DeniedKeys, LimitMetrics, LimitUsage, Metrics, ReservationResult, TokenCounts, UsageWatch,
-};
-
-/// Names of the limits for quotas that come with a request, as Envoy's descriptors may carry them:
-/// one for each unit of time, and one for all multiples of a unit; and as `CL.THROTTLE` carries them.
-pub const OVERRIDES: [&str; 9] = [
-    "override:second",
-    "override:minute",
-    "override:hour",
-    "override:day",
-    "override:week",
-    "override:month",
-    "override:year",
-    "override:multiple",
-    "override:cl.throttle",
-];
-/// The index of the limit for `CL.THROTTLE` in [`OVERRIDES`].
-pub const THROTTLE: usize = 8;
+use super::usage_alert::UsageAlert;
+use crate::metrics::{DeniedKeys, LimitMetrics, Metrics, ReservationResult, TokenCounts};
 
 /// The most probes per second that are charged: more than all replicas together send.
 const PROBES_MAX: u64 = 1_000_000;
@@ -104,15 +87,6 @@ pub struct ActiveConfig {
     pub(super) token_metrics: TokenCounts,
 }
 
-/// Reports keys that have used most of a limit.
-#[derive(Clone, Debug)]
-struct UsageAlert {
-    watch: Arc<UsageWatch>,
-    clock: Arc<dyn Clock>,
-    /// Of limits with at least this window; none if keys are not reported.
-    window_min: Option<Duration>,
-}
-
 impl ActiveConfig {
     pub(super) fn open(config: Config, metrics: &Metrics) -> Result<Self, StoreOpenError> {
         let store = OpenStore::open(&config.store)?;
@@ -175,7 +149,7 @@ impl ActiveConfig {
         }
 
         let (limiter, store) = (self.limiter.clone(), self.store.clone());
-        let (records, clock) = (self.records.clone(), self.usage.clock.clone());
+        let (records, clock) = (self.records.clone(), self.usage.clock().clone());
         Ok(Self::new(config, limiter, store, records, clock, metrics))
     }
 
@@ -189,11 +163,7 @@ impl ActiveConfig {
     ) -> Self {
         let names = config.limits.iter().map(|limit| limit.rule.name().as_str());
         let denied_keys = metrics.denied_keys().clone();
-        let usage = UsageAlert {
-            watch: metrics.usage().clone(),
-            clock,
-            window_min: config.monitoring.near_limit,
-        };
+        let usage = UsageAlert::new(metrics, clock, config.monitoring.near_limit);
         let tokens = config.server.access.tokens.iter();
         let token_metrics = metrics.set_tokens(tokens.map(|token| &token.name));
         let inline_metrics = metrics.inline().clone();
@@ -319,41 +289,9 @@ impl ActiveConfig {
         if self.denied_keys.is_watched() {
             self.record_denied_keys(demands, decision);
         }
-        if let Some(window_min) = self.usage.window_min {
-            self.record_usage(window_min, demands, decision);
-        }
-    }
-
-    /// Reports keys that have used most of a configured limit with a long window.
-    #[cold]
-    fn record_usage(
-        &self,
-        window_min: Duration,
-        demands: &[Demand<'_, EncodedKey>],
-        decision: &Decision,
-    ) {
-        for (demand, outcome) in demands.iter().zip(decision.limits()) {
-            let position = demand.limit.position();
-            let window = outcome.window().filter(|window| *window >= window_min);
-            let (Some(window), true) = (window, position < self.config.limits.len()) else {
-                continue;
-            };
-            let usage = LimitUsage {
-                limit: outcome.limit(),
-                remaining: outcome.remaining(),
-                is_denied: outcome.retry().is_some(),
-            };
-            let Some(percent) = usage.percent() else {
-                continue;
-            };
-
-            let now = self.usage.clock.now();
-            // A fixed window ends when it resets; the others have no end, only a length.
-            let window = Micros::from_duration_ceil(window).unwrap_or(Micros::MAX);
-            let until = now.after(outcome.outcome().reset_after.min(window));
-            let limit_id = self.metrics[position].id();
-            let watch = &self.usage.watch;
-            watch.record(limit_id, &demand.key, percent, now, until);
+        if self.usage.is_on() {
+            let configured = &self.metrics[..self.config.limits.len()];
+            self.usage.record(demands, decision, configured);
         }
     }
 
@@ -426,44 +364,4 @@ impl ActiveConfig {
             drop(limit.peek("probe").cost(0).await);
         }
     }
-}
-
-/// The limits of [`OVERRIDES`]. Requests bring their own quotas; the ones given here only fix the
-/// kind of window.
-fn override_rules(config: &Config) -> Vec<Rule> {
-    let days = |days: u64| Duration::from_secs(days * 86_400);
-    let [
-        second,
-        minute,
-        hour,
-        day,
-        week,
-        month,
-        year,
-        multiple,
-        throttle,
-    ] = OVERRIDES;
-    let limits = [
-        Limit::calendar_window(second, 1, Calendar::Second),
-        Limit::calendar_window(minute, 1, Calendar::Minute),
-        Limit::calendar_window(hour, 1, Calendar::Hour),
-        Limit::calendar_window(day, 1, Calendar::Day),
-        Limit::fixed_window(week, 1, days(7)),
-        Limit::calendar_window(month, 1, Calendar::Month),
-        Limit::fixed_window(year, 1, days(366)),
-        // Only a token bucket works for any length of time.
-        Limit::token_bucket(multiple, 1, Rate::per_second(1)),
-        Limit::token_bucket(throttle, 1, Rate::per_second(1))
-            .on_store_failure(config.on_store_failure),
-    ];
-
-    let first = u32::try_from(config.limits.len()).unwrap_or(u32::MAX);
-    let positioned = limits.into_iter().zip(first..);
-    positioned
-        .map(|(limit, position)| {
-            let rule = limit.validate().expect("the limits of overrides are valid");
-            rule.with_replicas(config.expected_replicas)
-                .with_position(position)
-        })
-        .collect()
 }

@@ -5,46 +5,11 @@ use tollgate::algorithm::{AMOUNT_MAX, WindowStart};
 use tollgate::store::lease::{LeaseRequest, LeaseTerms};
 use tollgate::store::remote::{CounterAmount, DrainTime, LendingNumbers, ScriptNumbers};
 use tollgate::store::{Intent, SETTLED_FOR, Settlement};
-use tollgate::{Calendar, Demand, Key, Micros, PermitId, Quota, ReservationExpiry};
+use tollgate::{Calendar, Demand, Key, Micros, PermitId, Quota};
 
+use super::flags::{DemandFlags, is_bucket};
 use super::hash_slot::hash_slot;
-
-/// What a call does. The numbers are those of the script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Operation {
-    Spend = 1,
-    Peek = 2,
-    Refund = 3,
-    Release = 4,
-    Renew = 5,
-    /// Settles the lease of an instance, spends, and grants more units.
-    Lease = 6,
-    /// Deletes the counter.
-    Reset = 7,
-    /// Charges the demands, whether they fit or not.
-    Count = 8,
-    /// Spends, and remembers what was charged.
-    Reserve = 9,
-    /// Applies the actual cost of a demand that was reserved.
-    Settle = 10,
-    /// Peeks, and tells what the counters contain.
-    Inspect = 11,
-    /// Works on shared records, by a script of its own (`scripts/records.lua`).
-    Records = 12,
-}
-
-impl From<Intent> for Operation {
-    fn from(intent: Intent) -> Self {
-        match intent {
-            Intent::Peek => Self::Peek,
-            Intent::Inspect => Self::Inspect,
-            Intent::Count => Self::Count,
-            Intent::Reserve { .. } => Self::Reserve,
-            _ => Self::Spend,
-        }
-    }
-}
+use super::operation::Operation;
 
 /// A call to the store, encoded and ready to be sent.
 pub(crate) struct StoreCall {
@@ -276,39 +241,6 @@ impl CallEncoder {
     }
 }
 
-/// What the script must know of a demand besides its numbers.
-#[derive(Clone, Copy)]
-struct DemandFlags {
-    is_shadow: bool,
-    /// The reservations of the counter are read.
-    needs_reservations: bool,
-    /// What expired reservations have charged is returned.
-    is_released: bool,
-}
-
-impl DemandFlags {
-    fn new(operation: Operation, demand: &Demand<'_>) -> Self {
-        let is_released = demand.limit.on_reservation_expiry() == ReservationExpiry::Release;
-        let is_reservation = matches!(
-            operation,
-            Operation::Reserve | Operation::Settle | Operation::Inspect
-        );
-        let is_permit = matches!(demand.quota(), Quota::Concurrency(_));
-        // A refund lowers the low-water marks of a bucket.
-        let is_lowering = operation == Operation::Refund && is_bucket(demand.quota());
-        Self {
-            is_shadow: demand.limit.is_shadow(),
-            needs_reservations: !is_permit && (is_reservation || is_released || is_lowering),
-            is_released: !is_permit && is_released,
-        }
-    }
-
-    fn to_byte(self) -> u8 {
-        let [one, two, four] = [self.is_shadow, self.needs_reservations, self.is_released];
-        u8::from(one) + 2 * u8::from(two) + 4 * u8::from(four)
-    }
-}
-
 /// Appends the operation and the number of demands.
 fn write_head(out: &mut Vec<u8>, operation: Operation, count: usize) {
     out.push(operation as u8);
@@ -334,10 +266,6 @@ fn write_period(out: &mut Vec<u8>, quota: &Quota) {
     if is_bucket(quota) {
         write_numbers(out, &[quota.lending(0).period]);
     }
-}
-
-fn is_bucket(quota: &Quota) -> bool {
-    matches!(quota, Quota::TokenBucket(_) | Quota::LeakyBucket(_))
 }
 
 /// Appends a demand: the number of its algorithm, its flags, and its numbers.
