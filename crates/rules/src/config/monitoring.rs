@@ -75,8 +75,8 @@ pub struct MonitoringConfig {
     /// Warn when replicas have different configurations for longer than this. `None` disables the
     /// warning.
     pub configurations_differ: Option<Duration>,
-    /// Report keys that have used most of a limit whose window is at least this long. `None` reports
-    /// none.
+    /// Report keys that have used most of a limit whose window is at least this long. `None`
+    /// reports none.
     pub near_limit: Option<Duration>,
     /// Where to send alerts. `None` sends none.
     pub webhook: Option<WebhookConfig>,

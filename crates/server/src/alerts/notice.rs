@@ -72,8 +72,8 @@ impl AlertNotice {
         }
     }
 
-    /// A key that has used most of a limit. None if the limit is no longer configured, or now hashes
-    /// what the key has in clear.
+    /// A key that has used most of a limit. None if the limit is no longer configured, or now
+    /// hashes what the key has in clear.
     pub(super) fn from_usage(
         report: &UsageReport,
         active: &ActiveConfig,
