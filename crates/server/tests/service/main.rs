@@ -32,12 +32,14 @@ mod nginx;
 mod openapi;
 mod original_requests;
 mod overload;
+mod package;
 #[path = "../cli/page.rs"]
 mod page;
 mod paths;
 mod raw;
 mod redis;
 mod reload;
+mod replicas;
 mod reservations;
 mod resp;
 mod snapshot;
