@@ -22,7 +22,7 @@ const CONTENT_TYPES: [(&str, &str); 4] = [
 ];
 
 /// Name and content of each file.
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 14] = [
     ("index.html", include_str!("page/index.html")),
     ("style.css", include_str!("page/style.css")),
     ("icon.svg", include_str!("page/icon.svg")),
@@ -34,6 +34,7 @@ const FILES: [(&str, &str); 13] = [
     ("limits.js", include_str!("page/limits.js")),
     ("denied-keys.js", include_str!("page/denied-keys.js")),
     ("key-form.js", include_str!("page/key-form.js")),
+    ("actions.js", include_str!("page/actions.js")),
     ("dom.js", include_str!("page/dom.js")),
     ("format.js", include_str!("page/format.js")),
 ];

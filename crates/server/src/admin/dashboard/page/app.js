@@ -1,5 +1,6 @@
 // Connects the parts: events update the model, and the model is rendered at most once per frame.
 
+import { startActions } from './actions.js';
 import { onTokenRequired, request, subscribe } from './api.js';
 import { showDeniedKeys } from './denied-keys.js';
 import { byId, h } from './dom.js';
@@ -98,6 +99,7 @@ function shareCall(work) {
 onTokenRequired(shareCall(promptForToken));
 startTheme();
 startKeyForm();
+startActions();
 startSummary(scheduleRender);
 startLimits(scheduleRender);
 byId('span').addEventListener('change', render);
