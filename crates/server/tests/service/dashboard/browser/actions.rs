@@ -29,6 +29,8 @@ fn a_key_blocked_on_one_page_is_refused_at_another_replica() {
     let page = open(&browser, &here);
     assert_eq!(there.check(ANN).status, 200);
 
+    let has_field = "document.querySelector('#key-parts input') !== null";
+    page.until(has_field, "the fields of the key");
     fill(&page, "#key-parts input", "203.0.113.7");
     fill(&page, "#act-reason", "scraping");
     fill(&page, "#act-by", "ann");
@@ -41,16 +43,17 @@ fn a_key_blocked_on_one_page_is_refused_at_another_replica() {
         there.check(ANN).status == 429
     });
 
-    let other_page = open(&browser, &there);
-    other_page.until(
+    assert_eq!(page.complaints(), Vec::<String>::new());
+    page.go(&format!("http://{}/", there.admin));
+    page.until(
         "document.querySelector('#actions tbody tr button') !== null",
         "the block on the page of the other replica",
     );
-    other_page.click("#actions tbody tr button");
+    page.click("#actions tbody tr button");
     wait::until_true(PATIENCE, "the end of the block", || {
         here.check(ANN).status == 200 && there.check(ANN).status == 200
     });
-    other_page.until(
+    page.until(
         "document.querySelector('#actions tbody tr') === null",
         "an empty list",
     );
