@@ -198,9 +198,9 @@ impl Gate {
     ) -> Result<GateDecision, DecideError> {
         let started_at = self.clock.now();
         let (asked, intent) = (applied.asked(), applied.intent());
-        let answer = match asked.is_empty() {
-            true => None,
-            false => Some(active.limiter.request(&asked, intent).await?),
+        let answer = match asked.as_slice() {
+            [] => None,
+            asked => Some(active.limiter.request(asked, intent).await?),
         };
         let decision = applied.decision(answer.as_ref());
 

@@ -120,8 +120,16 @@ pub(super) const LIMIT: &[&str] = &[
     "debt_max",
     "reservation_max",
     "on_reservation_expiry",
+    "exempt",
+    "block",
     "lockout",
 ];
+
+pub(super) const EXEMPT: &[&str] = &["keys", "networks"];
+pub(super) const BLOCK: &[&str] = &["keys", "networks", "status"];
+
+/// The values of `block.status`.
+pub(super) const BLOCK_STATUSES: &[(&str, u16)] = &[("429", 429), ("403", 403)];
 
 pub(super) const LOCKOUT: &[&str] = &["after", "within", "for", "factor", "max"];
 

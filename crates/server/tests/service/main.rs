@@ -1,6 +1,7 @@
 //! Tests of the real service: one process per test, on free ports.
 
 mod access;
+mod actions;
 mod admin;
 mod alerts;
 mod answers;
