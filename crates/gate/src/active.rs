@@ -13,6 +13,7 @@ use tollgate_rules::{
     Attributes, Config, MissingKeyPolicy, RequestedLimit, SelectError, Selection, Selector,
 };
 
+use super::denial::RequestOrigin;
 use super::inline::{self, InlineRules};
 use super::permit::PermitSealer;
 use super::records::SharedRecords;
@@ -47,6 +48,8 @@ pub struct CheckOptions<'q> {
     pub cost: Option<u64>,
     /// Whether the request is charged or only peeks.
     pub intent: Intent,
+    /// Where the request came from.
+    pub origin: &'q RequestOrigin,
 }
 
 /// A limit whose demands need no selection: the key is what the caller says, the quota is that of

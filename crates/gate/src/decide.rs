@@ -1,13 +1,14 @@
 //! The gate: every decision of the service, and what is counted of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use tollgate::store::Intent;
-use tollgate::{Clock, Decision, Demand, EncodedKey, Micros, SystemClock};
+use tollgate::{Clock, Decision, Demand, EncodedKey, LimitOutcome, Micros, SystemClock};
 use tollgate_rules::{Attributes, Config};
 
 use super::active::{ActiveConfig, CheckOptions, DecideError, DirectLimit};
+use super::denial::{Denial, DenialObserver, RequestOrigin};
 use super::permit::{PermitToken, PermitTokenError, TokenKind};
 use super::store::StoreOpenError;
 use crate::metrics::Metrics;
@@ -20,6 +21,8 @@ pub struct Gate {
     metrics: Arc<Metrics>,
     /// For durations, and for header fields that name a time.
     clock: Arc<dyn Clock>,
+    /// Who keeps a record of denials, if denials are recorded.
+    observer: OnceLock<Arc<dyn DenialObserver>>,
 }
 
 /// A decision, with the permit to release when the work is done.
@@ -42,6 +45,7 @@ impl Gate {
             active: ArcSwap::from_pointee(active),
             metrics,
             clock: Arc::new(SystemClock::new()),
+            observer: OnceLock::new(),
         })
     }
 
@@ -53,6 +57,7 @@ impl Gate {
             active: ArcSwap::from_pointee(active),
             metrics,
             clock: Arc::new(clock.clone()),
+            observer: OnceLock::new(),
         }
     }
 
@@ -96,7 +101,8 @@ impl Gate {
         let inline = active.inline_rules(options)?;
         let demands = active.select(attributes, &inline, options);
         let demands = demands.inspect_err(|error| self.metrics.count_refusal(error))?;
-        self.spend(active, &demands, options.intent).await
+        self.spend_from(active, &demands, options.intent, options.origin)
+            .await
     }
 
     /// Decides about one limit, if that needs no waiting. Otherwise, if the limit hands out permits,
@@ -132,6 +138,18 @@ impl Gate {
         demands: &[Demand<'_, EncodedKey>],
         intent: Intent,
     ) -> Result<GateDecision, DecideError> {
+        self.spend_from(active, demands, intent, RequestOrigin::UNKNOWN)
+            .await
+    }
+
+    /// The same for a request whose origin is known.
+    pub async fn spend_from(
+        &self,
+        active: &ActiveConfig,
+        demands: &[Demand<'_, EncodedKey>],
+        intent: Intent,
+        origin: &RequestOrigin,
+    ) -> Result<GateDecision, DecideError> {
         let started_at = self.clock.now();
         let decision = active.limiter.request(demands, intent).await?;
 
@@ -139,7 +157,7 @@ impl Gate {
         if intent.is_charge() {
             let now = self.clock.now();
             self.metrics.observe_decision(now.since(started_at));
-            self.count(active, demands, &decision, now);
+            self.count(active, demands, &decision, origin, now);
         }
 
         let permit_id = decision.permit_id().filter(|_| !intent.is_reserve());
@@ -154,16 +172,39 @@ impl Gate {
         })
     }
 
-    /// Counts a decision: the outcome of each limit, and the keys.
+    /// Counts a decision: the outcome of each limit, the keys, and the denials.
     pub fn count(
         &self,
         active: &ActiveConfig,
         demands: &[Demand<'_, EncodedKey>],
         decision: &Decision,
+        origin: &RequestOrigin,
         now: Micros,
     ) {
         active.count(demands, decision);
         active.record_keys(demands, decision, now);
+        if active.config.audit_log.is_none() || decision.is_allowed() {
+            return;
+        }
+
+        let Some(observer) = self.observer.get() else {
+            return;
+        };
+        let outcomes = demands.iter().zip(decision.limits());
+        for (demand, outcome) in outcomes.filter(|(_, outcome)| is_denial(outcome)) {
+            observer.denied(&Denial {
+                active,
+                demand,
+                outcome,
+                origin,
+                now,
+            });
+        }
+    }
+
+    /// Records denials from now on. Only the first observer is kept.
+    pub fn observe_denials(&self, observer: Arc<dyn DenialObserver>) {
+        let _ = self.observer.set(observer);
     }
 
     /// Refunds what a check charged. Concurrency limits are left out: their permits are released
@@ -210,4 +251,9 @@ impl Gate {
         }
         Ok(was_held)
     }
+}
+
+/// True for an outcome that denied the request. A shadow limit denies none.
+fn is_denial(outcome: &LimitOutcome) -> bool {
+    outcome.retry().is_some() && !outcome.is_shadow()
 }

@@ -6,6 +6,7 @@ use tollgate_rules::{Attribute, Attributes, Cost, RequestedLimit, Selection};
 
 use super::active::{ActiveConfig, CheckOptions, DecideError};
 use super::decide::{Gate, GateDecision};
+use super::denial::RequestOrigin;
 use super::permit::{PermitToken, PermitTokenError, TokenCounter, TokenKind};
 use crate::metrics::ReservationResult;
 
@@ -44,7 +45,9 @@ impl Gate {
             .map(|demand| active.reserved(demand, options.limits.unwrap_or_default()))
             .unzip();
 
-        self.reserve_demands(active, &demands, &fixed, ttl).await
+        let origin = options.origin;
+        self.reserve_from(active, &demands, &fixed, ttl, origin)
+            .await
     }
 
     /// Charges these demands until they are settled. `fixed` tells which of them have a cost that
@@ -56,8 +59,21 @@ impl Gate {
         fixed: &[bool],
         ttl: Micros,
     ) -> Result<GateDecision, DecideError> {
+        self.reserve_from(active, demands, fixed, ttl, RequestOrigin::UNKNOWN)
+            .await
+    }
+
+    async fn reserve_from(
+        &self,
+        active: &ActiveConfig,
+        demands: &[Demand<'_, EncodedKey>],
+        fixed: &[bool],
+        ttl: Micros,
+        origin: &RequestOrigin,
+    ) -> Result<GateDecision, DecideError> {
         let intent = Intent::Reserve { ttl };
-        let mut decision = self.spend(active, demands, intent).await?;
+        let spending = self.spend_from(active, demands, intent, origin);
+        let mut decision = spending.await?;
         let id = decision.decision.permit_id();
         decision.reservation = id.filter(|_| !demands.is_empty()).map(|id| {
             let token = active.reservation_token(id, demands, fixed);

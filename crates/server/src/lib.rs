@@ -10,8 +10,10 @@ use clap::CommandFactory as _;
 
 mod admin;
 mod alerts;
+mod audit_log;
 mod cli;
 mod commands;
+mod fleet_top;
 mod grpc;
 mod guard;
 mod help;

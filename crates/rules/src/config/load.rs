@@ -8,6 +8,7 @@ use tollgate::FailurePolicy;
 use tollgate_http::{DenialTemplate, EnabledFields};
 use tollgate_subject::ClientResolver;
 
+use super::audit_log::{self, AuditLogConfig};
 use super::clients::{self, HashConfig};
 use super::denial;
 use super::diagnostic::{ConfigError, Diagnostics, SourceMap, SourcePosition};
@@ -59,6 +60,8 @@ pub struct Config {
     pub denial: Option<DenialTemplate>,
     /// Metrics, alerts and tracing.
     pub monitoring: MonitoringConfig,
+    /// The audit log of denials. `None` disables it.
+    pub audit_log: Option<AuditLogConfig>,
     /// The resource limits of the server, and who may use it.
     pub server: ServerConfig,
     /// About valid settings that probably do not do what the user expects. Each starts with its
@@ -177,6 +180,7 @@ fn read_root(field: &ConfigField<'_>) -> Option<Config> {
     let headers = root.read("headers", monitoring::read_headers);
     let denial = root.read("denial", denial::read);
     let monitoring = root.read("monitoring", monitoring::read);
+    let audit_log = root.read("audit_log", audit_log::read);
     let store = root.read("store", store::read).unwrap_or_default();
     let clients = root.read("client_ip", clients::read);
     let hashing = clients::read_hashing(&root, limits.as_deref().unwrap_or_default());
@@ -196,6 +200,7 @@ fn read_root(field: &ConfigField<'_>) -> Option<Config> {
         headers: headers.unwrap_or_default(),
         denial,
         monitoring: monitoring.unwrap_or_default(),
+        audit_log,
         server: server.unwrap_or_default(),
         warnings: field.diagnostics.take_warnings(),
         source_map: field.diagnostics.take_source_map(),

@@ -8,6 +8,7 @@
 //! a whole file in one go.
 
 mod access;
+mod audit_log;
 mod clients;
 mod denial;
 mod diagnostic;
@@ -31,6 +32,7 @@ mod variables;
 mod yaml;
 
 pub use access::{AccessConfig, AccessToken, TlsConfig};
+pub use audit_log::{AuditLogConfig, AuditTarget, AuditedDenials};
 pub use clients::HashConfig;
 pub use diagnostic::{ConfigError, Diagnostic, SourceMap};
 pub use file::read_file;

@@ -15,6 +15,7 @@ use super::listeners::Listeners;
 use super::probe;
 use crate::admin::AdminFront;
 use crate::alerts;
+use crate::fleet_top;
 use crate::grpc;
 use crate::http::HttpFront;
 use crate::listen::{self, ListenProtocol, ShutdownHandle, ShutdownPhase, ShutdownSignal};
@@ -50,6 +51,9 @@ pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<(), S
     stopped.await;
     drain(&service, &handle, &mut tasks).await;
 
+    let audit_log = service.audit_log.clone();
+    // Waits for a slow output at most a second, and no task does.
+    drop(tokio::task::spawn_blocking(move || audit_log.finish()).await);
     let returned = timeout(RETURN_LEASES_TIMEOUT, service.gate.return_leases()).await;
     if !matches!(returned, Ok(Ok(()))) {
         tracing::warn!("could not return all leased units: they count as spent");
@@ -69,6 +73,7 @@ fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal
         tls,
         readiness,
         alerts,
+        fleet_top,
         ..
     } = &**service;
     let admin = Arc::new(AdminFront::new(service.clone(), listeners.admin_token));
@@ -118,6 +123,11 @@ fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal
     tasks.spawn(reload::watch_tls(
         gate.clone(),
         tls.clone(),
+        shutdown.clone(),
+    ));
+    tasks.spawn(fleet_top::watch(
+        gate.clone(),
+        fleet_top.clone(),
         shutdown.clone(),
     ));
     tasks.spawn(probe::watch(gate.clone(), shutdown.clone()));

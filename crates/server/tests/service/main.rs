@@ -3,6 +3,7 @@
 mod access;
 mod admin;
 mod answers;
+mod audit_log;
 mod audit_paths;
 mod bad_requests;
 mod batch;
