@@ -8,6 +8,8 @@ import { Network } from "./client-address/network.js";
 const TRUSTED_MAX = 1_024;
 /** Peers whose address is remembered: connections are kept, and proxies are few. */
 const PEERS_MAX = 4_096;
+/** Headers by which proxies name the client. */
+const FORWARDING = ["x-forwarded-for", "forwarded", "x-real-ip"];
 /** The smallest IPv6 network that a customer gets. */
 const IPV6_PREFIX = 64;
 
@@ -166,8 +168,8 @@ export class ClientResolver {
   }
 
   private warnAboutProxy(sender: Sender): void {
-    const names = ["x-forwarded-for", "forwarded", "x-real-ip"];
-    const found = names.find((name) => sender.header(name) !== undefined);
+    let found: string | undefined;
+    for (const name of FORWARDING) if (sender.header(name) !== undefined) found ??= name;
     if (found === undefined) return;
 
     const peer = JSON.stringify(sender.peer);

@@ -2,8 +2,9 @@
 import { ClientResolver } from "./client-address.js";
 import { Admission, type Charge } from "./guard/admission.js";
 import { GuardContext } from "./guard/context.js";
-import { demandsOf, planned, then, valueFor } from "./guard/demands.js";
-import type { GuardDemand, PlannedLimit } from "./guard/demands.js";
+import { demandOn, demandsOf, demandsWith, isMissing, plainLimit } from "./guard/demands.js";
+import { planned, then, valueFor } from "./guard/demands.js";
+import type { GuardDemand, PlainLimit, PlannedLimit } from "./guard/demands.js";
 import { denialOf, type Denial } from "./guard/denial.js";
 import { GuardError } from "./guard/error.js";
 import { decisionHeaders } from "./guard/headers.js";
@@ -43,6 +44,8 @@ export class Guard<R, S> {
   readonly #clients: ClientResolver;
   /** `undefined` if a function selects the limits of each request. */
   readonly #plan: PlannedLimit<R, S>[] | undefined;
+  /** The only limit, if nothing but its key depends on the request. */
+  readonly #plain: PlainLimit<R, S> | undefined;
 
   /** Throws a `TypeError` if the options are wrong. */
   constructor(options: GuardOptions<R, S>, view: RequestView<R>) {
@@ -52,6 +55,8 @@ export class Guard<R, S> {
     this.#view = view;
     this.#clients = new ClientResolver(options.clientAddress);
     this.#plan = typeof limits === "function" ? undefined : planned(limits, options);
+    const isPlain = options.attributes === undefined && options.estimate === undefined;
+    this.#plain = isPlain ? plainLimit(this.#plan) : undefined;
   }
 
   /**
@@ -81,13 +86,41 @@ export class Guard<R, S> {
   }
 
   #limit(request: R, context: RequestContext): MaybePromise<Admission<R, S> | Denial> {
+    if (this.#plain !== undefined) return this.#limitPlain(this.#plain, request, context);
     return then(this.#planFor(request, context), (plan) =>
-      then(demandsOf(plan, request, context), (demands) => {
-        if (!Array.isArray(demands)) return demands;
-        if (demands.length === 0) return this.#unlimited(request);
-        return this.#ask(request, context, demands);
-      }),
+      then(demandsOf(plan, request, context), (found) => this.#askFor(request, context, found)),
     );
+  }
+
+  /** The usual case: without a promise and without a closure if the decision needs no waiting. */
+  #limitPlain(
+    plain: PlainLimit<R, S>,
+    request: R,
+    context: RequestContext,
+  ): MaybePromise<Admission<R, S> | Denial> {
+    const key = plain.key(request, context);
+    if (typeof key !== "string" || isMissing(key)) {
+      const found = then(key, (known) => demandsWith(plain, known, request, context));
+      return then(found, (demands) => this.#askFor(request, context, demands));
+    }
+
+    const { client } = this.#options;
+    const decision = client.tryCheck(plain.limit, key, plain.options);
+    // Only a refund names the demands once more.
+    const demands = plain.refund === undefined ? [] : [demandOn(plain, key)];
+    if (decision !== undefined) return this.#conclude(request, { decision, demands });
+    const checked = client.check(plain.limit, key, plain.options);
+    return checked.then((found) => this.#conclude(request, { decision: found, demands }));
+  }
+
+  #askFor(
+    request: R,
+    context: RequestContext,
+    demands: GuardDemand<S>[] | Denial,
+  ): MaybePromise<Admission<R, S> | Denial> {
+    if (!Array.isArray(demands)) return demands;
+    if (demands.length === 0) return this.#unlimited(request);
+    return this.#ask(request, context, demands);
   }
 
   #planFor(request: R, context: RequestContext): MaybePromise<PlannedLimit<R, S>[]> {

@@ -15,9 +15,6 @@ export interface LimitFacts {
 /** What is known beyond the decision itself. */
 export interface HeaderFacts {
   answeredAtMs: number;
-  about?: (limit: string) => LimitFacts | undefined;
-  /** Until more units are there; only of a decision over one limit. */
-  moreAfterMs?: number | undefined;
 }
 
 /** The most limits that a list contains, so that no proxy finds the head of a response too long. */
@@ -37,18 +34,17 @@ export function headerFields(
   const tightest = tightestOf(enforced);
   if (tightest !== undefined) {
     const listed = enforced.slice(0, LISTED_MAX);
-    const policies = listed.map((limit) => policy(limit, facts.about?.(limit.name)));
+    const policies = listed.map((limit) => policyField(limit.name, limit.limit));
     fields["ratelimit-policy"] = [...new Set(policies)].join(", ");
-    fields.ratelimit = listed.map((limit) => state(limit, decision, facts)).join(", ");
+    fields.ratelimit = listed.map((limit) => state(limit, decision.retryAfterMs)).join(", ");
     fields["x-ratelimit-limit"] = String(tightest.limit);
     fields["x-ratelimit-remaining"] = String(tightest.remaining);
     const resetAtMs = facts.answeredAtMs + tightest.resetAfterMs;
     fields["x-ratelimit-reset"] = String(Math.ceil(resetAtMs / 1000));
   }
 
-  // A client that reads 0 would retry at once.
   if (!decision.allowed && decision.retryAfterMs !== null) {
-    fields["retry-after"] = String(Math.max(1, Math.ceil(decision.retryAfterMs / 1000)));
+    fields["retry-after"] = retryField(decision.retryAfterMs);
   }
   if (decision.degraded) fields["x-ratelimit-fallback"] = "true";
   return fields;
@@ -69,12 +65,18 @@ function compare(left: number, right: number): number {
   return left === right ? 0 : left < right ? -1 : 1;
 }
 
-function policy(limit: LimitOutcome, facts: LimitFacts | undefined): string {
-  let text = `"${limit.name}";q=${Math.min(limit.limit, INTEGER_MAX)}`;
+/** One limit in `ratelimit-policy`. */
+export function policyField(name: string, size: number, facts?: LimitFacts): string {
+  let text = `"${name}";q=${Math.min(size, INTEGER_MAX)}`;
   if (facts === undefined) return text;
   if (facts.windowSecs !== null) text += `;w=${Math.max(1, Math.ceil(facts.windowSecs))}`;
   const unit = unitName(facts);
   return unit === undefined ? text : `${text};qu="${unit}"`;
+}
+
+/** The value of `retry-after`. A client that reads 0 would retry at once. */
+export function retryField(retryAfterMs: number): string {
+  return String(Math.max(1, Math.ceil(retryAfterMs / 1000)));
 }
 
 /** The unit as the draft names it; absent for its default, requests. */
@@ -84,17 +86,18 @@ function unitName(facts: LimitFacts): string | undefined {
   return facts.unit === "bytes" ? "content-bytes" : facts.unit.replaceAll("_", "-");
 }
 
-function state(
-  limit: LimitOutcome,
-  decision: Omit<Decision, "headers">,
-  facts: HeaderFacts,
-): string {
-  const text = `"${limit.name}";r=${Math.min(limit.remaining, INTEGER_MAX)}`;
-  const moreAfterMs =
-    limit.retryAfterMs ?? (decision.limits.length === 1 ? facts.moreAfterMs : undefined);
+function state(limit: LimitOutcome, latestMs: number | null): string {
+  return stateField(limit.name, limit.remaining, limit.retryAfterMs ?? undefined, latestMs);
+}
 
-  // `Retry-After` must not be earlier than any `t`.
-  const latestMs = decision.retryAfterMs ?? Infinity;
-  if (moreAfterMs === undefined || moreAfterMs > latestMs) return text;
+/** One limit in `ratelimit`. `Retry-After`, after `latestMs`, must not be earlier than any `t`. */
+export function stateField(
+  name: string,
+  remaining: number,
+  moreAfterMs: number | undefined,
+  latestMs: number | null,
+): string {
+  const text = `"${name}";r=${Math.min(remaining, INTEGER_MAX)}`;
+  if (moreAfterMs === undefined || moreAfterMs > (latestMs ?? Infinity)) return text;
   return `${text};t=${Math.ceil(moreAfterMs / 1000)}`;
 }

@@ -73,8 +73,10 @@ export class Tollgate {
    * Checks without waiting. `undefined` if the store must be asked: then `check` does. Over HTTP it
    * always must.
    */
-  tryCheck(limit: Limit, key: Key, options: CheckOptions = {}): Decision | undefined {
-    return this.#tryDemands([{ limit, key }], options);
+  tryCheck(limit: Limit, key: Key, options?: CheckOptions): Decision | undefined {
+    return options?.attributes === undefined
+      ? this.#tryOne(limit, key, options?.cost)
+      : undefined;
   }
 
   /** Charges whether it fits or not; `allowed` says whether it did. */
@@ -162,20 +164,27 @@ export class Tollgate {
   }
 
   #tryDemands(demands: readonly Demand[], options: KeyOptions): Decision | undefined {
-    this.#assertOpen();
-    if (this.#engine.tryCheck === undefined) return undefined;
     const [demand] = demands;
     if (demand === undefined || demands.length > 1 || options.attributes !== undefined) {
       return undefined;
     }
-    const { limit, key } = demand;
-    if (typeof key === "object") return undefined;
+    return this.#tryOne(demand.limit, demand.key, demand.cost ?? options.cost);
+  }
 
-    const cost = demand.cost ?? options.cost;
+  #tryOne(limit: Limit, key: Key, cost: number | undefined): Decision | undefined {
+    if (this.#closing !== undefined) throw closedError();
+    const engine = this.#engine;
+    if (engine.tryCheck === undefined || typeof key === "object") return undefined;
+
     if (cost !== undefined) validCost(cost);
+    // The usual case. The core replaces half a surrogate pair itself.
+    if (typeof limit === "string" && typeof key === "string" && key !== "") {
+      return engine.tryCheck(limit, key, cost);
+    }
+
+    const name = limitName(limit);
     const inline = typeof limit === "string" ? undefined : this.#limits.inline(limit);
-    const text = String(validKey(key, limitName(limit)));
-    return this.#engine.tryCheck(limitName(limit), text, cost, inline);
+    return engine.tryCheck(name, String(validKey(key, name)), cost, inline);
   }
 
   async #decide(
@@ -227,9 +236,12 @@ export class Tollgate {
   }
 
   #assertOpen(): void {
-    if (this.#closing === undefined) return;
-    throw new TollgateError({ code: "closed", detail: "this Tollgate is closed" });
+    if (this.#closing !== undefined) throw closedError();
   }
+}
+
+function closedError(): TollgateError {
+  return new TollgateError({ code: "closed", detail: "this Tollgate is closed" });
 }
 
 /** Arguments of an operation on keys: one limit and its key, or a list of demands. */

@@ -60,7 +60,7 @@ export interface Demand {
 }
 
 /** Where a decision came from. */
-export type Source = "store" | "lease" | "deny_cache" | "fallback" | "local";
+export type Source = "store" | "lease" | "deny_cache" | "fallback" | "local" | "block" | "exempt";
 
 /** The outcome for one limit. */
 export interface LimitOutcome {
@@ -73,6 +73,10 @@ export interface LimitOutcome {
   /** The request costs more than the limit can ever allow. */
   never?: boolean;
   shadow?: boolean;
+  /** An operator has blocked the key. */
+  blocked?: boolean;
+  /** An operator has exempted the key: nothing was charged. */
+  exempt?: boolean;
   /** The failure policy that decided. */
   fallback?: string;
 }

@@ -84,6 +84,18 @@ test("a limit as an object counts the same with and without waiting", { skip }, 
   assert.equal((await limiter.check({ ...chat, limit: 9 }, "ann")).limits[0]?.remaining, 6);
 });
 
+test("a key counts the same with and without waiting", { skip }, async (context) => {
+  const limiter = await open(context, { limits: LIMITS });
+  for (const key of ["ann", "Zoë 🦀", "half \ud83e", "k".repeat(1_021), "é".repeat(510)]) {
+    assert.equal(limiter.tryCheck("api", key)?.limits[0]?.remaining, 2, key);
+    assert.equal((await limiter.peek("api", key)).limits[0]?.used, 1, key);
+  }
+  for (const key of ["k".repeat(1_022), "é".repeat(512), "k".repeat(5_000)]) {
+    assert.equal(limiter.tryCheck("api", key), undefined);
+    await assert.rejects(limiter.check("api", key), { code: "bad-key" });
+  }
+});
+
 test("instances share a Redis, strictly or with leases", { skip }, async (context) => {
   const redis = await startRedis(context);
   const limits: LimitOptions[] = [

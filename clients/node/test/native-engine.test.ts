@@ -4,13 +4,19 @@ import { copyFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { test } from "node:test";
-import { loadNative, type NativeCore, NativeEngine } from "../src/engines/native.js";
+import { loadNative, NativeEngine } from "../src/engines/native.js";
+import type { NativeChecker, NativeCore } from "../src/engines/native.js";
 import { type LimitOptions, Tollgate } from "../src/index.js";
 import { ALLOWED } from "./support/faulty-service.js";
 import { temporaryDirectory } from "./support/process.js";
 import { packageRoot } from "./support/service.js";
 
-/** A core whose `tryCheck` returns a code and numbers. */
+/** A code: the verdict, and the positions of the other parts in their lists. */
+function code(verdict: number, { source = 0, policy = 0, unit = 0, shadow = 0 } = {}): number {
+  return verdict | (source << 2) | (policy << 5) | (unit << 7) | (shadow << 10);
+}
+
+/** A core whose checker returns a code and numbers. */
 class PlayedCore implements NativeCore {
   code = 0;
   numbers: number[] = [];
@@ -25,10 +31,14 @@ class PlayedCore implements NativeCore {
     return this.lookups.indexOf(limit);
   }
 
-  tryCheck(limit: number, key: string, cost: number, numbers: Float64Array): number {
-    this.tried.push([this.lookups[limit], key, cost]);
-    numbers.set(this.numbers);
-    return this.code;
+  checker(): NativeChecker {
+    const numbers = new Float64Array(7);
+    const checker = (limit: number, key: string, cost: number): number => {
+      this.tried.push([this.lookups[limit], key, cost]);
+      numbers.set(this.numbers);
+      return this.code;
+    };
+    return Object.assign(checker, { numbers });
   }
 
   batch(body: string): Promise<string> {
@@ -58,7 +68,8 @@ function play(): { core: PlayedCore; limiter: Tollgate } {
 
 test("a decision from memory needs no batch", async () => {
   const { core, limiter } = play();
-  core.numbers = [100, 99, 600, -1, 29_500, 1, 0, 60_000, 0, -1, 0];
+  core.code = code(0, { source: 1 });
+  core.numbers = [100, 99, 600, -1, 29_500, 0, 60_000];
   const decision = await limiter.check("api", "ann", { cost: 2 });
   assert.deepEqual({ ...decision }, {
     allowed: true,
@@ -79,8 +90,8 @@ test("a decision from memory needs no batch", async () => {
 
 test("a denial from memory says when to retry, or never", () => {
   const { core, limiter } = play();
-  core.code = 1;
-  core.numbers = [10, 0, 5000, 1200, 1200, 2, 0, 3_600_000, 0, -1, 1];
+  core.code = code(1, { source: 2, unit: 1 });
+  core.numbers = [10, 0, 5000, 1200, 1200, 0, 3_600_000];
   const denied = limiter.tryCheck("tokens", "ann");
   assert.deepEqual(core.tried, [["tokens", "ann", -1]]);
   assert.equal(denied?.allowed, false);
@@ -89,7 +100,8 @@ test("a denial from memory says when to retry, or never", () => {
   assert.equal(denied.headers()["retry-after"], "2");
   assert.equal(denied.headers()["ratelimit-policy"], '"tokens";q=10;w=3600;qu="tokens"');
 
-  core.numbers = [10, 10, 0, -2, -1, 3, 0, 3_600_000, 0, 1, 1];
+  core.code = code(1, { source: 3, policy: 2, unit: 1 });
+  core.numbers = [10, 10, 0, -2, -1, 0, 3_600_000];
   const never = limiter.tryCheck("tokens", "ann", { cost: 11 });
   assert.equal(never?.limits[0]?.never, true);
   assert.equal(never.retryAfterMs, null);
@@ -100,8 +112,8 @@ test("a denial from memory says when to retry, or never", () => {
 
 test("what memory cannot decide goes through a batch", async () => {
   const { core, limiter } = play();
-  for (const code of [2, 3]) {
-    core.code = code;
+  for (const undecided of [2, 3]) {
+    core.code = undecided;
     assert.equal(limiter.tryCheck("api", "ann"), undefined);
     assert.equal((await limiter.check("api", "ann")).source, "store");
   }
@@ -120,7 +132,8 @@ test("what memory cannot decide goes through a batch", async () => {
 
 test("a single demand in a list is decided from memory too", async () => {
   const { core, limiter } = play();
-  core.numbers = [100, 95, 600, -1, -1, 4, 0, 60_000, 0, -1, 0];
+  core.code = code(0, { source: 4 });
+  core.numbers = [100, 95, 600, -1, -1, 0, 60_000];
   const decision = await limiter.check([{ limit: "api", key: "ann", cost: 5 }], { cost: 2 });
   assert.equal(decision.source, "local");
   assert.deepEqual(core.tried, [["api", "ann", 5]]);
@@ -141,7 +154,8 @@ test("keys that are numbers, and limits as objects, are decided from memory too"
 
 test("a shadow limit says that it never denies", () => {
   const { core, limiter } = play();
-  core.numbers = [10, 0, 5000, 1200, 1200, 0, 0, 60_000, 1, -1, 0];
+  core.code = code(0, { shadow: 1 });
+  core.numbers = [10, 0, 5000, 1200, 1200, 0, 60_000];
   const decision = limiter.tryCheck("api", "ann");
   assert.equal(decision?.allowed, true);
   assert.equal(decision.limits[0]?.shadow, true);

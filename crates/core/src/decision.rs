@@ -1,5 +1,7 @@
 //! The result of a check: allowed or denied, with one outcome per limit.
 
+mod operator;
+
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -10,6 +12,8 @@ use crate::limit::{FailurePolicy, QuotaUnit};
 use crate::name::LimitName;
 use crate::store::Source;
 use crate::time::Micros;
+
+pub(crate) use operator::overall_source;
 
 /// The result of one check. A denial is a decision like any other, not an error.
 ///
@@ -168,6 +172,12 @@ impl Decision {
         self.denied_by().and_then(LimitOutcome::retry)
     }
 
+    /// True when the request is denied because the key is [locked out](crate::Lockout) of the
+    /// deciding limit.
+    pub fn is_locked_out(&self) -> bool {
+        self.denied_by().is_some_and(LimitOutcome::is_locked_out)
+    }
+
     /// True when the request can never pass, because its cost exceeds a limit's capacity.
     pub fn is_never(&self) -> bool {
         self.retry() == Some(Retry::Never)
@@ -207,7 +217,8 @@ impl Decision {
     /// The limit to report when only one can be reported: the one that denied the request, else the
     /// enforced limit with the fewest units left. `None` when no limit took part.
     pub fn tightest(&self) -> Option<&LimitOutcome> {
-        let enforced = || self.limits.iter().filter(|limit| !limit.shadow);
+        let counts = |limit: &&LimitOutcome| !limit.shadow && limit.is_counted();
+        let enforced = || self.limits.iter().filter(counts);
         let tightness = |limit: &&LimitOutcome| {
             let reset_after = limit.outcome.reset_after;
             (limit.remaining(), std::cmp::Reverse(reset_after))
@@ -326,6 +337,16 @@ impl LimitOutcome {
             Verdict::Deny { retry_after } => Some(Retry::After(retry_after.into())),
             Verdict::Never => Some(Retry::Never),
         }
+    }
+
+    /// True when the key is [locked out](crate::Lockout) of this limit.
+    pub fn is_locked_out(&self) -> bool {
+        self.outcome.lock.rest().is_some()
+    }
+
+    /// How long the key is still [locked out](crate::Lockout) of this limit; `None` if it is not.
+    pub fn locked_for(&self) -> Option<Duration> {
+        self.outcome.lock.rest().map(Into::into)
     }
 
     /// The limit's window. For a bucket or a queue, the time it takes to refill; `None` for a

@@ -114,8 +114,8 @@ pub mod store;
 mod time;
 
 pub use algorithm::{
-    Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, Outcome, PermitId, Quota, Rate,
-    SlidingLog, SlidingWindow, TokenBucket, Verdict,
+    Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, Lockout, Outcome, PermitId, Quota,
+    Rate, SlidingLog, SlidingWindow, TokenBucket, Verdict,
 };
 pub use clock::{Clock, ManualClock, Sleep, SystemClock};
 pub use consistency::Consistency;

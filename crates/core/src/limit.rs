@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::algorithm::{
-    AMOUNT_MAX, Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, Quota, Rate,
+    AMOUNT_MAX, Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, Lockout, Quota, Rate,
     SlidingLog, SlidingWindow, TokenBucket,
 };
 use crate::consistency::Consistency;
@@ -46,6 +46,7 @@ pub struct Limit {
     debt_max: u64,
     reservation_max: f64,
     on_reservation_expiry: ReservationExpiry,
+    lockout: Option<Lockout>,
 }
 
 /// A validated limit: what demands refer to, and all that a store needs to know of it.
@@ -62,6 +63,7 @@ pub struct Rule {
     /// The most units that one reservation may take, in millionths of the limit.
     reservation_millionths: u32,
     debt_max: u64,
+    lockout: Option<Lockout>,
 }
 
 /// What happens to the units of a reservation that is not settled in time.
@@ -347,6 +349,14 @@ impl Limit {
         self
     }
 
+    /// Locks a key out that is denied too often. It needs a limit that counts requests, not a queue
+    /// or a concurrency limit, and a consistency that counts every denial: `Strict` or `Local`.
+    #[must_use]
+    pub fn lockout(mut self, lockout: Lockout) -> Self {
+        self.lockout = Some(lockout);
+        self
+    }
+
     /// The limit's name, which may be invalid.
     pub fn name(&self) -> &str {
         &self.name
@@ -356,6 +366,9 @@ impl Limit {
     pub fn validate(&self) -> Result<Rule, LimitError> {
         let (name, quota) = (LimitName::new(&self.name)?, self.quota.clone()?);
         let consistency = self.consistency.for_quota(&quota);
+        if self.lockout.is_some() {
+            validate_lockout(&quota, consistency)?;
+        }
 
         Ok(Rule {
             name,
@@ -368,6 +381,7 @@ impl Limit {
             position: 0,
             reservation_millionths: reservation_millionths(self.reservation_max)?,
             debt_max: self.debt_max.min(AMOUNT_MAX),
+            lockout: self.lockout,
         })
     }
 
@@ -382,8 +396,26 @@ impl Limit {
             debt_max: AMOUNT_MAX,
             reservation_max: RESERVATION_MAX_DEFAULT,
             on_reservation_expiry: ReservationExpiry::default(),
+            lockout: None,
         }
     }
+}
+
+/// Checks that a limit of this quota and consistency can lock keys out.
+fn validate_lockout(quota: &Quota, consistency: Consistency) -> Result<(), LimitError> {
+    let algorithm = match quota {
+        Quota::Concurrency(_) => Some("a concurrency limit"),
+        Quota::LeakyBucket(bucket) if bucket.mode() == LeakyMode::Queue => Some("a queue"),
+        _ => None,
+    };
+    if let Some(found) = algorithm {
+        return Err(LimitError::LockoutAlgorithm { found });
+    }
+    if matches!(consistency, Consistency::Leased | Consistency::Eventual) {
+        let found = consistency.as_str();
+        return Err(LimitError::LockoutConsistency { found });
+    }
+    Ok(())
 }
 
 /// A share of a limit in millionths, rounded up.
@@ -414,6 +446,7 @@ impl From<Rule> for Limit {
             debt_max: rule.debt_max,
             reservation_max: rule.reservation_max(),
             on_reservation_expiry: rule.on_reservation_expiry,
+            lockout: rule.lockout,
         }
     }
 }
@@ -448,6 +481,12 @@ impl Rule {
     /// The most units that a counter may owe.
     pub const fn debt_max(&self) -> u64 {
         self.debt_max
+    }
+
+    /// When a key of the limit is locked out; `None` if never.
+    #[inline]
+    pub const fn lockout(&self) -> Option<&Lockout> {
+        self.lockout.as_ref()
     }
 
     /// The largest share of the limit that one reservation may take.

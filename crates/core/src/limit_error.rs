@@ -17,6 +17,11 @@ pub const WINDOW_MIN: Micros = Micros::from_millis(1);
 /// The longest window: ten years, leap days included.
 pub const WINDOW_MAX: Micros = Micros::from_secs(3_653 * 86_400);
 
+/// The most denials after which a key can be locked out.
+pub const LOCKOUT_AFTER_MAX: u32 = 1_000_000;
+/// The largest factor by which a repeated lockout is longer.
+pub const LOCKOUT_FACTOR_MAX: u32 = 1_000;
+
 /// Validates a limit or a capacity.
 pub(crate) fn validate_amount(field: &'static str, found: u64) -> Result<u64, LimitError> {
     if (1..=AMOUNT_MAX).contains(&found) {
@@ -110,6 +115,52 @@ pub enum LimitError {
     ReservationMax {
         /// The share found.
         found: String,
+    },
+    /// The number of denials of a lockout is out of range.
+    #[error("lockout after {found} is out of range; must be between 1 and {LOCKOUT_AFTER_MAX}")]
+    LockoutAfter {
+        /// The number found.
+        found: u32,
+    },
+    /// The factor of a lockout is out of range.
+    #[error("lockout factor {found} is out of range; must be between 1 and {LOCKOUT_FACTOR_MAX}")]
+    LockoutFactor {
+        /// The factor found.
+        found: u32,
+    },
+    /// A duration of a lockout is out of range.
+    #[error(
+        "lockout {field} {found:?} is out of range; \
+         must be whole microseconds between 1ms and 3653d (ten years)"
+    )]
+    LockoutLength {
+        /// Which duration: `within`, `for` or `max`.
+        field: &'static str,
+        /// The length found.
+        found: Duration,
+    },
+    /// The longest lockout is shorter than the first.
+    #[error("lockout max {found} is shorter than for {length}; must be at least as long")]
+    LockoutMax {
+        /// The longest lockout.
+        found: Micros,
+        /// The first lockout.
+        length: Micros,
+    },
+    /// The limit denies because something is busy, not because a key asks too often.
+    #[error("{found} cannot lock keys out; use a window, a log, a token bucket or a meter")]
+    LockoutAlgorithm {
+        /// What the limit is.
+        found: &'static str,
+    },
+    /// The limit does not count every denial where its counters are.
+    #[error(
+        "a lockout cannot count every denial with consistency {found}; \
+         use strict, or local for each replica by itself"
+    )]
+    LockoutConsistency {
+        /// The consistency of the limit: `leased` or `eventual`.
+        found: &'static str,
     },
     /// The limit of a concurrency limit is out of range.
     #[error("concurrency limit {found} is out of range; must be between 1 and {IN_FLIGHT_MAX}")]

@@ -1,56 +1,25 @@
 //! The active configuration: its limits on its store, with their metrics.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 use tollgate::limiter::LimiterBuilder;
-use tollgate::store::Intent;
 use tollgate::{
-    Calendar, Decision, Demand, EncodedKey, FixedWindow, Limit, Limiter, Quota, Rate, Rule,
-    StoreError, SystemClock,
+    Calendar, Decision, Demand, EncodedKey, FixedWindow, Limiter, Micros, Rule, StoreError,
+    SystemClock,
 };
-use tollgate_rules::{
-    Attributes, Config, MissingKeyPolicy, RequestedLimit, SelectError, Selection, Selector,
-};
+use tollgate_rules::{Config, RequestedLimit, SelectError, Selection, Selector};
 
-use super::denial::RequestOrigin;
+use super::actions::{ActionTable, ActiveActions};
 use super::inline::{self, InlineRules};
+use super::overrides::{OVERRIDES, override_rules};
 use super::permit::PermitSealer;
 use super::records::SharedRecords;
 use super::store::{OpenStore, StoreOpenError};
 use crate::metrics::{LimitMetrics, Metrics, ReservationResult, TokenCounts};
 
-/// Names of the limits for quotas that come with a request, as Envoy's descriptors may carry them:
-/// one for each unit of time, and one for all multiples of a unit; and as `CL.THROTTLE` carries them.
-pub const OVERRIDES: [&str; 9] = [
-    "override:second",
-    "override:minute",
-    "override:hour",
-    "override:day",
-    "override:week",
-    "override:month",
-    "override:year",
-    "override:multiple",
-    "override:cl.throttle",
-];
-/// The index of the limit for `CL.THROTTLE` in [`OVERRIDES`].
-pub const THROTTLE: usize = 8;
-
 /// The most probes per second that are charged: more than all replicas together send.
 const PROBES_MAX: u64 = 1_000_000;
-
-/// What a request asks for in addition to its attributes.
-#[derive(Clone, Copy, Debug)]
-pub struct CheckOptions<'q> {
-    /// The limits to check; none checks every limit whose conditions match.
-    pub limits: Option<&'q [RequestedLimit<'q>]>,
-    /// Units the request costs; none uses the cost that each limit configures.
-    pub cost: Option<u64>,
-    /// Whether the request is charged or only peeks.
-    pub intent: Intent,
-    /// Where the request came from.
-    pub origin: &'q RequestOrigin,
-}
 
 /// A limit whose demands need no selection: the key is what the caller says, the quota is that of
 /// the rule.
@@ -96,11 +65,15 @@ pub struct ActiveConfig {
     /// The limits of [`OVERRIDES`], whose positions follow the configured limits.
     overrides: Vec<Rule>,
     /// The limits that requests bring along, whose positions follow the overrides.
-    inline: InlineRules,
+    pub(super) inline: InlineRules,
+    /// What operators do to the limits. The only part that changes while it is in use.
+    pub(super) actions: ActiveActions,
     /// By the position of a limit.
-    metrics: Vec<Arc<LimitMetrics>>,
+    pub(super) metrics: Vec<Arc<LimitMetrics>>,
     /// By the index of a token.
     pub(super) token_metrics: TokenCounts,
+    /// Whether a request came through forward-auth since this configuration is active.
+    pub(super) is_behind_proxy: AtomicBool,
 }
 
 impl ActiveConfig {
@@ -178,9 +151,13 @@ impl ActiveConfig {
         let inline_metrics = metrics.inline().clone();
         let metrics = metrics.set_limits(names, OVERRIDES);
 
+        let selector = Selector::new(&config);
+        let actions = ActiveActions::default();
+        actions.replace(ActionTable::new(&selector, []));
         Self {
+            actions,
             inline: InlineRules::new(inline_metrics, metrics.len()),
-            selector: Selector::new(&config),
+            selector,
             overrides: override_rules(&config),
             permits: PermitSealer::new(config.hashing.as_ref()),
             config,
@@ -189,14 +166,8 @@ impl ActiveConfig {
             records,
             metrics,
             token_metrics,
+            is_behind_proxy: AtomicBool::new(false),
         }
-    }
-
-    /// The rules of the limits that a request brings along.
-    pub(super) fn inline_rules(&self, options: CheckOptions<'_>) -> Result<Vec<Rule>, SelectError> {
-        let limits = options.limits.unwrap_or_default();
-        let config = &self.config.inline_limits;
-        self.inline.read(config, &self.selector, limits)
     }
 
     /// A limit whose demands need no selection; none for all other limits.
@@ -217,29 +188,9 @@ impl ActiveConfig {
         })
     }
 
-    /// Selects the limits that apply to a request. `inline` has the rules that it brings along.
-    pub(super) fn select<'r>(
-        &'r self,
-        attributes: &impl Attributes,
-        inline: &'r [Rule],
-        options: CheckOptions<'_>,
-    ) -> Result<Selection<'r>, SelectError> {
-        let CheckOptions { limits, cost, .. } = options;
-        let selector = &self.selector;
-        match limits {
-            Some(limits) => selector.select_requested(limits, inline, attributes, cost),
-            None => self
-                .selector
-                .select(attributes, cost, MissingKeyPolicy::Error),
-        }
-    }
-
-    /// Refunds these demands, except those on concurrency limits.
-    pub async fn refund(&self, demands: &[Demand<'_, EncodedKey>]) -> Result<(), DecideError> {
-        let is_rate =
-            |demand: &&Demand<'_, EncodedKey>| !matches!(demand.quota(), Quota::Concurrency(_));
-        let demands: Selection<'_> = demands.iter().filter(is_rate).cloned().collect();
-        Ok(self.limiter.refund_request(&demands).await?)
+    /// The time since the UNIX epoch.
+    pub(super) fn now(&self) -> Micros {
+        self.limiter.clock().now()
     }
 
     /// A limit as a token carries it.
@@ -274,12 +225,6 @@ impl ActiveConfig {
         &self.overrides[index]
     }
 
-    /// Resets what a key has used of a limit.
-    pub async fn reset(&self, demand: &Demand<'_, EncodedKey>) -> Result<(), DecideError> {
-        let limit = self.limiter.with_rule(demand.limit);
-        Ok(limit.reset(&demand.key).await?)
-    }
-
     /// Counts the outcome of each limit.
     pub fn count(&self, demands: &[Demand<'_, EncodedKey>], decision: &Decision) {
         for (demand, outcome) in demands.iter().zip(decision.limits()) {
@@ -288,7 +233,10 @@ impl ActiveConfig {
                 Some(metrics) => Some(&**metrics),
                 None => self.inline.metrics(demand.limit),
             };
-            if let Some(metrics) = metrics {
+            // A limit that was not asked, because another one is blocked, has no outcome to count.
+            if let Some(metrics) = metrics
+                && (outcome.is_counted() || outcome.is_exempt())
+            {
                 metrics.count(outcome);
             }
         }
@@ -349,44 +297,4 @@ impl ActiveConfig {
             drop(limit.peek("probe").cost(0).await);
         }
     }
-}
-
-/// The limits of [`OVERRIDES`]. Requests bring their own quotas; the ones given here only fix the
-/// kind of window.
-fn override_rules(config: &Config) -> Vec<Rule> {
-    let days = |days: u64| Duration::from_secs(days * 86_400);
-    let [
-        second,
-        minute,
-        hour,
-        day,
-        week,
-        month,
-        year,
-        multiple,
-        throttle,
-    ] = OVERRIDES;
-    let limits = [
-        Limit::calendar_window(second, 1, Calendar::Second),
-        Limit::calendar_window(minute, 1, Calendar::Minute),
-        Limit::calendar_window(hour, 1, Calendar::Hour),
-        Limit::calendar_window(day, 1, Calendar::Day),
-        Limit::fixed_window(week, 1, days(7)),
-        Limit::calendar_window(month, 1, Calendar::Month),
-        Limit::fixed_window(year, 1, days(366)),
-        // Only a token bucket works for any length of time.
-        Limit::token_bucket(multiple, 1, Rate::per_second(1)),
-        Limit::token_bucket(throttle, 1, Rate::per_second(1))
-            .on_store_failure(config.on_store_failure),
-    ];
-
-    let first = u32::try_from(config.limits.len()).unwrap_or(u32::MAX);
-    let positioned = limits.into_iter().zip(first..);
-    positioned
-        .map(|(limit, position)| {
-            let rule = limit.validate().expect("the limits of overrides are valid");
-            rule.with_replicas(config.expected_replicas)
-                .with_position(position)
-        })
-        .collect()
 }

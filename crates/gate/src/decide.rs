@@ -7,9 +7,11 @@ use tollgate::store::Intent;
 use tollgate::{Clock, Decision, Demand, EncodedKey, LimitOutcome, Micros, SystemClock};
 use tollgate_rules::{Attributes, Config};
 
-use super::active::{ActiveConfig, CheckOptions, DecideError, DirectLimit};
+use super::actions::{ActionLog, ActionTable, AppliedRequest, BlockStatus};
+use super::active::{ActiveConfig, DecideError, DirectLimit};
 use super::denial::{Denial, DenialObserver, RequestOrigin};
 use super::permit::{PermitToken, PermitTokenError, TokenKind};
+use super::select::CheckOptions;
 use super::store::StoreOpenError;
 use crate::metrics::Metrics;
 use crate::trace;
@@ -18,6 +20,7 @@ use crate::trace;
 #[derive(Debug)]
 pub struct Gate {
     active: ArcSwap<ActiveConfig>,
+    pub(super) action_log: ActionLog,
     metrics: Arc<Metrics>,
     /// For durations, and for header fields that name a time.
     clock: Arc<dyn Clock>,
@@ -35,6 +38,8 @@ pub struct GateDecision {
     pub permit: Option<String>,
     /// The text of a token. Present when the request was allowed and reserves what it charged.
     pub reservation: Option<String>,
+    /// The status of a denial because an operator has blocked a key.
+    pub block: Option<BlockStatus>,
 }
 
 impl Gate {
@@ -43,6 +48,7 @@ impl Gate {
         let active = ActiveConfig::open(config, &metrics)?;
         Ok(Self {
             active: ArcSwap::from_pointee(active),
+            action_log: ActionLog::default(),
             metrics,
             clock: Arc::new(SystemClock::new()),
             observer: OnceLock::new(),
@@ -55,6 +61,7 @@ impl Gate {
         let active = ActiveConfig::with_clock(clock, config, &metrics);
         Self {
             active: ArcSwap::from_pointee(active),
+            action_log: ActionLog::default(),
             metrics,
             clock: Arc::new(clock.clone()),
             observer: OnceLock::new(),
@@ -78,6 +85,7 @@ impl Gate {
         let next = current.reconfigured(config, &self.metrics)?;
         current.forget_changed_keys(&next);
         self.active.store(Arc::new(next));
+        self.rebuild_actions();
         Ok(())
     }
 
@@ -123,12 +131,14 @@ impl Gate {
         }
 
         let demands = [demand];
-        let decision = match active.limiter.request(&demands, Intent::Spend).try_now() {
-            Err(tollgate::Error::WouldBlock) => return Ok(None),
-            decision => decision?,
+        let decision = match active.actions.touching(&demands) {
+            None => try_now(active, &demands)?,
+            Some(table) => try_applied(active, &table, &demands)?,
         };
-        active.count(&demands, &decision);
-        Ok(Some(decision))
+        if let Some(decision) = &decision {
+            active.count(&demands, decision);
+        }
+        Ok(decision)
     }
 
     /// Decides by these demands: all of them are charged, or none.
@@ -150,6 +160,24 @@ impl Gate {
         intent: Intent,
         origin: &RequestOrigin,
     ) -> Result<GateDecision, DecideError> {
+        match active.actions.touching(demands) {
+            None => self.spend_asked(active, demands, intent, origin).await,
+            // Boxed, to keep the future of a request without actions small.
+            Some(table) => {
+                let applied = AppliedRequest::new(&table, demands, intent, active.now());
+                Box::pin(self.spend_applied(active, demands, &applied, origin)).await
+            }
+        }
+    }
+
+    /// Decides by demands on which there is no action.
+    pub(super) async fn spend_asked(
+        &self,
+        active: &ActiveConfig,
+        demands: &[Demand<'_, EncodedKey>],
+        intent: Intent,
+        origin: &RequestOrigin,
+    ) -> Result<GateDecision, DecideError> {
         let started_at = self.clock.now();
         let decision = active.limiter.request(demands, intent).await?;
 
@@ -159,16 +187,11 @@ impl Gate {
             self.metrics.observe_decision(now.since(started_at));
             self.count(active, demands, &decision, origin, now);
         }
-
-        let permit_id = decision.permit_id().filter(|_| !intent.is_reserve());
-        let permit = permit_id.map(|permit_id| {
-            let token = PermitToken::new(permit_id, demands, |rule| active.limit_text(rule));
-            active.permits.seal(&token)
-        });
         Ok(GateDecision {
+            permit: active.permit_token(&decision, demands, intent),
             decision,
-            permit,
             reservation: None,
+            block: None,
         })
     }
 
@@ -207,31 +230,34 @@ impl Gate {
         let _ = self.observer.set(observer);
     }
 
-    /// Refunds what a check charged. Concurrency limits are left out: their permits are released
-    /// with the permit token.
-    pub async fn refund(
+    /// Decides by demands to which actions were applied.
+    pub(super) async fn spend_applied(
         &self,
         active: &ActiveConfig,
-        attributes: &(impl Attributes + Sync),
-        options: CheckOptions<'_>,
-    ) -> Result<(), DecideError> {
-        let inline = active.inline_rules(options)?;
-        let demands = active.select(attributes, &inline, options)?;
-        active.refund(&demands).await
-    }
+        demands: &[Demand<'_, EncodedKey>],
+        applied: &AppliedRequest<'_>,
+        origin: &RequestOrigin,
+    ) -> Result<GateDecision, DecideError> {
+        let started_at = self.clock.now();
+        let (asked, intent) = (applied.asked(), applied.intent());
+        let answer = match asked.is_empty() {
+            true => None,
+            false => Some(active.limiter.request(&asked, intent).await?),
+        };
+        let decision = applied.decision(answer.as_ref());
 
-    /// Forgets what the keys of the request have used of its limits.
-    pub async fn reset(
-        &self,
-        active: &ActiveConfig,
-        attributes: &(impl Attributes + Sync),
-        options: CheckOptions<'_>,
-    ) -> Result<(), DecideError> {
-        let inline = active.inline_rules(options)?;
-        for demand in &active.select(attributes, &inline, options)? {
-            active.reset(demand).await?;
+        trace::record_decision(&decision);
+        if intent.is_charge() {
+            let now = self.clock.now();
+            self.metrics.observe_decision(now.since(started_at));
+            self.count(active, demands, &decision, origin, now);
         }
-        Ok(())
+        Ok(GateDecision {
+            permit: active.permit_token(&decision, &asked, intent),
+            decision,
+            reservation: None,
+            block: applied.block_status(),
+        })
     }
 
     /// Reads the token of a permit.
@@ -256,4 +282,48 @@ impl Gate {
 /// True for an outcome that denied the request. A shadow limit denies none.
 fn is_denial(outcome: &LimitOutcome) -> bool {
     outcome.retry().is_some() && !outcome.is_shadow()
+}
+
+impl ActiveConfig {
+    /// The text of the token with which the permit of a decision is released.
+    fn permit_token(
+        &self,
+        decision: &Decision,
+        demands: &[Demand<'_, EncodedKey>],
+        intent: Intent,
+    ) -> Option<String> {
+        let permit_id = decision.permit_id().filter(|_| !intent.is_reserve());
+        permit_id.map(|permit_id| {
+            let token = PermitToken::new(permit_id, demands, |rule| self.limit_text(rule));
+            self.permits.seal(&token)
+        })
+    }
+}
+
+/// Decides if that needs no waiting.
+#[inline]
+fn try_now(
+    active: &ActiveConfig,
+    demands: &[Demand<'_, EncodedKey>],
+) -> Result<Option<Decision>, DecideError> {
+    match active.limiter.request(demands, Intent::Spend).try_now() {
+        Err(tollgate::Error::WouldBlock) => Ok(None),
+        decision => Ok(Some(decision?)),
+    }
+}
+
+/// Decides by demands on which there are actions, if that needs no waiting.
+#[cold]
+fn try_applied(
+    active: &ActiveConfig,
+    table: &ActionTable,
+    demands: &[Demand<'_, EncodedKey>],
+) -> Result<Option<Decision>, DecideError> {
+    let applied = AppliedRequest::new(table, demands, Intent::Spend, active.now());
+    let asked = applied.asked();
+    if asked.is_empty() {
+        return Ok(Some(applied.decision(None)));
+    }
+    let answer = try_now(active, &asked)?;
+    Ok(answer.map(|answer| applied.decision(Some(&answer))))
 }

@@ -6,8 +6,10 @@ use tollgate::{Decision, Demand, EncodedKey};
 use tollgate_http::CounterBody;
 use tollgate_rules::Attributes;
 
-use super::active::{ActiveConfig, CheckOptions, DecideError};
+use super::actions::{AppliedRequest, BlockStatus};
+use super::active::{ActiveConfig, DecideError};
 use super::decide::Gate;
+use super::select::CheckOptions;
 use crate::trace;
 
 /// The decision of a peek, and what the counters of its limits contain.
@@ -17,6 +19,8 @@ pub struct GateInspection {
     pub decision: Decision,
     /// In the order of the limits. Empty while the store is unavailable.
     pub counters: Vec<CounterBody>,
+    /// The status of a denial because an operator has blocked a key.
+    pub block: Option<BlockStatus>,
 }
 
 impl Gate {
@@ -40,6 +44,24 @@ impl ActiveConfig {
         &self,
         demands: &[Demand<'_, EncodedKey>],
     ) -> Result<GateInspection, DecideError> {
+        let Some(table) = self.actions.touching(demands) else {
+            return self.inspect_asked(demands).await;
+        };
+
+        let applied = AppliedRequest::new(&table, demands, Intent::Inspect, self.now());
+        let asked = self.inspect_asked(&applied.asked()).await?;
+        Ok(GateInspection {
+            decision: applied.decision(Some(&asked.decision)),
+            block: applied.block_status(),
+            ..asked
+        })
+    }
+
+    /// Inspects the counters of demands on which there is no action.
+    async fn inspect_asked(
+        &self,
+        demands: &[Demand<'_, EncodedKey>],
+    ) -> Result<GateInspection, DecideError> {
         let request = self.limiter.request(demands, Intent::Peek);
         let Inspection { decision, counters } = request.inspect().await?;
         trace::record_decision(&decision);
@@ -52,6 +74,7 @@ impl ActiveConfig {
         Ok(GateInspection {
             counters: counters.collect(),
             decision,
+            block: None,
         })
     }
 

@@ -10,26 +10,38 @@ pub mod records;
 pub mod top_keys;
 
 mod access;
+mod act;
+mod actions;
 mod active;
 mod decide;
 mod denial;
 mod inline;
 mod inspect;
 mod operations;
+mod overrides;
 mod permit;
+mod refund;
 mod reserve;
+mod select;
 mod snapshot_file;
 mod store;
 mod top;
 mod trace;
 
 pub use access::{AccessError, Caller};
-pub use active::{ActiveConfig, CheckOptions, DecideError, DirectLimit, OVERRIDES, THROTTLE};
+pub use act::{ActError, ActionDraft, ListedAction};
+pub use actions::{
+    ACTION_MAX_AGE, ACTIONS_MAX, Action, ActionChange, ActionKind, ActionTarget, BlockStatus,
+    Multiple, QuotaChange, QuotaChangeError,
+};
+pub use active::{ActiveConfig, DecideError, DirectLimit};
 pub use decide::{Gate, GateDecision};
 pub use denial::{Denial, DenialObserver, RequestOrigin};
 pub use inspect::GateInspection;
 pub use operations::{StoreSigns, StoreState};
+pub use overrides::{OVERRIDES, THROTTLE};
 pub use permit::{PERMIT_HEADER_MAX, PermitTokenError};
 pub use reserve::{GateSettlement, SettledCost};
+pub use select::CheckOptions;
 pub use store::{OpenStore, StoreOpenError};
 pub use top::{TopKey, TopQuery};

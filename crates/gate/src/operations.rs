@@ -68,7 +68,11 @@ impl Gate {
     pub fn warnings(&self) -> Vec<String> {
         let active = self.active();
         let configured = active.config.warnings.iter().cloned();
-        configured.chain(active.store.warnings()).collect()
+        let forward_auth = active.forward_auth_warnings().cloned();
+        configured
+            .chain(forward_auth)
+            .chain(active.store.warnings())
+            .collect()
     }
 
     /// How often the counters are to be saved; none if they are not.

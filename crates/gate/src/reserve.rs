@@ -4,10 +4,12 @@ use tollgate::store::{Intent, Settlement, SettlementKind};
 use tollgate::{Demand, EncodedKey, Micros, PermitId, Quota, ReservationExpiry, Rule};
 use tollgate_rules::{Attribute, Attributes, Cost, RequestedLimit, Selection};
 
-use super::active::{ActiveConfig, CheckOptions, DecideError};
+use super::actions::AppliedRequest;
+use super::active::{ActiveConfig, DecideError};
 use super::decide::{Gate, GateDecision};
 use super::denial::RequestOrigin;
 use super::permit::{PermitToken, PermitTokenError, TokenCounter, TokenKind};
+use super::select::CheckOptions;
 use crate::metrics::ReservationResult;
 
 /// What a reservation has really cost.
@@ -72,18 +74,16 @@ impl Gate {
         origin: &RequestOrigin,
     ) -> Result<GateDecision, DecideError> {
         let intent = Intent::Reserve { ttl };
-        let spending = self.spend_from(active, demands, intent, origin);
-        let mut decision = spending.await?;
-        let id = decision.decision.permit_id();
-        decision.reservation = id.filter(|_| !demands.is_empty()).map(|id| {
-            let token = active.reservation_token(id, demands, fixed);
-            active.permits.seal(&token)
-        });
-        if decision.reservation.is_some() {
-            let limits = demands.iter().map(|demand| demand.limit);
-            active.count_reservation(limits, ReservationResult::Reserved);
-        }
-        Ok(decision)
+        let Some(table) = active.actions.touching(demands) else {
+            let decision = self.spend_asked(active, demands, intent, origin).await?;
+            return Ok(active.with_reservation(decision, demands, fixed));
+        };
+
+        let applied = AppliedRequest::new(&table, demands, intent, active.now());
+        let spent = self
+            .spend_applied(active, demands, &applied, origin)
+            .await?;
+        Ok(active.with_reservation(spent, &applied.asked(), &applied.asked_of(fixed)))
     }
 
     /// Reads the token of a reservation.
@@ -178,6 +178,25 @@ impl ActiveConfig {
     /// The cost that the file gives a limit.
     fn cost_of(&self, limit: &str) -> Option<&Cost> {
         self.selector.limit(limit).ok()?.cost.as_ref()
+    }
+
+    /// The same decision with the token of the reservation, if it reserves anything.
+    fn with_reservation(
+        &self,
+        mut decision: GateDecision,
+        demands: &[Demand<'_, EncodedKey>],
+        fixed: &[bool],
+    ) -> GateDecision {
+        let id = decision.decision.permit_id();
+        decision.reservation = id.filter(|_| !demands.is_empty()).map(|id| {
+            let token = self.reservation_token(id, demands, fixed);
+            self.permits.seal(&token)
+        });
+        if decision.reservation.is_some() {
+            let limits = demands.iter().map(|demand| demand.limit);
+            self.count_reservation(limits, ReservationResult::Reserved);
+        }
+        decision
     }
 
     fn reservation_token(

@@ -39,7 +39,8 @@ pub struct DecisionBody<'a> {
     /// How long an allowed request must wait in queue limits before it proceeds, in milliseconds,
     /// rounded up.
     pub wait_ms: u64,
-    /// The outcome of every limit, in the order of the request, including shadow limits.
+    /// The outcome of every limit, in the order of the request, including shadow limits. Limits
+    /// that were not asked, because the key of another one is blocked, are left out.
     pub limits: Vec<LimitBody<'a>>,
     /// An opaque token for the permit to release when the work is done. [`DecisionBody::new`]
     /// writes [`Decision::permit_id`] in 32 hexadecimal digits; the service replaces it with a
@@ -67,12 +68,19 @@ pub struct LimitBody<'a> {
     /// How long until the request would pass this limit, in milliseconds, rounded up; `null` when
     /// the limit allows it, and when it can never pass.
     pub retry_after_ms: Option<u64>,
-    /// True when the cost exceeds the limit's capacity. Absent otherwise.
+    /// True when the cost exceeds the limit's capacity, and for a block without an end. Absent
+    /// otherwise.
     #[serde(skip_serializing_if = "is_false")]
     pub never: bool,
     /// True for a shadow limit, which never denies a request. Absent otherwise.
     #[serde(skip_serializing_if = "is_false")]
     pub shadow: bool,
+    /// True when an operator has blocked the key. Absent otherwise.
+    #[serde(skip_serializing_if = "is_false")]
+    pub blocked: bool,
+    /// True when an operator has exempted the key, so that nothing was charged. Absent otherwise.
+    #[serde(skip_serializing_if = "is_false")]
+    pub exempt: bool,
     /// The failure policy that decided instead of the store, named as by
     /// [`FailurePolicy::as_str`](tollgate::FailurePolicy::as_str). Absent when the store was
     /// available.
@@ -91,7 +99,7 @@ impl<'a> DecisionBody<'a> {
             source: decision.source().as_str(),
             degraded: decision.is_degraded(),
             wait_ms: millis_ceil(decision.wait()),
-            limits: decision.limits().iter().map(LimitBody::new).collect(),
+            limits: reported(decision).map(LimitBody::new).collect(),
             permit: decision.permit_id().map(|id| format!("{:032x}", id.get())),
             reservation: None,
         }
@@ -148,6 +156,8 @@ impl<'a> LimitBody<'a> {
             retry_after_ms,
             never,
             shadow: limit.is_shadow(),
+            blocked: limit.is_blocked(),
+            exempt: limit.is_exempt(),
             fallback: limit.fallback().map(FailurePolicy::as_str),
             counter: None,
         }
@@ -164,12 +174,20 @@ impl ToJson for LimitBody<'_> {
         object.member("retry_after_ms", &self.retry_after_ms);
         object.optional("never", self.never.then_some(true));
         object.optional("shadow", self.shadow.then_some(true));
+        object.optional("blocked", self.blocked.then_some(true));
+        object.optional("exempt", self.exempt.then_some(true));
         object.optional("fallback", self.fallback);
         if let Some(counter) = self.counter {
             counter.write(&mut object);
         }
         object.end();
     }
+}
+
+/// The limits that were asked, and those from which the key is exempt.
+fn reported(decision: &Decision) -> impl Iterator<Item = &LimitOutcome> {
+    let limits = decision.limits().iter();
+    limits.filter(|limit| limit.is_counted() || limit.is_exempt())
 }
 
 #[expect(

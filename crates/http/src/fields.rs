@@ -102,7 +102,8 @@ impl Fields {
     /// fields are enabled.
     pub fn new(decision: &Decision, enabled: EnabledFields, now: Micros) -> Self {
         // Without an enforced limit there is nothing to describe.
-        let tightest = decision.tightest().filter(|limit| !limit.is_shadow());
+        let tightest = decision.tightest();
+        let tightest = tightest.filter(|limit| !limit.is_shadow() && limit.is_counted());
 
         let mut text = Vec::with_capacity(VALUES_CAPACITY);
         let mut lengths = ValueLengths::default();

@@ -55,7 +55,9 @@ pub use fields::{
     Fields, RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_FALLBACK, X_RATE_LIMIT_LIMIT,
     X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET,
 };
-pub use problem::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED, TEMPORARY_REDUCED_CAPACITY};
+pub use problem::{
+    ABNORMAL_USAGE_DETECTED, PROBLEM_JSON, Problem, QUOTA_EXCEEDED, TEMPORARY_REDUCED_CAPACITY,
+};
 pub use reported::EnabledFields;
 
 #[cfg(any(doc, doctest))]

@@ -23,6 +23,10 @@ pub const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-type
 pub const TEMPORARY_REDUCED_CAPACITY: &str =
     "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
 
+/// The problem type of a denial because an operator has blocked the client.
+pub const ABNORMAL_USAGE_DETECTED: &str =
+    "https://iana.org/assignments/http-problem-types#abnormal-usage-detected";
+
 /// Capacity for the members before those of the decision, so that the text is not reallocated while
 /// it grows.
 const PROBLEM_CAPACITY: usize = 384;
@@ -117,7 +121,8 @@ impl<'a> Problem<'a> {
     /// The problem details of a denied request; `None` when it is allowed.
     ///
     /// The status is 503 when a limit denies only because the store is unavailable (see
-    /// [`Decision::is_unavailable`]), else 429.
+    /// [`Decision::is_unavailable`]), else 429. If an operator has blocked the client, the type is
+    /// [`ABNORMAL_USAGE_DETECTED`].
     pub fn denied(decision: &'a Decision) -> Option<Self> {
         let decider = decision.denied_by()?;
 
@@ -129,6 +134,12 @@ impl<'a> Problem<'a> {
                     StatusCode::SERVICE_UNAVAILABLE,
                     detail(decider, "is temporarily unavailable"),
                 )
+            }
+        } else if decider.is_blocked() {
+            Self {
+                kind: ABNORMAL_USAGE_DETECTED,
+                title: "Request not satisfied due to detection of abnormal request pattern",
+                ..Self::new(StatusCode::TOO_MANY_REQUESTS, block_detail(decider))
             }
         } else {
             Self::quota_exceeded(detail(decider, "exceeded"))
@@ -206,6 +217,19 @@ fn detail(limit: &LimitOutcome, verb: &str) -> String {
             ["Limit \"", name, "\" ", verb, "; retry in ", secs, unit].concat()
         }
         None => format!("Limit \"{name}\" {verb}; retry later."),
+    }
+}
+
+/// A sentence about a block. It does not say why: that is for operators.
+fn block_detail(limit: &LimitOutcome) -> String {
+    let name = limit.name();
+    match limit.retry() {
+        Some(Retry::After(length)) => {
+            let secs = retry_secs(length);
+            let unit = if secs == 1 { "second" } else { "seconds" };
+            format!("Blocked under limit \"{name}\"; retry in {secs} {unit}.")
+        }
+        _ => format!("Blocked under limit \"{name}\"; retrying will not help."),
     }
 }
 

@@ -49,7 +49,8 @@ impl EnabledFields {
     }
 }
 
-/// The limits that are not shadow limits: only they can deny a request.
+/// The limits that are not shadow limits, as only they can deny a request, and that were asked.
 pub(crate) fn enforced(decision: &Decision) -> impl Iterator<Item = &LimitOutcome> {
-    decision.limits().iter().filter(|limit| !limit.is_shadow())
+    let limits = decision.limits().iter();
+    limits.filter(|limit| !limit.is_shadow() && limit.is_counted())
 }

@@ -40,6 +40,10 @@ pub enum DecisionSource {
     Local,
     /// The failure policy, because the store was unavailable.
     Fallback,
+    /// An operator, who has blocked the key.
+    Block,
+    /// An operator, who has exempted the key.
+    Exempt,
     /// The response does not name it.
     #[default]
     #[serde(other)]

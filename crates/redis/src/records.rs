@@ -5,6 +5,7 @@
 //! again: after an error, a record may or may not have been put or removed.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
@@ -84,6 +85,13 @@ impl RecordRevision {
         bytes[..8].copy_from_slice(&half());
         bytes[8..].copy_from_slice(&half());
         Self(bytes)
+    }
+}
+
+/// Hexadecimal digits.
+impl fmt::Display for RecordRevision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 

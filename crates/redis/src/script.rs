@@ -72,6 +72,7 @@ fn file_text<'a>(name: &str, time: &'a str) -> &'a str {
         "next_month.lua" => include_str!("scripts/next_month.lua"),
         "sliding_window.lua" => include_str!("scripts/sliding_window.lua"),
         "write.lua" => include_str!("scripts/write.lua"),
+        "lockout.lua" => include_str!("scripts/lockout.lua"),
         "commands.lua" => include_str!("scripts/commands.lua"),
         "reservations.lua" => include_str!("scripts/reservations.lua"),
         "sliding_log.lua" => include_str!("scripts/sliding_log.lua"),

@@ -118,6 +118,12 @@ impl Cost {
 }
 
 impl LimitConfig {
+    /// Whether a request without the key's attributes skips this limit: if it is optional, or a
+    /// shadow limit, which never refuses a request.
+    pub const fn skips_missing_keys(&self) -> bool {
+        self.optional || self.rule.is_shadow()
+    }
+
     /// All attributes that the limit uses: in its key, conditions, tiers and cost.
     pub fn attributes(&self) -> impl Iterator<Item = &Attribute> {
         let key = self.key.parts.iter().flatten().map(KeyAttribute::attribute);

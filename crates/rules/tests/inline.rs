@@ -210,7 +210,7 @@ fn a_key_is_the_value_of_the_only_attribute() {
     let selector = Selector::new(&config(""));
     let select = |limits: &[RequestedLimit<'_>]| {
         let attributes = Request(&[("user", "bob"), ("client_ip", "192.0.2.1")]);
-        let selection = selector.select_requested(limits, &[], &attributes, Some(3));
+        let selection = selector.select_requested(limits, &[], &attributes, Some(3), |_| {});
         selection.map(|found| {
             let found = found.into_iter();
             found
@@ -270,7 +270,7 @@ fn a_limit_of_the_request_is_selected_by_its_rule() {
     let select = |limit| {
         let limits = [keyed("api", "ann"), limit];
         selector
-            .select_requested(&limits, &rules, &Request(&[]), Some(2))
+            .select_requested(&limits, &rules, &Request(&[]), Some(2), |_| {})
             .map(|found| {
                 found
                     .into_iter()

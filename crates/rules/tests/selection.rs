@@ -153,6 +153,33 @@ fn addresses_with_different_spellings_share_a_key() {
 }
 
 #[test]
+fn a_shadow_limit_never_refuses_a_request() {
+    for (fields, attributes) in [
+        ("key: [tenant]", &[][..]),
+        ("key: [client_ip]", &[("client_ip", "somewhere")]),
+        ("key: [], cost: {by: pages}", &[("pages", "many")]),
+        (
+            "key: [], on_ambiguous_path: refuse, match: {path: /auth/login}",
+            &[("path", "/auth%2Flogin")],
+        ),
+    ] {
+        assert!(
+            one(fields)
+                .select(&Request(attributes), None, MissingKeyPolicy::Error)
+                .is_err(),
+            "{fields}"
+        );
+        let shadow = one(&format!("{fields}, shadow: true"));
+        let selected = shadow.select(&Request(attributes), None, MissingKeyPolicy::Error);
+        assert!(selected.is_ok(), "{fields}");
+    }
+
+    let named = one("key: [tenant], shadow: true");
+    let selected = named.select_named(&["one"], &Request(&[]), None);
+    assert!(selected.is_ok_and(|selected| selected.is_empty()));
+}
+
+#[test]
 fn a_missing_key_is_an_error_unless_the_limit_is_optional_or_the_caller_skips_it() {
     let strict = one("key: [tenant]");
     let error = error(&strict, &[]).to_string();

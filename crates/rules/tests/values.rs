@@ -127,6 +127,10 @@ fn too_many_values_are_refused_wherever_they_are_used() {
         );
     }
 
+    let shadow = one("key: ['query:q'], match: {'query:q': 'x*'}, shadow: true");
+    let selected = repeated(&shadow, &[("query:q", &many)]);
+    assert!(selected.is_ok(), "a shadow limit never refuses a request");
+
     let pair = one("key: ['query:a', 'query:b']");
     let error = repeated(&pair, &[("query:a", &many[..5]), ("query:b", &many[..5])]).unwrap_err();
     assert!(matches!(error, SelectError::TooManyKeys { .. }), "{error}");

@@ -1,8 +1,9 @@
 //! The command line. Doc comments of arguments and commands are the help texts.
 
 use crate::commands::{
-    AuditPathsArgs, CancelArgs, CheckArgs, CompletionsArgs, ExplainArgs, KeysArgs, LoadArgs,
-    ReserveArgs, SettleArgs, SimulateArgs, ValidateArgs,
+    AuditPathsArgs, BlockArgs, CancelArgs, CheckArgs, CompletionsArgs, ExemptArgs, ExplainArgs,
+    KeysArgs, LoadArgs, OverrideArgs, ReserveArgs, SettleArgs, ShadowArgs, SimulateArgs,
+    ValidateArgs,
 };
 use crate::help;
 use crate::serve::ServeArgs;
@@ -44,6 +45,18 @@ pub enum Command {
     /// Show or reset what a key has used of a limit, or list the heaviest keys
     #[command(after_long_help = help::KEYS)]
     Keys(KeysArgs),
+    /// Block a key under a limit for a time, on every replica
+    #[command(after_long_help = help::BLOCK)]
+    Block(BlockArgs),
+    /// Exempt a key from a limit for a time, on every replica
+    #[command(after_long_help = help::EXEMPT)]
+    Exempt(ExemptArgs),
+    /// Give a key other numbers of a limit for a time, on every replica
+    #[command(after_long_help = help::OVERRIDE)]
+    Override(OverrideArgs),
+    /// Switch a limit to shadow for a time, or back, on every replica
+    #[command(after_long_help = help::SHADOW)]
+    Shadow(ShadowArgs),
     /// Send load to a service or an application, and verify that its limits hold
     #[command(after_long_help = help::LOAD)]
     Load(LoadArgs),

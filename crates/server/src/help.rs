@@ -27,6 +27,8 @@ Environment variables:
                         [default: info]
   TOLLGATE_ADMIN_TOKEN  token that the admin listener requires, at least 16 characters; mandatory
                         unless it listens on a loopback address
+  TOLLGATE_ADMIN_VIEW_TOKEN
+                        another token for the admin listener, which may only view
 
 The configuration can refer to further variables, such as ${REDIS_PASSWORD}. It is reloaded when the
 file changes and on SIGHUP; an invalid file is rejected and the active configuration stays. SIGTERM
@@ -177,6 +179,73 @@ Exit codes:
   0  success, even if no key is listed
   2  invalid arguments, or the admin port rejected the request (is TOLLGATE_ADMIN_TOKEN set?)
   3  no response from the admin port";
+
+pub(crate) const BLOCK: &str = "\
+Requests of the key are denied on every replica within a second, and nothing is charged.
+
+Examples:
+  tollgate block -l api -a client_ip=203.0.113.7 --for 1h --reason scraping
+  tollgate block -l api --network 203.0.113.0/24 --for 1h --reason scraping --status 403
+  tollgate block list
+  tollgate block remove block-0f2d6f4be1c1a37e
+
+Environment variables:
+  TOLLGATE_ADMIN_TOKEN  token of the admin listener, if it requires one
+
+Exit codes:
+  0  success
+  2  invalid arguments, or the admin port rejected the request
+  3  no response from the admin port, or the store is unavailable";
+
+pub(crate) const EXEMPT: &str = "\
+Requests of the key pass the limit and are not charged.
+
+Examples:
+  tollgate exempt -l api -a client_ip=203.0.113.7 --for 1d --reason 'load test'
+  tollgate exempt list
+  tollgate exempt remove exemption-0f2d6f4be1c1a37e
+
+Environment variables:
+  TOLLGATE_ADMIN_TOKEN  token of the admin listener, if it requires one
+
+Exit codes:
+  0  success
+  2  invalid arguments, or the admin port rejected the request
+  3  no response from the admin port, or the store is unavailable";
+
+pub(crate) const OVERRIDE: &str = "\
+The window of a limit stays the same. What the key has used still counts.
+
+Examples:
+  tollgate override -l api -a client_ip=203.0.113.7 --multiply 2 --for 1d --reason migration
+  tollgate override -l plan -a user=ann --tier pro --for 7d --reason trial
+  tollgate override -l api -a user=ann --set limit=500 --for 1h --reason 'ticket 4711'
+  tollgate override list
+
+Environment variables:
+  TOLLGATE_ADMIN_TOKEN  token of the admin listener, if it requires one
+
+Exit codes:
+  0  success
+  2  invalid arguments, or the admin port rejected the request
+  3  no response from the admin port, or the store is unavailable";
+
+pub(crate) const SHADOW: &str = "\
+A shadow limit counts and reports, and never denies. Blocks still deny.
+
+Examples:
+  tollgate shadow -l api --for 1h --reason 'denies too much'
+  tollgate shadow -l api --off --for 1h --reason 'enforce it now'
+  tollgate shadow list
+  tollgate shadow remove shadow-0f2d6f4be1c1a37e
+
+Environment variables:
+  TOLLGATE_ADMIN_TOKEN  token of the admin listener, if it requires one
+
+Exit codes:
+  0  success
+  2  invalid arguments, or the admin port rejected the request
+  3  no response from the admin port, or the store is unavailable";
 
 pub(crate) const LOAD: &str = "\
 Requests are sent when they are due, whether or not earlier ones have been answered (open loop), and

@@ -13,6 +13,7 @@ mod alerts;
 mod audit_log;
 mod cli;
 mod commands;
+mod fleet;
 mod fleet_top;
 mod grpc;
 mod guard;
@@ -28,9 +29,11 @@ mod traces;
 
 pub use cli::{Cli, Command};
 pub use commands::{
-    AttributeArgs, AuditPathsArgs, CancelArgs, CheckArgs, ClientArgs, CompletionsArgs,
-    ConnectionArgs, ExplainArgs, KeyArgs, KeysArgs, KeysCommand, LoadArgs, LogLayout, RequestArgs,
-    ReservationArgs, ReserveArgs, SettleArgs, SimulateArgs, TopArgs, ValidateArgs,
+    ActionArgs, ActionsCommand, AdminArgs, AttributeArgs, AuditPathsArgs, BlockArgs, CancelArgs,
+    CheckArgs, ClientArgs, CompletionsArgs, ConnectionArgs, ExemptArgs, ExplainArgs, KeyArgs,
+    KeysArgs, KeysCommand, ListActionsArgs, LoadArgs, LogLayout, OverrideArgs, RemoveActionArgs,
+    RequestArgs, ReservationArgs, ReserveArgs, SettleArgs, ShadowArgs, SimulateArgs, TargetArgs,
+    TopArgs, ValidateArgs,
 };
 #[cfg(feature = "fuzzing")]
 pub use grpc::rate_limit_service;
@@ -48,6 +51,10 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Settle(args) => commands::settle(args),
         Command::Cancel(args) => commands::cancel(args),
         Command::Keys(args) => commands::keys(args),
+        Command::Block(args) => commands::block(args),
+        Command::Exempt(args) => commands::exempt(args),
+        Command::Override(args) => commands::override_numbers(args),
+        Command::Shadow(args) => commands::shadow(args),
         Command::Load(args) => commands::load(args),
         Command::Simulate(args) => commands::simulate(args),
         Command::AuditPaths(args) => commands::audit_paths(args),

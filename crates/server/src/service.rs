@@ -10,6 +10,7 @@ use tollgate_rules::config::ServerConfig;
 
 use crate::alerts::Alerts;
 use crate::audit_log::{AuditLog, AuditLogError};
+use crate::fleet::Fleet;
 use crate::fleet_top::FleetTop;
 use crate::http::Readiness;
 use crate::listen::{ListenLimits, PortLoad};
@@ -40,6 +41,7 @@ pub(crate) struct Service {
     pub(crate) alerts: Arc<Alerts>,
     pub(crate) audit_log: Arc<AuditLog>,
     pub(crate) fleet_top: Arc<FleetTop>,
+    pub(crate) fleet: Arc<Fleet>,
     /// When the service started, by the gate's clock.
     pub(crate) started_at: Micros,
 }
@@ -73,6 +75,7 @@ impl Service {
             tls,
             readiness: Arc::default(),
             alerts: Arc::default(),
+            fleet: Arc::default(),
             started_at: gate.now(),
             gate,
         })

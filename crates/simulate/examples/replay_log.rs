@@ -37,7 +37,8 @@ fn simulate() -> Result<SimulationReport, Box<dyn Error>> {
         against: None,
         format: AccessLogFormat::Auto,
         fields: &[],
-        suggest: false,
+        logged_at: None,
+        suggest: None,
     })?;
     let mut input = LogInput::new(Cursor::new(LOG), None)?;
     simulation.replay(&mut input, &mut |_progress| {})?;

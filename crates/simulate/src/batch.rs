@@ -6,7 +6,8 @@ use tollgate::Micros;
 
 use crate::counts::LineCounts;
 use crate::input::{LineChunk, LogInput, LogLine};
-use crate::log::{LineError, LogParser, LogRecord};
+use crate::log::{LineError, LogParser, LogRecord, LoggedMoment};
+use crate::order::{HeldLine, StartOrder};
 
 /// The size of a batch. Large enough to overlap the memory accesses of its requests, small enough
 /// for all of them to stay in the cache.
@@ -19,6 +20,8 @@ pub struct ReplayRequest<R> {
     pub attributes: R,
     /// The time at which to replay it.
     pub at: Micros,
+    /// How long it took, if that is known and wanted. Concurrency limits need it.
+    pub duration: Option<Micros>,
     /// The number of its line, from 1.
     pub line: u64,
 }
@@ -32,18 +35,44 @@ pub struct SimulationProgress {
     pub lines: u64,
 }
 
+/// How to read a log.
+#[derive(Clone, Debug)]
+pub(crate) struct LogReading {
+    pub(crate) parser: LogParser,
+    /// Whether to take the durations of requests, and to sort them by their start.
+    pub(crate) by_start: bool,
+    /// Which moment of a request its time is, if the lines do not tell.
+    pub(crate) logged_at: Option<LoggedMoment>,
+}
+
 /// One pass through a log: parses lines and counts them by result.
 #[derive(Debug)]
 pub(crate) struct LogPass {
-    pub(crate) parser: LogParser,
+    pub(crate) reading: LogReading,
     pub(crate) lines: LineCounts,
+    order: StartOrder,
+    /// Whether a line had a duration. Until then, nothing is held back.
+    has_durations: bool,
+}
+
+impl LogReading {
+    /// When a request started.
+    fn start(&self, record: &LogRecord<'_>) -> Micros {
+        let moment = self.logged_at.unwrap_or_else(|| record.logged_moment());
+        match (moment, record.duration()) {
+            (LoggedMoment::End, Some(duration)) => record.time().since(duration),
+            _ => record.time(),
+        }
+    }
 }
 
 impl LogPass {
-    pub(crate) fn new(parser: LogParser) -> Self {
+    pub(crate) fn new(reading: LogReading) -> Self {
         Self {
-            parser,
+            reading,
             lines: LineCounts::default(),
+            order: StartOrder::default(),
+            has_durations: false,
         }
     }
 
@@ -56,13 +85,99 @@ impl LogPass {
         mut replay: impl FnMut(&[ReplayRequest<LogRecord<'_>>]),
     ) -> io::Result<()> {
         while let Some(chunk) = input.chunk()? {
-            for_each_batch(&self.parser, chunk, &mut self.lines, &mut replay);
+            if self.reading.by_start {
+                self.sort_chunk(chunk, &mut replay);
+            } else {
+                for_each_batch(&self.reading.parser, chunk, &mut self.lines, &mut replay);
+            }
             on_progress(SimulationProgress {
                 bytes_read: input.bytes_read(),
                 lines: self.lines.all,
             });
         }
         Ok(())
+    }
+
+    /// Replays what was held back, at the end of the log.
+    pub(crate) fn finish(&mut self, mut replay: impl FnMut(&[ReplayRequest<LogRecord<'_>>])) {
+        while let Some(line) = self.order.next_held() {
+            self.replay_held(&line, &mut replay);
+        }
+    }
+
+    /// Holds the lines of a chunk back, and replays those that were held back long enough.
+    fn sort_chunk(
+        &mut self,
+        chunk: LineChunk<'_>,
+        replay: &mut impl FnMut(&[ReplayRequest<LogRecord<'_>>]),
+    ) {
+        for line in chunk {
+            self.lines.all += 1;
+            match line {
+                LogLine::Complete(line) => self.hold(line),
+                LogLine::TooLong(beginning) => {
+                    self.lines.record_bad(LineError::TooLong, beginning);
+                }
+            }
+            while let Some(line) = self.next_line() {
+                self.replay_held(&line, replay);
+            }
+        }
+    }
+
+    fn next_line(&mut self) -> Option<HeldLine> {
+        if self.has_durations {
+            self.order.next_ready()
+        } else {
+            self.order.next_held()
+        }
+    }
+
+    fn hold(&mut self, line: &[u8]) {
+        let repaired;
+        let mut text = line;
+        let mut parsed = self.reading.parser.parse(text);
+        if matches!(parsed, Err(LineError::NotUtf8)) {
+            repaired = String::from_utf8_lossy(line);
+            text = repaired.as_bytes();
+            parsed = self.reading.parser.parse(text);
+        }
+
+        match parsed {
+            Ok(record) => {
+                let held = HeldLine {
+                    start: self.reading.start(&record),
+                    number: self.lines.all,
+                    text: text.into(),
+                };
+                self.has_durations |= record.duration().is_some();
+                self.order.hold(held, record.time());
+                self.lines.read += 1;
+            }
+            Err(_) if line.trim_ascii().is_empty() => {}
+            Err(error) => self.lines.record_bad(error, line),
+        }
+    }
+
+    fn replay_held(
+        &mut self,
+        held: &HeldLine,
+        replay: &mut impl FnMut(&[ReplayRequest<LogRecord<'_>>]),
+    ) {
+        // It was parsed before it was held back.
+        let Ok(record) = self.reading.parser.parse(&held.text) else {
+            return;
+        };
+
+        // A request that is replayed late still ends when it did.
+        let at = self.lines.replay_time(held.start);
+        let end = record.duration().map(|duration| held.start.after(duration));
+        replay(&[ReplayRequest {
+            at,
+            duration: end.map(|end| end.since(at)),
+            attributes: record,
+            line: held.number,
+        }]);
     }
 }
 
@@ -123,6 +238,7 @@ fn to_request<'l>(record: LogRecord<'l>, lines: &mut LineCounts) -> ReplayReques
     lines.read += 1;
     ReplayRequest {
         at: lines.replay_time(record.time()),
+        duration: None,
         attributes: record,
         line: lines.all,
     }

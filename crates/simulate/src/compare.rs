@@ -1,6 +1,6 @@
 //! Compares the decisions of two configurations.
 
-use tollgate::Micros;
+use tollgate::{Micros, Quota};
 
 use crate::config_run::ComparedDecision;
 use crate::counts::KeyTable;
@@ -26,7 +26,10 @@ pub(crate) struct LimitDifference {
     pub(crate) name: String,
     /// Its index in each configuration that has it.
     pub(crate) index_in: [Option<usize>; 2],
+    quotas: [Option<Quota>; 2],
     pub(crate) denials: DenialCounts,
+    /// Requests charged to it by only one configuration, as the other denied them by another limit.
+    pub(crate) charged_only: [u64; 2],
     /// The keys that only one configuration denied.
     pub(crate) keys: [KeyTable; 2],
 }
@@ -47,6 +50,7 @@ impl Comparison {
                     limits.push(LimitDifference::new(name));
                 }
                 limits[position].index_in[side] = Some(index);
+                limits[position].quotas[side] = Some(*limit.rule.quota());
                 positions[side].push(position);
             }
         }
@@ -64,6 +68,13 @@ impl Comparison {
             return;
         };
         self.requests.count(!first.is_allowed, !second.is_allowed);
+        for (side, decision, other) in [(0, first, second), (1, second, first)] {
+            if decision.is_allowed && !other.is_allowed {
+                for index in &decision.limits {
+                    self.limits[self.positions[side][*index]].charged_only[side] += 1;
+                }
+            }
+        }
 
         let denials = [&first.denials, &second.denials];
         for (side, other) in [(0, 1), (1, 0)] {
@@ -84,12 +95,26 @@ impl Comparison {
 }
 
 impl LimitDifference {
+    /// Whether the limit denies more in one configuration although it is no stricter there.
+    pub(crate) fn is_surprising(&self, side: usize) -> bool {
+        let [Some(quota), Some(other)] = [self.quotas[side], self.quotas[1 - side]] else {
+            return false;
+        };
+        let is_stricter = quota.limit() < other.limit()
+            || quota.shape() != other.shape()
+            || quota.rate_text() != other.rate_text();
+        let denied_only = [self.denials.only_configuration, self.denials.only_against];
+        !is_stricter && denied_only[side] > 0 && self.charged_only[side] > 0
+    }
+
     fn new(name: &str) -> Self {
         let keys = || KeyTable::new(KEYS_MAX);
         Self {
             name: name.to_owned(),
             index_in: [None; 2],
+            quotas: [None; 2],
             denials: DenialCounts::default(),
+            charged_only: [0; 2],
             keys: [keys(), keys()],
         }
     }

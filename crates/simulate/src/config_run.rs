@@ -39,6 +39,8 @@ pub(crate) struct ConfigCounts {
 #[derive(Clone, Debug)]
 pub(crate) struct ComparedDecision {
     pub(crate) is_allowed: bool,
+    /// Indexes of the limits that applied.
+    pub(crate) limits: SmallVec<[usize; 4]>,
     /// Indexes of the limits that denied the request, and their keys.
     pub(crate) denials: SmallVec<[(usize, EncodedKey); 4]>,
 }
@@ -49,6 +51,11 @@ impl From<ReplayDecision<'_>> for ComparedDecision {
         let denials = outcomes.filter(|(_, outcome)| !outcome.verdict.is_allowed());
         Self {
             is_allowed: decision.is_allowed,
+            limits: decision
+                .limits
+                .iter()
+                .map(|selected| selected.limit.position())
+                .collect(),
             denials: denials
                 .map(|(selected, _)| (selected.limit.position(), selected.key.clone()))
                 .collect(),
@@ -109,6 +116,9 @@ impl ConfigCounts {
 
         for index in decision.unkeyed {
             self.limits[*index].unkeyed += 1;
+        }
+        for index in decision.untimed {
+            self.limits[*index].untimed += 1;
         }
         for (selected, outcome) in decision.limits.iter().zip(decision.outcomes) {
             let index = selected.limit.position();

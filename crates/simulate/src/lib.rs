@@ -14,6 +14,7 @@ mod config_run;
 mod counts;
 mod input;
 mod log;
+mod order;
 mod replay;
 mod report;
 mod simulation;
@@ -22,8 +23,10 @@ pub mod text;
 
 pub use batch::{ReplayRequest, SimulationProgress};
 pub use input::{LINE_MAX, LineChunk, LineReader, LogInput, LogLine, TrailingBytes};
-pub use log::{AccessLogFormat, FieldError, LineError, LogFields, LogParser, LogRecord};
+pub use log::{
+    AccessLogFormat, FieldError, LineError, LogFields, LogParser, LogRecord, LoggedMoment,
+};
 pub use replay::{ConfigReplay, ReplayDecision, ReplayError};
 pub use report::*;
-pub use simulation::{ReportLabels, Simulation, SimulationPlan};
+pub use simulation::{ReportLabels, Simulation, SimulationPlan, SuggestionRange};
 pub use suggest::SuggestionTrials;

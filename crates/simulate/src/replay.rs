@@ -7,24 +7,26 @@ use std::ops::Range;
 
 use tollgate::memory::Ledger;
 use tollgate::store::DEMANDS_MAX;
-use tollgate::{Demand, EncodedKey, Outcome, Quota};
+use tollgate::{Concurrency, Demand, EncodedKey, Micros, Outcome, Quota};
 use tollgate_rules::config::StoreConfig;
 use tollgate_rules::{Attributes, Config, LimitConfig, MissingKeyPolicy, SelectError, Selector};
 
 use crate::batch::ReplayRequest;
 
-/// The maximum number of counters that stand in for those of a shared store.
+/// The maximum number of counters that take the place of those of a shared store.
 const SHARED_KEYS_MAX: usize = 16_000_000;
 
 /// Keys are truncated to this number of characters in reports.
 const KEY_CHARS_MAX: usize = 160;
+
+/// The shortest time for which a permit can be held.
+const PERMIT_MIN: Micros = Micros::from_millis(1);
 
 /// The replay of one configuration.
 #[derive(Debug)]
 pub struct ConfigReplay {
     selector: Selector,
     ledger: Ledger,
-    left_out: Vec<String>,
 }
 
 /// The decision of a configuration on one request.
@@ -36,6 +38,9 @@ pub struct ReplayDecision<'a> {
     pub outcomes: &'a [Outcome],
     /// Indexes of limits that match but were skipped, because the log lacks their key.
     pub unkeyed: &'a [usize],
+    /// Indexes of concurrency limits that match but were skipped, because the log does not say how
+    /// long the request took.
+    pub untimed: &'a [usize],
     /// Whether the request is allowed: no limit denies it, except shadow limits.
     pub is_allowed: bool,
 }
@@ -57,7 +62,8 @@ pub enum ReplayError {
 struct BatchSelection<'r> {
     limits: Vec<Demand<'r, EncodedKey>>,
     unkeyed: Vec<usize>,
-    /// For each request, its ranges in the two lists.
+    untimed: Vec<usize>,
+    /// For each request, its ranges in the three lists.
     requests: Vec<Result<RequestSelection, ReplayError>>,
 }
 
@@ -66,11 +72,11 @@ struct BatchSelection<'r> {
 struct RequestSelection {
     limits: Range<usize>,
     unkeyed: Range<usize>,
+    untimed: Range<usize>,
 }
 
 impl ConfigReplay {
-    /// Replays all limits of a configuration, except concurrency limits: a log does not say when
-    /// requests ended.
+    /// Replays all limits of a configuration. Concurrency limits apply to requests with a duration.
     pub fn new(config: &Config) -> Self {
         Self::with_limits(config, |_| true)
     }
@@ -79,26 +85,34 @@ impl ConfigReplay {
     /// out.
     pub(crate) fn with_limits(
         config: &Config,
-        mut change: impl FnMut(&mut LimitConfig) -> bool,
+        change: impl FnMut(&mut LimitConfig) -> bool,
     ) -> Self {
-        let mut config = config.clone();
-        let mut left_out = Vec::new();
-        config.limits.retain_mut(|limit| {
-            let is_kept = !is_concurrency(limit) && change(limit);
-            if !is_kept {
-                left_out.push(limit.rule.name().to_string());
-            }
-            is_kept
-        });
-
         let keys_max = match &config.store {
             StoreConfig::Memory { keys_max, .. } => *keys_max,
             StoreConfig::Redis(_) => SHARED_KEYS_MAX,
         };
+        Self::with_keys_max(config, keys_max, change)
+    }
+
+    /// Like [`with_limits`](Self::with_limits), for limits that deny nothing. A log without a limit
+    /// takes many times its usual share of the counters, so the cap does not apply.
+    pub(crate) fn without_denials(
+        config: &Config,
+        change: impl FnMut(&mut LimitConfig) -> bool,
+    ) -> Self {
+        Self::with_keys_max(config, SHARED_KEYS_MAX, change)
+    }
+
+    fn with_keys_max(
+        config: &Config,
+        keys_max: usize,
+        change: impl FnMut(&mut LimitConfig) -> bool,
+    ) -> Self {
+        let mut config = config.clone();
+        config.limits.retain_mut(change);
         Self {
             selector: Selector::new(&config),
             ledger: Ledger::new(keys_max),
-            left_out,
         }
     }
 
@@ -111,9 +125,7 @@ impl ConfigReplay {
         requests: &[ReplayRequest<R>],
         mut on_decision: impl FnMut(&ReplayRequest<R>, Result<ReplayDecision<'_>, &ReplayError>),
     ) {
-        let Self {
-            selector, ledger, ..
-        } = self;
+        let Self { selector, ledger } = self;
 
         let batch = BatchSelection::new(selector, requests);
         let demands: Vec<Demand<'_>> = batch.limits.iter().map(Demand::as_demand).collect();
@@ -125,7 +137,11 @@ impl ConfigReplay {
 
         let mut outcomes = Vec::new();
         for (request, selection) in requests.iter().zip(&batch.requests) {
-            let RequestSelection { limits, unkeyed } = match selection {
+            let RequestSelection {
+                limits,
+                unkeyed,
+                untimed,
+            } = match selection {
                 Ok(selection) => selection.clone(),
                 Err(error) => {
                     on_decision(request, Err(error));
@@ -142,6 +158,7 @@ impl ConfigReplay {
                 limits: &batch.limits[limits],
                 outcomes: &outcomes,
                 unkeyed: &batch.unkeyed[unkeyed],
+                untimed: &batch.untimed[untimed],
                 is_allowed: is_allowed(demands, &outcomes),
             };
             on_decision(request, Ok(decision));
@@ -151,11 +168,6 @@ impl ConfigReplay {
     /// The replayed limits, in the order of the configuration.
     pub fn limits(&self) -> impl ExactSizeIterator<Item = &LimitConfig> {
         self.selector.limits().iter()
-    }
-
-    /// The names of limits that cannot be replayed.
-    pub fn left_out(&self) -> &[String] {
-        &self.left_out
     }
 
     /// Whether the table of counters is full, so that some counters were evicted early.
@@ -183,32 +195,43 @@ impl<'r> BatchSelection<'r> {
         let mut batch = Self {
             limits: Vec::with_capacity(2 * requests.len()),
             unkeyed: Vec::new(),
+            untimed: Vec::new(),
             requests: Vec::new(),
         };
         batch.requests.reserve_exact(requests.len());
 
         for request in requests {
-            let selection = batch.add(selector, &request.attributes);
+            let selection = batch.add(selector, request);
             batch.requests.push(selection);
         }
         batch
     }
 
-    fn add(
+    fn add<R: Attributes>(
         &mut self,
         selector: &'r Selector,
-        request: &impl Attributes,
+        request: &ReplayRequest<R>,
     ) -> Result<RequestSelection, ReplayError> {
         let Self {
-            limits, unkeyed, ..
+            limits,
+            unkeyed,
+            untimed,
+            ..
         } = self;
         let (first_limit, first_unkeyed) = (limits.len(), unkeyed.len());
+        let first_untimed = untimed.len();
 
-        selector.for_each_selected(request, None, MissingKeyPolicy::Skip, |index, selected| {
+        let on_missing = MissingKeyPolicy::Skip;
+        selector.for_each_selected(&request.attributes, None, on_missing, |index, selected| {
             if selected.is_empty() {
                 unkeyed.push(index);
             }
-            limits.extend(selected);
+            for demand in selected {
+                match held_until_end(demand, request.duration) {
+                    Some(demand) => limits.push(demand),
+                    None => untimed.push(index),
+                }
+            }
         })?;
         if limits.len() - first_limit > DEMANDS_MAX {
             return Err(ReplayError::TooMany(tollgate::Error::TooManyLimits));
@@ -217,8 +240,27 @@ impl<'r> BatchSelection<'r> {
         Ok(RequestSelection {
             limits: first_limit..limits.len(),
             unkeyed: first_unkeyed..unkeyed.len(),
+            untimed: first_untimed..untimed.len(),
         })
     }
+}
+
+/// The demand with a permit that times out when the request ends, or earlier if the limit says so.
+/// `None` if it needs a permit and the request has no duration.
+fn held_until_end(
+    demand: Demand<'_, EncodedKey>,
+    duration: Option<Micros>,
+) -> Option<Demand<'_, EncodedKey>> {
+    let Quota::Concurrency(quota) = demand.quota() else {
+        return Some(demand);
+    };
+
+    let timeout = quota.permit_timeout();
+    let held = duration?.clamp(PERMIT_MIN.min(timeout), timeout);
+    let quota = Concurrency::new(quota.limit(), held.into()).ok();
+    let quota = quota.map(Quota::from);
+    debug_assert!(quota.is_some(), "the limit and its timeout are valid");
+    Some(demand.with_quota(quota))
 }
 
 /// Whether a request is allowed: no limit denies it, except shadow limits.
@@ -228,8 +270,4 @@ fn is_allowed(demands: &[Demand<'_>], outcomes: &[Outcome]) -> bool {
         .iter()
         .zip(outcomes)
         .all(|(demand, outcome)| demand.limit.is_shadow() || outcome.verdict.is_allowed())
-}
-
-fn is_concurrency(limit: &LimitConfig) -> bool {
-    matches!(limit.rule.quota(), Quota::Concurrency(_))
 }

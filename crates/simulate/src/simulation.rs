@@ -5,14 +5,15 @@ mod report;
 
 use std::io;
 
+use tollgate::Quota;
 use tollgate_rules::{Config, LimitConfig};
 
-use crate::batch::{LogPass, ReplayRequest, SimulationProgress};
+use crate::batch::{LogPass, LogReading, ReplayRequest, SimulationProgress};
 use crate::compare::Comparison;
 use crate::config_run::ConfigRun;
 use crate::counts::SimulationTimeline;
 use crate::input::LogInput;
-use crate::log::{AccessLogFormat, FieldError, LogFields, LogParser, LogRecord};
+use crate::log::{AccessLogFormat, FieldError, LogFields, LogParser, LogRecord, LoggedMoment};
 use crate::replay::ConfigReplay;
 use crate::suggest::{SuggestionTrials, UsagePeaks};
 
@@ -29,8 +30,20 @@ pub struct SimulationPlan<'p> {
     pub format: AccessLogFormat,
     /// Names of JSON fields by attribute, such as `("time", "ts")`.
     pub fields: &'p [(String, String)],
+    /// Which moment of a request the time of its line is. `None` to take it from the lines: the end
+    /// of the request, except where the field's name says that it is the start.
+    pub logged_at: Option<LoggedMoment>,
     /// Whether to measure usage, so that limits can be suggested.
-    pub suggest: bool,
+    pub suggest: Option<SuggestionRange>,
+}
+
+/// Which limits may be suggested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SuggestionRange {
+    /// Up to the knee, where a few keys use many times what all others use.
+    UpToKnee,
+    /// Beyond the knee, too.
+    BeyondKnee,
 }
 
 /// A simulation in progress.
@@ -67,10 +80,17 @@ impl Simulation {
         });
         let series =
             first.series_count() + second.as_ref().map_or(0, |(run, _)| run.series_count());
-        let peaks = plan.suggest.then(|| UsagePeaks::new(plan.config));
+        let peaks = plan
+            .suggest
+            .map(|range| UsagePeaks::new(plan.config, range == SuggestionRange::BeyondKnee));
+        let reading = LogReading {
+            parser: LogParser::new(plan.format, fields),
+            by_start: configs().any(has_concurrency),
+            logged_at: plan.logged_at,
+        };
 
         Ok(Self {
-            pass: LogPass::new(LogParser::new(plan.format, fields)),
+            pass: LogPass::new(reading),
             state: SimulationState {
                 timeline: SimulationTimeline::new(series),
                 first,
@@ -92,9 +112,16 @@ impl Simulation {
 
     /// Starts the second pass, which counts what the suggested limits would have denied. The caller
     /// replays the same log through it. `None` if usage was not measured.
-    pub fn trials(&self) -> Option<SuggestionTrials> {
+    pub fn trials(&mut self) -> Option<SuggestionTrials> {
+        self.finish();
         let peaks = self.state.peaks.as_ref()?;
-        Some(SuggestionTrials::new(peaks, self.pass.parser.clone()))
+        Some(SuggestionTrials::new(peaks, self.pass.reading.clone()))
+    }
+
+    /// Replays the requests that were held back, at the end of the log.
+    fn finish(&mut self) {
+        let Self { pass, state } = self;
+        pass.finish(|requests| state.replay(requests));
     }
 
     /// Whether no line so far could be parsed.
@@ -121,4 +148,9 @@ impl SimulationState {
             comparison.count([decisions.0.as_ref(), decisions.1.as_ref()], request.at);
         }
     }
+}
+
+fn has_concurrency(config: &Config) -> bool {
+    let mut limits = config.limits.iter();
+    limits.any(|limit| matches!(limit.rule.quota(), Quota::Concurrency(_)))
 }

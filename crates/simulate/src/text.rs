@@ -51,6 +51,36 @@ pub fn utc(time: Micros) -> String {
         .to_string()
 }
 
+/// A length of time in its largest whole unit: `10 minutes`, `1 hour`.
+///
+/// ```
+/// assert_eq!(tollgate_simulate::text::span(600), "10 minutes");
+/// ```
+pub fn span(secs: u64) -> String {
+    const UNITS: [(u64, &str); 5] = [
+        (604_800, "week"),
+        (86_400, "day"),
+        (3_600, "hour"),
+        (60, "minute"),
+        (1, "second"),
+    ];
+    let whole = |(unit, _): &&(u64, &str)| secs >= *unit && secs.is_multiple_of(*unit);
+    let (unit, name) = UNITS.iter().find(whole).unwrap_or(&(1, "second"));
+    match secs / unit {
+        1 => format!("1 {name}"),
+        count => format!("{count} {name}s"),
+    }
+}
+
+/// A time from [`utc`], to the minute: `2026-10-10 20:55`.
+///
+/// ```
+/// assert_eq!(tollgate_simulate::text::minute("2026-10-10T20:55:36Z"), "2026-10-10 20:55");
+/// ```
+pub fn minute(utc: &str) -> String {
+    utc.get(..16).unwrap_or(utc).replace('T', " ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +94,21 @@ mod tests {
             (u64::MAX, "18,446,744,073,709,551,615"),
         ] {
             assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn spans_are_in_whole_units() {
+        for (secs, text) in [
+            (1, "1 second"),
+            (2, "2 seconds"),
+            (60, "1 minute"),
+            (90, "90 seconds"),
+            (7_200, "2 hours"),
+            (86_400, "1 day"),
+            (1_209_600, "2 weeks"),
+        ] {
+            assert_eq!(span(secs), text);
         }
     }
 

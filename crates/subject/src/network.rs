@@ -66,9 +66,14 @@ impl Network {
         mask(address.to_canonical(), self.prefix) == self.first
     }
 
+    /// The length of the prefix, in bits.
+    pub const fn prefix(&self) -> u8 {
+        self.prefix
+    }
+
     /// The network with this prefix length that contains the address. The prefix length of a mapped
     /// address is converted, too.
-    fn around(address: IpAddr, prefix: u8) -> Self {
+    pub fn around(address: IpAddr, prefix: u8) -> Self {
         let (address, prefix) = match (address, address.to_canonical()) {
             (IpAddr::V6(_), v4 @ IpAddr::V4(_)) => (v4, unmapped(prefix)),
             (_, same) => (same, prefix),

@@ -48,6 +48,7 @@ fn counter(quotas: Vec<Quota>) -> Counter {
         quotas,
         debt_max: u64::MAX,
         on_reservation_expiry: ReservationExpiry::Release,
+        lockout: None,
     }
 }
 

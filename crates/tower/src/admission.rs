@@ -61,8 +61,10 @@ pub(crate) fn try_admit<B>(
     };
 
     let demands = slice::from_ref(&demand);
-    // A denial charges nothing, so it is decided again for its details.
-    if path == AdmissionPath::Verdict && !log::traces_decisions() {
+    // A denial charges nothing, so it is decided again for its details, unless it counts towards a
+    // lockout.
+    let is_repeatable = demand.limit.lockout().is_none();
+    if path == AdmissionPath::Verdict && is_repeatable && !log::traces_decisions() {
         let check = policy.limiter.request(demands, Intent::Spend);
         match check.try_is_allowed() {
             Ok(true) => {

@@ -1,58 +1,27 @@
 //! The native module of the Node package: [`Embedded`] with the types of Node. Everything that can
 //! be written in TypeScript is.
 
-use std::sync::{Arc, PoisonError, RwLock};
+mod checker;
+mod numbers;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use napi::bindgen_prelude::{Error, Float64ArraySlice, Object, Result};
+use napi::bindgen_prelude::{Error, Object, Result};
 use napi::{Env, Status};
 use napi_derive::napi;
-use tollgate::{Decision, FailurePolicy, QuotaUnit, Retry, Source};
 use tollgate_embedded::{Embedded, LimitId};
 
-/// What [`NativeEngine::try_check`] returns: the request is allowed.
-const ALLOWED: u32 = 0;
-/// The request is denied.
-const DENIED: u32 = 1;
-/// Nothing was charged: the request must be sent as an operation.
-const UNDECIDED: u32 = 2;
-
-/// The length of the array into which a decision is written, see [`write_decision`].
-const NUMBERS: usize = 11;
-/// In the place of a time: there is none.
-const NONE: f64 = -1.0;
-/// In the place of a retry time: the request can never pass.
-const NEVER: f64 = -2.0;
-/// The sources of a decision, by their number.
-const SOURCES: [Source; 5] = [
-    Source::Store,
-    Source::Lease,
-    Source::DenyCache,
-    Source::Fallback,
-    Source::Local,
-];
-
-/// The failure policies, by their number.
-const POLICIES: [FailurePolicy; 3] = [
-    FailurePolicy::Allow,
-    FailurePolicy::Deny,
-    FailurePolicy::Local,
-];
-
-/// The units of limits, by their number.
-const UNITS: [QuotaUnit; 5] = [
-    QuotaUnit::Requests,
-    QuotaUnit::Tokens,
-    QuotaUnit::InputTokens,
-    QuotaUnit::OutputTokens,
-    QuotaUnit::Bytes,
-];
+pub use self::checker::Checker;
+use self::checker::SharedEngine;
 
 /// A limiter in the process of Node.
 #[napi]
 pub struct NativeEngine {
     /// None after [`close`](Self::close).
-    embedded: RwLock<Option<Arc<Embedded>>>,
+    embedded: SharedEngine,
 }
 
 #[napi]
@@ -67,7 +36,7 @@ impl NativeEngine {
             Embedded::open(&text, &file)
         };
         Ok(Self {
-            embedded: RwLock::new(Some(Arc::new(embedded.map_err(invalid)?))),
+            embedded: Rc::new(RefCell::new(Some(Arc::new(embedded.map_err(invalid)?)))),
         })
     }
 
@@ -78,37 +47,12 @@ impl NativeEngine {
         Ok(id)
     }
 
-    /// Decides without waiting. A negative cost is that of the limit. Writes the decision into
-    /// `numbers`, and returns 0 if the request is allowed, 1 if it is denied, and 2 if it must be
-    /// sent as an operation.
-    #[napi]
-    pub fn try_check(
-        &self,
-        limit: u32,
-        key: String,
-        cost: f64,
-        mut numbers: Float64ArraySlice<'_>,
-    ) -> Result<u32> {
-        let embedded = self.embedded.read().unwrap_or_else(PoisonError::into_inner);
-        let embedded = embedded.as_ref().ok_or_else(closed_error)?;
-        let decision = embedded.try_check(LimitId(limit), &key, units(cost)?);
-        // The operation reports the same error, with its code.
-        let Ok(Some(decision)) = decision else {
-            return Ok(UNDECIDED);
-        };
-
-        #[expect(unsafe_code, reason = "Node's own way to write into an array")]
-        // SAFETY: Node's thread waits for this call, and no other thread knows the array.
-        let numbers = unsafe { numbers.as_mut() };
-        let Some(numbers) = numbers.first_chunk_mut() else {
-            return Err(invalid(format!("`numbers` must have {NUMBERS} elements")));
-        };
-        write_decision(numbers, &decision);
-        Ok(if decision.is_allowed() {
-            ALLOWED
-        } else {
-            DENIED
-        })
+    /// A function that decides without waiting: `(limit, key, cost) => code`. A negative cost is
+    /// that of the limit. Its property `numbers` has the details of the last decision. The code says
+    /// that the request is allowed, denied, or must be sent as an operation.
+    #[napi(ts_return_type = "Function")]
+    pub fn checker(&self) -> Checker {
+        Checker(self.embedded.clone())
     }
 
     /// Carries out the body of a batch. The promise has the body of the response; an error of the
@@ -133,13 +77,9 @@ impl NativeEngine {
     #[napi(ts_return_type = "Promise<void>")]
     pub fn close<'env>(&self, env: &'env Env) -> Result<Object<'env>> {
         let (deferred, promise) = env.create_deferred()?;
-        let mut embedded = self
-            .embedded
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
 
         // Leases that are not returned end by themselves, so a failure is no error.
-        match embedded.take() {
+        match self.embedded.take() {
             None => deferred.resolve(closed(None)),
             Some(embedded) => {
                 let kept = embedded.clone();
@@ -150,13 +90,9 @@ impl NativeEngine {
     }
 
     fn embedded(&self) -> Result<Arc<Embedded>> {
-        let embedded = self.embedded.read().unwrap_or_else(PoisonError::into_inner);
-        embedded.clone().ok_or_else(closed_error)
+        let closed_error = || invalid("the limiter is closed");
+        self.embedded.borrow().clone().ok_or_else(closed_error)
     }
-}
-
-fn closed_error() -> Error {
-    invalid("the limiter is closed")
 }
 
 /// Ends a limiter on Node's thread: its runtime must not end on one of its own.
@@ -165,67 +101,6 @@ fn closed(embedded: Option<Arc<Embedded>>) -> impl FnOnce(Env) -> Result<()> + S
         drop(embedded);
         Ok(())
     }
-}
-
-/// Writes limit, remaining, reset, retry, time until more, source, wait, window, whether it is a
-/// shadow limit, the failure policy that decided, and the unit. Times are in milliseconds.
-fn write_decision(numbers: &mut [f64; NUMBERS], decision: &Decision) {
-    let Some(outcome) = decision.limits().first() else {
-        return;
-    };
-
-    let source = SOURCES.iter().position(|known| *known == decision.source());
-    let unit = UNITS.iter().position(|known| *known == outcome.unit());
-    let fallback = outcome.fallback();
-    let policy = fallback.and_then(|policy| POLICIES.iter().position(|known| *known == policy));
-    *numbers = [
-        number(outcome.limit()),
-        number(outcome.remaining()),
-        millis(outcome.reset_after()),
-        match outcome.retry() {
-            None => NONE,
-            Some(Retry::After(length)) => millis(length),
-            Some(Retry::Never) => NEVER,
-        },
-        outcome.more_after().map_or(NONE, millis),
-        number(source.unwrap_or_default() as u64),
-        millis(decision.wait()),
-        outcome.window().map_or(NONE, millis),
-        f64::from(u8::from(outcome.is_shadow())),
-        policy.map_or(NONE, |policy| number(policy as u64)),
-        number(unit.unwrap_or_default() as u64),
-    ];
-}
-
-/// A length of time in milliseconds, rounded up.
-fn millis(length: Duration) -> f64 {
-    number(u64::try_from(length.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "numbers of JavaScript have 53 bits"
-)]
-fn number(number: u64) -> f64 {
-    number as f64
-}
-
-/// A cost: whole units up to 2^53 - 1; none if it is negative.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the number is whole and in range"
-)]
-fn units(cost: f64) -> Result<Option<u64>> {
-    if cost < 0.0 {
-        return Ok(None);
-    }
-    if cost <= number((1 << 53) - 1) && cost.fract() == 0.0 {
-        return Ok(Some(cost as u64));
-    }
-    Err(invalid(format!(
-        "invalid cost {cost}: expected a whole number from 0 to 2^53 - 1"
-    )))
 }
 
 fn invalid(reason: impl ToString) -> Error {

@@ -1,8 +1,8 @@
 /** Express 4 and 5: `app.use(tollgate({ client, limits: "api" }))`. */
-import type { Request, RequestHandler, Response } from "express";
+import type { NextFunction, Request, RequestHandler, Response } from "express";
 import { Guard, PROBLEM_JSON } from "../guard.js";
-import type { AdmittedRequest, Denial, GuardOptions, MaybePromise } from "../guard.js";
-import { then } from "../guard/demands.js";
+import type { Admission, AdmittedRequest, Denial } from "../guard.js";
+import type { GuardOptions, MaybePromise } from "../guard.js";
 import { admitNode, nodeView } from "../guard/node.js";
 
 export * from "../guard.js";
@@ -27,17 +27,26 @@ export function tollgate(options: ExpressOptions): RequestHandler {
   const guard = new Guard<Request, Response>(options, nodeView);
   const onDenied = options.onDenied ?? sendProblem;
 
+  const conclude = (
+    admission: Admission<Request, Response> | Denial | undefined,
+    request: Request,
+    response: Response,
+    next: NextFunction,
+  ): MaybePromise<void> => {
+    if (admission === undefined) return;
+    if (!admission.allowed) return onDenied(admission, request, response);
+    request.tollgate = admission;
+    next();
+  };
+
   return (request, response, next) => {
-    const proceed = () =>
-      then(admitNode(guard, request, { response, raw: response }), (admission) => {
-        if (admission === undefined) return;
-        if (!admission.allowed) return onDenied(admission, request, response);
-        request.tollgate = admission;
-        next();
-      });
     try {
-      const pending = proceed();
-      if (pending instanceof Promise) pending.catch(next);
+      const admission = admitNode(guard, request, response, response);
+      const concluded =
+        admission instanceof Promise
+          ? admission.then((later) => conclude(later, request, response, next))
+          : conclude(admission, request, response, next);
+      if (concluded instanceof Promise) concluded.catch(next);
     } catch (error) {
       next(error);
     }

@@ -55,7 +55,7 @@ export function tollgate(
     const guard = guardOf(request);
     if (guard === undefined) return;
 
-    const admission = await admitNode(guard, request, { response: reply, raw: reply.raw });
+    const admission = await admitNode(guard, request, reply, reply.raw);
     if (admission === undefined) reply.hijack();
     else if (admission.allowed) request.tollgate = admission;
     else await onDenied(admission, request, reply);

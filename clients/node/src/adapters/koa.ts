@@ -20,8 +20,7 @@ export function tollgate(options: KoaOptions): Middleware {
   const onDenied = options.onDenied ?? sendProblem;
 
   return async (context, next) => {
-    const exchange = { response: context, raw: context.res };
-    const admission = await admitNode(guard, context, exchange);
+    const admission = await admitNode(guard, context, context, context.res);
     if (admission === undefined) {
       context.respond = false;
     } else if (admission.allowed) {

@@ -81,7 +81,7 @@ export class TollgateGuard implements CanActivate {
 
     const { request, response } = this.exchange(context);
     const raw = response.raw ?? response;
-    const admission = await admitNode(guard, request, { response, raw });
+    const admission = await admitNode(guard, request, response, raw);
     if (admission === undefined) return false;
     if (!admission.allowed) throw new TollgateDeniedException(admission);
     request.tollgate = admission;

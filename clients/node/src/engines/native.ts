@@ -1,12 +1,12 @@
 /** The engine in the process: the Rust core as a native module. */
 import { Batcher } from "../batcher.js";
-import { errorFrom, PlainDecision } from "../decision.js";
+import { errorFrom } from "../decision.js";
 import type { Answer, Engine, Operation } from "../engine.js";
 import { TollgateError } from "../errors.js";
-import type { LimitFacts } from "../headers.js";
 import type { WireLimit } from "../limits.js";
+import { isDecided, KnownLimit, NativeDecision } from "../native-decision.js";
 import type { Config } from "../options.js";
-import type { Decision, LimitOutcome, Source } from "../types.js";
+import type { Decision } from "../types.js";
 
 /** The native module. */
 export interface NativeModule {
@@ -20,8 +20,8 @@ export interface NativeModule {
 export interface NativeCore {
   /** The number of a limit, given by its name or as JSON text. */
   limit(limit: string): number;
-  /** Decides without waiting, writes the details to `numbers` and returns a code, see below. */
-  tryCheck(limit: number, key: string, cost: number, numbers: Float64Array): number;
+  /** A function that decides without waiting. */
+  checker(): NativeChecker;
   /** Body and answer of `POST /v1/batch`. */
   batch(body: string): Promise<string>;
   /** Moves a manual clock. */
@@ -29,31 +29,14 @@ export interface NativeCore {
   close(): Promise<void>;
 }
 
-/** What `tryCheck` returns. Every other code means that the whole operation must be sent. */
-const ALLOWED = 0;
-const DENIED = 1;
+/** Decides without waiting, writes the details to `numbers` and returns a code, see below. */
+export interface NativeChecker {
+  (limit: number, key: string, cost: number): number;
+  readonly numbers: Float64Array;
+}
 
-/** Where `tryCheck` writes what. Times are in milliseconds, or negative if there is none. */
-const NUMBERS = {
-  limit: 0,
-  remaining: 1,
-  reset: 2,
-  retry: 3,
-  more: 4,
-  source: 5,
-  wait: 6,
-  window: 7,
-  shadow: 8,
-  policy: 9,
-  unit: 10,
-} as const;
-/** In place of a retry time: the request can never pass. */
-const NEVER = -2;
 /** A negative cost is that of the limit. */
 const OWN_COST = -1;
-const POLICIES = ["allow", "deny", "local"];
-const UNITS = ["requests", "tokens", "input_tokens", "output_tokens", "bytes"];
-const SOURCES: readonly Source[] = ["store", "lease", "deny_cache", "fallback", "local"];
 
 /** The platforms that the native module is built and tested for. */
 const PLATFORMS = ["linux-x64-gnu"];
@@ -92,13 +75,14 @@ export async function openCore(config: Config, manualClock = false): Promise<Nat
 
 export class NativeEngine implements Engine {
   readonly #core: NativeCore;
+  readonly #checker: NativeChecker;
   readonly #nowMs: () => number;
   readonly #batcher: Batcher;
-  readonly #ids = new Map<string, number>();
-  readonly #numbers = new Float64Array(Object.keys(NUMBERS).length);
+  readonly #limits = new Map<string, KnownLimit>();
 
   constructor(core: NativeCore, nowMs: () => number = Date.now) {
     this.#core = core;
+    this.#checker = core.checker();
     this.#nowMs = nowMs;
     this.#batcher = new Batcher(async (body) => answersFrom(await core.batch(body)), {
       inFlightMax: IN_FLIGHT_MAX,
@@ -115,13 +99,15 @@ export class NativeEngine implements Engine {
     cost: number | undefined,
     inline?: WireLimit,
   ): Decision | undefined {
-    const id = this.#id(inline === undefined ? limit : JSON.stringify(inline));
-    if (id === undefined) return undefined;
+    const text = inline === undefined ? limit : JSON.stringify(inline);
+    const known = this.#limits.get(text) ?? this.#lookUp(limit, text);
+    if (known === undefined) return undefined;
 
-    const numbers = this.#numbers;
-    const code = this.#core.tryCheck(id, key, cost ?? OWN_COST, numbers);
-    if (code !== ALLOWED && code !== DENIED) return undefined;
-    return decisionFrom(limit, code === ALLOWED, numbers, this.#nowMs());
+    const checker = this.#checker;
+    const code = checker(known.id, key, cost ?? OWN_COST);
+    return isDecided(code)
+      ? new NativeDecision(known, code, checker.numbers, this.#nowMs())
+      : undefined;
   }
 
   async close(): Promise<void> {
@@ -130,60 +116,16 @@ export class NativeEngine implements Engine {
     await this.#core.close();
   }
 
-  #id(limit: string): number | undefined {
-    const known = this.#ids.get(limit);
-    if (known !== undefined) return known;
+  #lookUp(name: string, text: string): KnownLimit | undefined {
     try {
-      const id = this.#core.limit(limit);
-      this.#ids.set(limit, id);
-      return id;
+      const known = new KnownLimit(name, this.#core.limit(text));
+      this.#limits.set(text, known);
+      return known;
     } catch {
       // More limits than the core remembers: they are sent with each operation.
       return undefined;
     }
   }
-}
-
-function decisionFrom(
-  name: string,
-  allowed: boolean,
-  numbers: Float64Array,
-  answeredAtMs: number,
-): Decision {
-  const retryAfterMs = at(numbers, NUMBERS.retry);
-  const outcome: LimitOutcome = {
-    name,
-    limit: at(numbers, NUMBERS.limit),
-    remaining: at(numbers, NUMBERS.remaining),
-    resetAfterMs: at(numbers, NUMBERS.reset),
-    retryAfterMs: retryAfterMs < 0 ? null : retryAfterMs,
-  };
-  if (retryAfterMs === NEVER) outcome.never = true;
-  if (at(numbers, NUMBERS.shadow) === 1) outcome.shadow = true;
-  const policy = POLICIES[at(numbers, NUMBERS.policy)];
-  if (policy !== undefined) outcome.fallback = policy;
-
-  const windowMs = at(numbers, NUMBERS.window);
-  const facts: LimitFacts = {
-    windowSecs: windowMs < 0 ? null : windowMs / 1000,
-    unit: UNITS[at(numbers, NUMBERS.unit)] ?? null,
-  };
-
-  const moreAfterMs = at(numbers, NUMBERS.more);
-  return new PlainDecision(
-    {
-      allowed,
-      source: SOURCES[at(numbers, NUMBERS.source)] ?? "local",
-      degraded: policy !== undefined,
-      waitMs: at(numbers, NUMBERS.wait),
-      limits: [outcome],
-    },
-    { answeredAtMs, about: () => facts, moreAfterMs: moreAfterMs < 0 ? undefined : moreAfterMs },
-  );
-}
-
-function at(numbers: Float64Array, index: number): number {
-  return numbers[index] ?? 0;
 }
 
 /** The answers of the core, or the problem document that it answers to the whole batch. */

@@ -24,6 +24,14 @@ export interface PlannedLimit<R, S> {
   refund: RefundPredicate<S> | undefined;
 }
 
+/** A limit of which only the key depends on the request. */
+export interface PlainLimit<R, S> extends PlannedLimit<R, S> {
+  limit: string;
+  cost: number | undefined;
+  /** The options of a check. */
+  options: { cost: number } | undefined;
+}
+
 /** A demand of the request, with what the guard has to know at the end of the response. */
 export interface GuardDemand<S> {
   demand: Demand;
@@ -52,6 +60,17 @@ export function planned<R, S>(
   });
 }
 
+/** The only limit of a plan, if it is plain. */
+export function plainLimit<R, S>(
+  plan: readonly PlannedLimit<R, S>[] | undefined,
+): PlainLimit<R, S> | undefined {
+  const only = plan?.[0];
+  if (only === undefined || plan?.length !== 1) return undefined;
+  const { limit, cost } = only;
+  if (typeof limit !== "string" || typeof cost === "function") return undefined;
+  return { ...only, limit, cost, options: cost === undefined ? undefined : { cost } };
+}
+
 /** The demands of a request, or a denial if it lacks a key that it needs. */
 export function demandsOf<R, S>(
   plan: readonly PlannedLimit<R, S>[],
@@ -62,6 +81,22 @@ export function demandsOf<R, S>(
   return found.some((demand) => demand instanceof Promise)
     ? Promise.all(found as Promise<Found<S>>[]).then(collect)
     : collect(found as Found<S>[]);
+}
+
+/** The same for a single limit whose key is there. */
+export function demandsWith<R, S>(
+  planned: PlannedLimit<R, S>,
+  key: Key | null | undefined,
+  request: R,
+  context: RequestContext,
+): MaybePromise<GuardDemand<S>[] | Denial> {
+  return then(demandWith(planned, key, request, context), (found) => collect([found]));
+}
+
+/** A demand of a plain limit. */
+export function demandOn<R, S>(plain: PlainLimit<R, S>, key: string): GuardDemand<S> {
+  const { limit, options, refund } = plain;
+  return { demand: { limit, key, ...options }, refund };
 }
 
 /** The value for a request; functions are called. */
@@ -118,7 +153,8 @@ function demandWith<R, S>(
   }));
 }
 
-function isMissing(key: Key | null | undefined): key is null | undefined {
+/** Whether a limit cannot count by the key. */
+export function isMissing(key: Key | null | undefined): key is null | undefined {
   if (typeof key === "string") return key.trim() === "";
   return key === undefined || key === null || Number.isNaN(key);
 }

@@ -2,16 +2,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Guard } from "../guard.js";
 import type { Admission } from "./admission.js";
-import { then } from "./demands.js";
 import type { Denial } from "./denial.js";
 import { writeHeaders, type HeaderSink } from "./headers.js";
 import type { MaybePromise, RequestView } from "./types.js";
-
-/** The response of a framework, and the one of Node below it. */
-export interface Exchange<S> {
-  response: S;
-  raw: ServerResponse;
-}
 
 /** The peer is that of the connection: what a framework makes of forwarding headers is not used. */
 export const nodeView: RequestView<IncomingMessage> = {
@@ -21,27 +14,54 @@ export const nodeView: RequestView<IncomingMessage> = {
 
 /**
  * Admits a request, writes the headers, waits in the queue if a limit has one, and arranges for the
- * end of the response. `undefined` if the client has disconnected meanwhile.
+ * end of the response: that of the framework, with Node's below it. `undefined` if the client has
+ * disconnected meanwhile.
  */
 export function admitNode<R, S>(
   guard: Guard<R, S>,
   request: R,
-  exchange: Exchange<S>,
+  response: S,
+  raw: ServerResponse,
 ): MaybePromise<Admission<R, S> | Denial | undefined> {
-  return then(guard.admit(request), (admission) => {
-    if (!exchange.raw.headersSent) writeHeaders(admission.headers, sinkOf(exchange.raw));
-    if (!admission.allowed) return admission;
-
-    if (admission.isOpen) finishWithResponse(admission, exchange);
-    const waitMs = admission.decision?.waitMs ?? 0;
-    if (waitMs === 0) return exchange.raw.destroyed ? undefined : admission;
-    const waited = waitUnlessClosed(exchange.raw, waitMs);
-    return waited.then((isOpen) => (isOpen ? admission : undefined));
-  });
+  const admission = guard.admit(request);
+  return admission instanceof Promise
+    ? admission.then((later) => arrange(later, response, raw))
+    : arrange(admission, response, raw);
 }
 
-function finishWithResponse<R, S>(admission: Admission<R, S>, exchange: Exchange<S>): void {
-  const { response, raw } = exchange;
+function arrange<R, S>(
+  admission: Admission<R, S> | Denial,
+  response: S,
+  raw: ServerResponse,
+): MaybePromise<Admission<R, S> | Denial | undefined> {
+  if (!raw.headersSent) writeNodeHeaders(admission.headers, raw);
+  if (!admission.allowed) return admission;
+
+  if (admission.isOpen) finishWithResponse(admission, response, raw);
+  const waitMs = admission.decision?.waitMs ?? 0;
+  if (waitMs === 0) return raw.destroyed ? undefined : admission;
+  const waited = waitUnlessClosed(raw, waitMs);
+  return waited.then((isOpen) => (isOpen ? admission : undefined));
+}
+
+/** Writes the fields. There is nothing to join them with if no earlier guard wrote its own. */
+function writeNodeHeaders(headers: Record<string, string>, raw: ServerResponse): void {
+  const isFirst =
+    raw.getHeader("ratelimit") === undefined &&
+    raw.getHeader("ratelimit-policy") === undefined &&
+    raw.getHeader("x-ratelimit-remaining") === undefined;
+  if (!isFirst) {
+    writeHeaders(headers, sinkOf(raw));
+    return;
+  }
+  for (const name in headers) raw.setHeader(name, headers[name] as string);
+}
+
+function finishWithResponse<R, S>(
+  admission: Admission<R, S>,
+  response: S,
+  raw: ServerResponse,
+): void {
   const finish = (aborted: boolean) => {
     void admission.finish({ status: raw.statusCode, aborted, response });
   };

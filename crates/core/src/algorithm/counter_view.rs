@@ -2,6 +2,7 @@
 
 use super::fixed_window::WindowStart;
 use super::gcra::{BucketState, Gcra};
+use super::lockout::LockoutView;
 use super::quota::Quota;
 use super::remote::CounterState;
 use crate::time::Micros;
@@ -22,6 +23,8 @@ pub struct CounterView {
     pub leased: Option<u64>,
     /// Units on lease to this instance and not spent. `None` if the limit is not leased.
     pub held: Option<u64>,
+    /// The denials and the lockout of the key. `None` if the limit has no lockout.
+    pub lockout: Option<LockoutView>,
 }
 
 /// What a counter contains besides the units used.
@@ -136,6 +139,7 @@ impl CounterView {
             reserved: ReservedUnits::default(),
             leased: None,
             held: None,
+            lockout: None,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The arithmetic of units that expire one by one, shared by the sliding log and the concurrency
 //! limit.
 
+use super::lockout::KeyLock;
 use super::outcome::{Outcome, Verdict};
 use crate::time::Micros;
 
@@ -79,6 +80,7 @@ impl EntryTotals {
             remaining: limit.saturating_sub(next.sum),
             reset_after: next.until.since(now),
             more_after: more_at.since(now),
+            lock: KeyLock::NONE,
         };
         (next, outcome)
     }

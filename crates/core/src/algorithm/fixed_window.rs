@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::calendar::Calendar;
+use super::lockout::KeyLock;
 use super::outcome::{
     CLOCK_SLACK, FixedStateAlgorithm, Outcome, Verdict, WindowAlgorithm, charged_count,
 };
@@ -134,6 +135,7 @@ impl FixedStateAlgorithm for FixedWindow {
             } else {
                 Micros::ZERO
             },
+            lock: KeyLock::NONE,
         };
         (next, outcome)
     }

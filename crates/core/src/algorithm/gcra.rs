@@ -10,6 +10,7 @@
 //! a remainder in `per`-ths of one.
 
 use super::division::ProductInt;
+use super::lockout::KeyLock;
 use super::outcome::{CLOCK_SLACK, Outcome, Verdict};
 use crate::limit_error::{AMOUNT_MAX, LimitError, validate_amount};
 use crate::rate::Rate;
@@ -291,6 +292,7 @@ impl Gcra {
             remaining,
             reset_after,
             more_after,
+            lock: KeyLock::NONE,
         }
     }
 }

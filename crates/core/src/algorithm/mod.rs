@@ -23,6 +23,7 @@ mod entries;
 mod fixed_window;
 mod gcra;
 mod leaky_bucket;
+mod lockout;
 mod low_water;
 mod outcome;
 mod permits;
@@ -40,6 +41,8 @@ pub(crate) use fixed_window::WindowCount;
 pub use fixed_window::{FixedWindow, WindowStart};
 pub(crate) use gcra::{BucketState, Gcra};
 pub use leaky_bucket::{LeakyBucket, LeakyMode};
+pub(crate) use lockout::LockoutState;
+pub use lockout::{KeyLock, LOCKOUT_MAX_DEFAULT, Lockout, LockoutView};
 pub(crate) use low_water::LowWaterMarks;
 pub use outcome::{CLOCK_SLACK, Outcome, Verdict};
 pub(crate) use outcome::{FixedStateAlgorithm, WindowAlgorithm};
@@ -52,5 +55,7 @@ pub(crate) use sliding_window::SlidingCounts;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
 
-pub use crate::limit_error::{AMOUNT_MAX, IN_FLIGHT_MAX, WINDOW_MAX, WINDOW_MIN};
+pub use crate::limit_error::{
+    AMOUNT_MAX, IN_FLIGHT_MAX, LOCKOUT_AFTER_MAX, LOCKOUT_FACTOR_MAX, WINDOW_MAX, WINDOW_MIN,
+};
 pub use crate::rate::Rate;

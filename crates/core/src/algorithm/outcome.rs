@@ -1,5 +1,6 @@
 //! The outcome of one limit for one demand.
 
+use super::lockout::KeyLock;
 use crate::limit_error::AMOUNT_MAX;
 use crate::time::Micros;
 
@@ -24,6 +25,9 @@ pub struct Outcome {
     /// that is allowed. Zero when the budget is full, and for a concurrency limit, whose permits
     /// end when they are released.
     pub more_after: Micros,
+    /// Whether the key is [locked out](crate::Lockout). Then nothing is left, and every demand with
+    /// a cost is denied.
+    pub lock: KeyLock,
 }
 
 /// Whether a limit allows a demand.

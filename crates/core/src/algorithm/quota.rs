@@ -1,6 +1,7 @@
 //! The parameters of any algorithm, as one type.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use super::concurrency::Concurrency;
 use super::fixed_window::{FixedWindow, WindowStart};
@@ -9,7 +10,8 @@ use super::leaky_bucket::{LeakyBucket, LeakyMode};
 use super::sliding_log::SlidingLog;
 use super::sliding_window::SlidingWindow;
 use super::token_bucket::TokenBucket;
-use crate::rate::Rate;
+use crate::limit_error::LimitError;
+use crate::rate::{Rate, gcd};
 use crate::time::Micros;
 
 /// What a limit allows: an algorithm and its validated parameters.
@@ -68,6 +70,50 @@ impl Quota {
     /// algorithms.
     pub fn rate_text(&self) -> Option<String> {
         self.bucket().map(|bucket| Rate::text_of(bucket.rate()))
+    }
+
+    /// The quota times `numerator / denominator`: the limit or capacity, at least 1, and the rate of
+    /// a bucket. The shape stays the same. An error if a number is out of range.
+    ///
+    /// ```
+    /// use tollgate::{Quota, Rate, TokenBucket};
+    ///
+    /// let bucket: Quota = TokenBucket::new(10, Rate::per_second(4))?.into();
+    /// let scaled: Quota = TokenBucket::new(15, Rate::per_second(6))?.into();
+    /// assert_eq!(bucket.scaled(3, 2)?, scaled);
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    pub fn scaled(&self, numerator: u32, denominator: u32) -> Result<Self, LimitError> {
+        let (numerator, denominator) = (u128::from(numerator), u128::from(denominator.max(1)));
+        let limit = u128::from(self.limit()) * numerator / denominator;
+        let limit = u64::try_from(limit).unwrap_or(u64::MAX).max(1);
+
+        let rate = |bucket: &Gcra| {
+            let (per, period) = bucket.rate();
+            let (per, period) = (
+                u128::from(per) * numerator,
+                u128::from(period) * denominator,
+            );
+            let divisor = gcd(per, period).max(1);
+            let part = |number: u128| u64::try_from(number / divisor).unwrap_or(u64::MAX);
+            Rate::new(part(per), Duration::from_micros(part(period)))
+        };
+        let length = |length: Micros| Duration::from(length);
+        Ok(match self {
+            Self::FixedWindow(quota) => match quota.start {
+                WindowStart::FirstHit(window) => FixedWindow::new(limit, length(window))?.into(),
+                WindowStart::Clock(unit) => FixedWindow::aligned(limit, unit)?.into(),
+            },
+            Self::SlidingWindow(quota) => SlidingWindow::new(limit, length(quota.length))?.into(),
+            Self::SlidingLog(quota) => SlidingLog::new(limit, length(quota.length))?.into(),
+            Self::TokenBucket(quota) => TokenBucket::new(limit, rate(&quota.gcra))?.into(),
+            Self::LeakyBucket(quota) => {
+                LeakyBucket::new(quota.mode, limit, rate(&quota.gcra))?.into()
+            }
+            Self::Concurrency(quota) => {
+                Concurrency::new(limit, length(quota.permit_timeout))?.into()
+            }
+        })
     }
 
     /// The algorithm's name, as in a configuration.
@@ -143,7 +189,36 @@ quota_from!(
 
 #[cfg(test)]
 mod tests {
-    use super::QuotaShape;
+    use super::*;
+    use crate::algorithm::Calendar;
+
+    #[test]
+    fn a_scaled_quota_keeps_its_shape() {
+        let secs = Duration::from_secs;
+        let quotas: [Quota; 7] = [
+            FixedWindow::new(10, secs(60)).unwrap().into(),
+            FixedWindow::aligned(10, Calendar::Day).unwrap().into(),
+            SlidingWindow::new(10, secs(60)).unwrap().into(),
+            SlidingLog::new(10, secs(60)).unwrap().into(),
+            TokenBucket::new(10, Rate::per_hour(1)).unwrap().into(),
+            LeakyBucket::new(LeakyMode::Queue, 10, Rate::per_second(3))
+                .unwrap()
+                .into(),
+            Concurrency::new(10, secs(30)).unwrap().into(),
+        ];
+        for quota in quotas {
+            let doubled = quota.scaled(2_000, 1_000).unwrap();
+            assert_eq!(doubled.shape(), quota.shape());
+            assert_eq!(doubled.limit(), 20, "{quota:?}");
+            assert_eq!(doubled.scaled(1, 2), Ok(quota));
+            assert_eq!(quota.scaled(1, 100).unwrap().limit(), 1, "at least 1");
+        }
+
+        let rate = |quota: &Quota| quota.rate_text().unwrap();
+        assert_eq!(rate(&quotas[4].scaled(3, 2).unwrap()), "36/d");
+        assert_eq!(rate(&quotas[5].scaled(2, 1).unwrap()), "6/s");
+        assert!(quotas[6].scaled(u32::MAX, 1).is_err());
+    }
 
     #[test]
     fn a_shape_is_a_letter_and_a_number() {

@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use super::division::ProductInt;
+use super::lockout::KeyLock;
 use super::outcome::{
     CLOCK_SLACK, FixedStateAlgorithm, Outcome, Verdict, WindowAlgorithm, charged_count,
 };
@@ -157,6 +158,7 @@ impl SlidingWindow {
             } else {
                 Micros::ZERO
             },
+            lock: KeyLock::NONE,
         }
     }
 

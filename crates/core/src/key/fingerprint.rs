@@ -21,6 +21,17 @@ pub(crate) struct Fingerprint {
 
 impl Fingerprint {
     const HIGH_BITS: u32 = 20;
+    /// Any constant with many bits.
+    const LOCKOUT_BITS: u64 = 0xd1b5_4a32_d192_ed03;
+
+    /// The fingerprint under which the lockout of a key is stored: in the same shard, elsewhere in
+    /// its table.
+    pub(crate) const fn for_lockout(self) -> Self {
+        Self {
+            low: self.low ^ Self::LOCKOUT_BITS,
+            high: self.high,
+        }
+    }
 
     #[inline(always)]
     const fn new(high: u64, low: u64) -> Self {

@@ -13,7 +13,7 @@ use super::error::Error;
 use super::request::{DemandList, Demands, ExtendDemands, OneDemand};
 use crate::algorithm::{CounterView, Outcome, PermitId, Quota};
 use crate::consistency::Consistency;
-use crate::decision::{Decision, LimitOutcome};
+use crate::decision::{Decision, LimitOutcome, overall_source};
 use crate::demand::{Demand, DemandBuf};
 use crate::key::ToKey;
 use crate::store::{Intent, Source, SpendReply, StoreError, StoreFuture};
@@ -215,7 +215,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     #[inline]
     fn next_permit_id(&self, demands: &[Demand<'_>]) -> Option<PermitId> {
         let needs_id = match self.intent {
-            Intent::Peek | Intent::Inspect => false,
+            Intent::Peek | Intent::Inspect | Intent::Refuse => false,
             Intent::Spend | Intent::Count => needs_permit(demands),
             Intent::Reserve { .. } => true,
         };
@@ -410,25 +410,8 @@ fn assemble_decision(
     let limits: SmallVec<[LimitOutcome; 1]> = rows
         .map(|(demand, (outcome, source))| LimitOutcome::new(demand, *outcome, *source))
         .collect();
-    let source = overall_source(&limits);
+    let source = overall_source(&limits, None);
     Decision::new(limits, source, permit_id)
-}
-
-/// The source of a decision over several limits: the store if any outcome came from it, else the
-/// next source in this order.
-fn overall_source(limits: &[LimitOutcome]) -> Source {
-    let precedence = [
-        Source::Store,
-        Source::DenyCache,
-        Source::Lease,
-        Source::Local,
-    ];
-    let is_present = |source: &Source| limits.iter().any(|limit| limit.source() == *source);
-
-    precedence
-        .into_iter()
-        .find(is_present)
-        .unwrap_or(Source::Store)
 }
 
 impl<'a, D: Demands<'a> + Unpin> IntoFuture for Check<'a, D> {

@@ -165,15 +165,20 @@ impl Counters {
         now
     }
 
-    /// Evaluates a demand, see [`CounterShard::evaluate`]. Permits and reservations are never
-    /// evicted, so those for which there is no room are denied.
+    /// Evaluates a demand, see [`CounterShard::evaluate`], and counts its denial if the limit has a
+    /// lockout. Permits and reservations are never evicted, so those for which there is no room are
+    /// denied.
     pub(super) fn evaluate(
         &self,
         shard: &mut CounterShard,
         index: Option<usize>,
         context: &DemandContext<'_>,
     ) -> Evaluation {
-        let evaluation = shard.evaluate(index, context);
+        let mut evaluation = shard.evaluate(index, context);
+        if let Some(lockout) = context.limit.lockout() {
+            self.apply_lockout(shard, &mut evaluation, lockout, context);
+        }
+
         let is_permit = matches!(context.quota, Quota::Concurrency(_)) && context.cost > 0;
         let is_reserved = context.intent.is_reserve();
         if !(is_permit || is_reserved)
@@ -201,7 +206,7 @@ impl Counters {
         self.key_cap().has_room_for_permits(limit, slot + 1)
     }
 
-    fn limit_number(&self, context: &DemandContext<'_>) -> LimitNumber {
+    pub(super) fn limit_number(&self, context: &DemandContext<'_>) -> LimitNumber {
         let prefix = context.limit.prefix();
         let (digest, name) = (prefix.digest(), prefix.name());
         self.key_cap().limit_number(digest, name)
@@ -219,7 +224,8 @@ impl Counters {
     ) -> Outcome {
         let outcome = evaluation.outcome;
         if context.intent == Intent::Count && context.cost > 0 {
-            return self.finish_count(shard, evaluation, context);
+            let counted = self.finish_count(shard, evaluation, context);
+            return Self::with_lock(shard, counted, context);
         }
         let fits = outcome.verdict.is_allowed() && context.cost > 0;
         if fits && !is_charged {
@@ -311,11 +317,12 @@ impl Counters {
         index.is_some_and(|index| shard.change_permit(index, change, &context))
     }
 
-    /// Removes a counter, if there is one, and its reservations.
+    /// Removes a counter, if there is one, its reservations and its lockout.
     pub(super) fn remove(&self, key: &Key<'_>) {
         let fingerprint = self.fingerprinter.fingerprint(key);
         let mut shard = self.lock(fingerprint);
         shard.remove(fingerprint, self.key_cap());
+        shard.remove(fingerprint.for_lockout(), self.key_cap());
         self.update_reservations(&mut shard, |reservations| reservations.forget(fingerprint));
     }
 

@@ -51,6 +51,7 @@ impl Counters {
         let outcome = self.finish(shard, &evaluation, context, false);
 
         let index = shard.find(counter);
+        let lockout = Self::lockout_state(shard, context);
         let view = shard.view(index, context).map(|view| {
             let reservations = shard.reservations.as_deref();
             let outstanding = |known: &Reservations| known.outstanding(counter, context.now);
@@ -60,6 +61,7 @@ impl Counters {
                     count,
                     units: units.min(AMOUNT_MAX),
                 },
+                lockout: lockout.map(|state| state.view(context.now)),
                 ..view
             }
         });

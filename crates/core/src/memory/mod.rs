@@ -23,6 +23,7 @@ mod key_cap;
 mod ledger;
 mod limit_usage;
 mod locked_shard;
+mod lockouts;
 mod reservations;
 mod reserve;
 mod shard;

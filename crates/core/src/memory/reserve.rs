@@ -218,7 +218,7 @@ impl Counters {
         if charged > 0 {
             let context = context.with_cost(charged);
             let index = shard.find(counter);
-            let evaluation = self.evaluate(&mut shard, index, &context);
+            let evaluation = shard.evaluate(index, &context);
             self.commit(&mut shard, &evaluation, &context);
             Self::update_marks(&mut shard, &context);
         }

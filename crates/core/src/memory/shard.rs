@@ -251,6 +251,12 @@ impl CounterShard {
         self.table.insert(slot, limit)
     }
 
+    /// Adds the lockout of a key that has none. It must have been charged to the cap as a
+    /// [`CapCharge::SLOT`].
+    pub(super) fn insert_lockout(&mut self, slot: Slot, limit: LimitNumber) {
+        self.table.insert(slot, limit);
+    }
+
     /// Stores the result of [`evaluate`](Self::evaluate) in the counter at `index`. Returns by how
     /// many keys the store now exceeds its cap, if a log or the number of permits has grown.
     pub(super) fn commit(

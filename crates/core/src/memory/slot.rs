@@ -1,5 +1,6 @@
 //! One counter, in 32 bytes.
 
+use crate::algorithm::LockoutState;
 use crate::key::Fingerprint;
 use crate::time::Micros;
 
@@ -13,8 +14,10 @@ impl QuotaUsage {
     /// no other key is left.
     pub(super) const EXHAUSTED: Self = Self((1 << 20) / 20 * 19);
 
-    /// The usage of permits in flight: more than all.
-    pub(super) const PINNED: Self = Self(Self::ALL.0 + 1);
+    /// The usage of a key that is locked out: more than all, so that it is evicted last.
+    pub(super) const LOCKED: Self = Self(Self::ALL.0 + 1);
+    /// The usage of permits in flight: more than any that can be evicted.
+    pub(super) const PINNED: Self = Self(Self::ALL.0 + 2);
 
     /// `used / limit`, rounded up.
     #[inline(always)]
@@ -51,6 +54,9 @@ pub(super) enum Kind {
     Side,
     /// A bucket that was charged more than it holds; its words are those of a bucket.
     IndebtedBucket,
+    /// The lockout of a key, next to its counter: the end of the window or of the lockout, and
+    /// denials and level.
+    Lockout,
 }
 
 /// A counter, packed into half a cache line:
@@ -70,6 +76,8 @@ pub(super) struct Slot {
 }
 
 const KIND_BITS: u32 = 3;
+/// The bits of a lockout's level.
+const LEVEL_BITS: u32 = 8;
 const USAGE_BITS: u32 = 8;
 const USAGE_MAX: u64 = (1 << USAGE_BITS) - 1;
 /// Enough for a limit of 2^53 that is used up.
@@ -167,6 +175,7 @@ impl Slot {
             3 => Kind::Bucket,
             4 => Kind::Side,
             5 => Kind::IndebtedBucket,
+            6 => Kind::Lockout,
             _ => Kind::Vacant,
         }
     }
@@ -203,12 +212,45 @@ impl Slot {
 
         let (used, limit) = match self.kind() {
             Kind::Vacant => return QuotaUsage(0),
+            Kind::Lockout => return self.lockout_usage(now),
             Kind::Side => return QuotaUsage(u32::try_from(self.second()).unwrap_or(u32::MAX)),
             Kind::Fixed => (self.first(), self.second()),
             Kind::Bucket | Kind::IndebtedBucket => (self.until().since(now).get(), self.second()),
             Kind::Sliding => (self.meta >> KIND_BITS & USAGE_MAX, USAGE_MAX),
         };
         QuotaUsage::from_ratio(used, limit)
+    }
+
+    /// The slot of a lockout.
+    pub(super) fn lockout(fingerprint: Fingerprint, state: LockoutState) -> Self {
+        let second = u64::from(state.denials) << LEVEL_BITS | u64::from(state.level);
+        let first = state.ends.get();
+        Self::new(fingerprint, first, second, Kind::Lockout, state.until)
+    }
+
+    /// The state of a lockout; that of a key that was never denied if this is another slot.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "it was packed from 32 bits"
+    )]
+    pub(super) fn lockout_state(&self) -> LockoutState {
+        if self.kind() != Kind::Lockout {
+            return LockoutState::default();
+        }
+        LockoutState {
+            ends: Micros::new(self.first()),
+            denials: (self.second() >> LEVEL_BITS) as u32,
+            level: (self.second() & ((1 << LEVEL_BITS) - 1)) as u32,
+            until: self.until(),
+        }
+    }
+
+    /// Who is locked out is evicted after all others, who is being denied like an exhausted key.
+    fn lockout_usage(&self, now: Micros) -> QuotaUsage {
+        match self.lockout_state().locked_for(now) {
+            Some(_) => QuotaUsage::LOCKED,
+            None => QuotaUsage::EXHAUSTED,
+        }
     }
 
     pub(super) const fn to_words(self) -> [u64; 4] {

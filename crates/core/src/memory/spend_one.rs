@@ -23,6 +23,9 @@ impl Counters {
         clock: impl Fn() -> Micros,
         map: impl Copy + FnOnce(Outcome) -> T,
     ) -> T {
+        if demand.limit.lockout().is_some() {
+            return map(self.spend_with_lockout(demand, fingerprint, intent, permit_id, clock));
+        }
         self.release_expired(demand, fingerprint, intent.is_reserve(), &clock);
         let now = clock();
         self.sweep_if_due(now);

@@ -61,6 +61,9 @@ pub enum Intent {
     /// Charge every demand, whether it fits or not. The outcome of a demand that does not fit is a
     /// denial, with the retry time after the charge.
     Count,
+    /// Charge nothing, because the request is denied elsewhere, but count its denials by limits with
+    /// a [lockout](crate::Lockout). A store that has no lockouts may take it for a peek.
+    Refuse,
     /// Like [`Spend`](Self::Spend), and remember for `ttl` what was charged, to
     /// [settle](Store::settle) it later. The permit id is the id of the reservation.
     Reserve {
@@ -73,13 +76,19 @@ impl Intent {
     /// True when a request that is allowed is charged.
     #[inline]
     pub const fn is_charge(self) -> bool {
-        !matches!(self, Self::Peek | Self::Inspect)
+        !matches!(self, Self::Peek | Self::Inspect | Self::Refuse)
     }
 
     /// True when what a request charges is remembered, to be settled.
     #[inline]
     pub const fn is_reserve(self) -> bool {
         matches!(self, Self::Reserve { .. })
+    }
+
+    /// True when a denial counts towards a [lockout](crate::Lockout).
+    #[inline]
+    pub const fn counts_denials(self) -> bool {
+        matches!(self, Self::Spend | Self::Reserve { .. } | Self::Refuse)
     }
 
     /// True when a request is charged only if it is allowed.
@@ -184,7 +193,8 @@ impl SpendReply {
 /// [`FailurePolicy`](crate::FailurePolicy).
 pub trait Store: Send + Sync + fmt::Debug {
     /// Spends 1 to [`DEMANDS_MAX`] demands, no two of them on the same counter: all of them, or
-    /// none if any demand that is not a shadow is denied. Demands on concurrency limits take their
+    /// none if any demand that is not a shadow is denied. In the same step, a limit with a
+    /// [lockout](crate::Lockout) counts its own denial, and denies if the key is locked. Demands on concurrency limits take their
     /// permits under `permit_id`.
     fn spend<'a>(
         &'a self,
@@ -239,7 +249,8 @@ pub trait Store: Send + Sync + fmt::Debug {
         reservation: PermitId,
     ) -> StoreFuture<'a, Vec<SettlementKind>>;
 
-    /// Clears a counter: its budget is full again, and its reservations are forgotten.
+    /// Clears a counter: its budget is full again, and its reservations and its lockout are
+    /// forgotten.
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()>;
 
     /// Releases a permit; false if it has already ended. Takes effect even if the future is

@@ -5,7 +5,7 @@
 //! one backend spends in one step. The parts are spent in order. Once a part denies, the later ones
 //! are only peeked at, and the charges of the earlier ones are undone. Until then, other requests
 //! may be denied that would have been allowed, but no request is allowed that should have been
-//! denied.
+//! denied. A later limit with a lockout still counts its own denial.
 
 use std::future::Future;
 
@@ -96,12 +96,17 @@ impl<P: Part> PartList<P> {
         let mut is_allowed = true;
 
         for state in &mut self.parts {
-            let intent = if is_allowed || !intent.is_conditional() {
-                intent
-            } else {
-                Intent::Peek
-            };
             let demands: SmallVec<[Demand<'_>; 4]> = borrow(&state.demands).collect();
+            let has_lockout = demands
+                .iter()
+                .any(|demand| demand.limit.lockout().is_some());
+            let intent = match intent {
+                Intent::Spend | Intent::Reserve { .. } if !is_allowed && has_lockout => {
+                    Intent::Refuse
+                }
+                Intent::Spend | Intent::Reserve { .. } if !is_allowed => Intent::Peek,
+                intent => intent,
+            };
             let reply = state.part.spend(&demands, intent, permit_id).await?;
 
             let is_denied = reply.is_denied(&demands);

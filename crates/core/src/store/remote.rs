@@ -5,6 +5,6 @@
 //! as in the memory store. So both stores give the same outcomes, and the scripts stay small.
 
 pub use crate::algorithm::remote::{
-    BucketState, CounterAmount, CounterState, DrainTime, EntryTotals, LendingNumbers,
+    BucketState, CounterAmount, CounterState, DrainTime, EntryTotals, LendingNumbers, LockoutState,
     ScriptNumbers, SlidingCounts, WindowCount,
 };

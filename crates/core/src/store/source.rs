@@ -15,11 +15,15 @@ pub enum Source {
     /// A counter of this process: the limit's consistency is
     /// [`Local`](crate::Consistency::Local).
     Local,
+    /// An operator's block of the key.
+    Block,
+    /// An operator's exemption of the key: the limit was not asked.
+    Exempt,
 }
 
 impl Source {
-    /// The name used in response bodies and metrics: `store`, `lease`, `deny_cache`, `fallback` or
-    /// `local`.
+    /// The name used in response bodies and metrics: `store`, `lease`, `deny_cache`, `fallback`,
+    /// `local`, `block` or `exempt`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Store => "store",
@@ -27,6 +31,8 @@ impl Source {
             Self::DenyCache => "deny_cache",
             Self::Fallback => "fallback",
             Self::Local => "local",
+            Self::Block => "block",
+            Self::Exempt => "exempt",
         }
     }
 }

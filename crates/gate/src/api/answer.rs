@@ -6,7 +6,7 @@ use http::StatusCode;
 use tollgate::Decision;
 use tollgate_http::{DecisionBody, Problem};
 
-use crate::{GateDecision, GateInspection};
+use crate::{BlockStatus, GateDecision, GateInspection};
 
 /// What an operation answers.
 #[derive(Debug)]
@@ -59,9 +59,21 @@ impl Answer {
         }
     }
 
+    /// The status of a block, if that denies.
+    const fn block(&self) -> Option<BlockStatus> {
+        match self {
+            Self::Decision(decision) | Self::Counted(decision) => decision.block,
+            Self::Inspection(inspection) => inspection.block,
+            Self::Done(_) => None,
+        }
+    }
+
     /// The problem document of a denial.
     fn problem(&self) -> Option<Problem<'_>> {
         let mut problem = Problem::denied(self.decision()?)?;
+        if let Some(block) = self.block() {
+            problem.status = block.status();
+        }
         match self {
             Self::Counted(_) if problem.status != StatusCode::SERVICE_UNAVAILABLE => return None,
             Self::Inspection(inspection) => {

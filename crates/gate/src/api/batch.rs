@@ -51,6 +51,9 @@ pub async fn batch(context: ApiContext<'_>, body: &[u8]) -> Result<String, ApiEr
     } else {
         all_at_once(answers).await
     };
+    for error in answers.iter().filter_map(|answer| answer.as_ref().err()) {
+        context.gate.metrics().count_error(error.code);
+    }
     Ok(encode(
         &answers,
         headers.unwrap_or_default().then_some(context),

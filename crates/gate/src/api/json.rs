@@ -42,7 +42,7 @@ impl<'b> JsonBody<'b> {
     }
 
     /// Decodes the object, without the member that names the operation of a batch.
-    pub(super) fn decode<T: Deserialize<'b>>(self) -> Result<T, ApiError> {
+    pub fn decode<T: Deserialize<'b>>(self) -> Result<T, ApiError> {
         self.decode_object(self.has_op)
     }
 

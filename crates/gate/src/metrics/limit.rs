@@ -11,12 +11,14 @@ use crate::top_keys::KeySketch;
 /// The values of the label `outcome`.
 const OUTCOMES: [&str; 3] = ["allowed", "denied", "shadow_denied"];
 /// The values of the label `source`: where a decision can come from.
-pub const SOURCES: [Source; 5] = [
+pub const SOURCES: [Source; 7] = [
     Source::Store,
     Source::Lease,
     Source::DenyCache,
     Source::Fallback,
     Source::Local,
+    Source::Block,
+    Source::Exempt,
 ];
 
 /// What became of a reservation: the values of the label `result`.
@@ -61,10 +63,13 @@ pub struct LimitMetrics {
     reservations: [AtomicU64; ReservationResult::ALL.len()],
     /// The keys that use the limit most; none if keys are not recorded.
     keys: Option<Box<KeySketch>>,
+    /// Requests that the limit did not count, because they lack its key.
+    skipped: AtomicU64,
 }
 
 /// How often a limit came to each outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct OutcomeCounts {
     /// Decisions that allowed.
     pub allowed: u64,
@@ -77,7 +82,19 @@ pub struct OutcomeCounts {
 impl OutcomeCounts {
     /// The number of decisions.
     pub const fn total(&self) -> u64 {
-        self.allowed + self.denied + self.shadow_denied
+        self.allowed
+            .saturating_add(self.denied)
+            .saturating_add(self.shadow_denied)
+    }
+
+    /// The sums of both. They saturate, because other replicas may say anything.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            allowed: self.allowed.saturating_add(other.allowed),
+            denied: self.denied.saturating_add(other.denied),
+            shadow_denied: self.shadow_denied.saturating_add(other.shadow_denied),
+        }
     }
 
     /// The outcomes since `earlier`. A smaller total than `earlier` means that the counters were
@@ -137,6 +154,7 @@ impl LimitMetrics {
             counts: Default::default(),
             reservations: Default::default(),
             keys: None,
+            skipped: AtomicU64::new(0),
         }
     }
 
@@ -180,6 +198,17 @@ impl LimitMetrics {
 
     pub(crate) fn count_reservation(&self, result: ReservationResult) {
         self.reservations[result as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Counts a request that the limit does not count, because it lacks the key.
+    pub(crate) fn count_skip(&self) {
+        self.skipped.fetch_add(1, Relaxed);
+    }
+
+    /// The sample of the requests that the limit skipped; none until there is one.
+    pub(super) fn skip_sample(&self) -> Option<MetricSample<'_>> {
+        let skipped = self.skipped.load(Relaxed);
+        (skipped > 0).then(|| (vec![("limit", &*self.name)], to_f64(skipped)))
     }
 
     /// The samples of the limit's reservations; none until one is made or settled here.
@@ -244,12 +273,12 @@ mod tests {
         assert_eq!(
             sum.outcomes(),
             OutcomeCounts {
-                allowed: 31,
-                denied: 310,
-                shadow_denied: 3_100
+                allowed: 127,
+                denied: 1_270,
+                shadow_denied: 12_700
             }
         );
-        assert_eq!(sum.by_source(), [111, 222, 444, 888, 1_776]);
+        assert_eq!(sum.by_source(), [111, 222, 444, 888, 1_776, 3_552, 7_104]);
         assert_eq!(sum.since(&LimitCounts::default()), sum);
         assert_eq!(sum.since(&sum), LimitCounts::default());
     }

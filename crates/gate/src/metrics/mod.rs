@@ -43,6 +43,9 @@ pub struct Metrics {
     has_keys: bool,
     /// Requests that were refused because servers read their path differently.
     ambiguous_paths: AtomicU64,
+    /// Requests to the HTTP port that got an error instead of a decision, by its code. Codes are
+    /// constants of the program, so their number is bounded.
+    errors: Mutex<BTreeMap<&'static str, u64>>,
     /// The requests of the tokens of the active configuration.
     tokens: Mutex<TokenCounts>,
 }
@@ -56,6 +59,7 @@ impl Default for Metrics {
             next_id: AtomicU32::new(1),
             has_keys: false,
             ambiguous_paths: AtomicU64::new(0),
+            errors: Mutex::default(),
             tokens: Mutex::default(),
         }
     }
@@ -75,6 +79,12 @@ impl Metrics {
         if matches!(error, SelectError::AmbiguousPath { .. }) {
             self.ambiguous_paths.fetch_add(1, Relaxed);
         }
+    }
+
+    /// Counts a request that got an error with this code instead of a decision.
+    #[cold]
+    pub fn count_error(&self, code: &'static str) {
+        *self.errors.lock().entry(code).or_default() += 1;
     }
 
     /// The metrics of the limits that requests bring along.
@@ -176,12 +186,27 @@ impl Metrics {
                 .iter()
                 .flat_map(|limit| limit.reservation_samples()),
         );
+        page.family(
+            MetricType::COUNTER,
+            "skipped_total",
+            "Requests that an optional or shadow limit did not count, because they lack its key",
+            self.limits().iter().filter_map(|limit| limit.skip_sample()),
+        );
         page.add(self.durations.families());
         page.family(
             MetricType::COUNTER,
             "ambiguous_paths_total",
             "Requests refused because servers read their path differently",
             [(vec![], to_f64(self.ambiguous_paths.load(Relaxed)))],
+        );
+        let errors = self.errors.lock().clone();
+        page.family(
+            MetricType::COUNTER,
+            "request_errors_total",
+            "Requests to the HTTP port that got an error instead of a decision, by its code",
+            errors
+                .iter()
+                .map(|(code, count)| (vec![("code", *code)], to_f64(*count))),
         );
         page.family(
             MetricType::COUNTER,

@@ -105,6 +105,7 @@ fn submit(state: &LinkState, slot: u16, deadline: CallDeadline) -> oneshot::Rece
     let call = StoreCall {
         operation: Operation::Spend,
         demands: 1,
+        lockouts: Vec::new(),
         keys: [slot.to_string().into_bytes()].into_iter().collect(),
         arguments: Vec::new(),
         slot,

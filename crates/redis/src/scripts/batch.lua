@@ -1,33 +1,38 @@
 -- Decides a batch of store calls, one after the other. The same time applies to all of them.
 --
 -- KEYS:  for each call the counters of its demands, in order; then for each demand that has one
---        the hash of its reservations, and in a settlement the key that remembers it.
+--        the hash of its reservations, its lockout, and in a settlement the key that remembers it.
 -- ARGV:  ARGV[1] begins with a byte that is 1 if a key may occur more than once in KEYS, else 0.
 --        After it is one byte for each call: the index of its arguments, where 1 means ARGV[2].
 --        Calls about the same limit usually share their arguments. The other elements of ARGV are
 --        the arguments of calls:
 --          operation   1 spend, 2 peek, 3 refund, 4 release, 5 renew, 6 lease call, 7 reset,
 --                      8 count (charge whether it fits or not), 9 reserve (spend, and remember it),
---                      10 settle, 11 inspect (peek, and tell what the counters contain)
+--                      10 settle, 11 inspect (peek, and tell what the counters contain), 12 refuse
+--                      (peek, and count denials towards lockouts)
 --          count       number of demands (2 bytes)
 --          of a reservation or settlement, how long it is remembered (a double, microseconds) and
 --          the id of the reservation (16 bytes)
 --          and for each demand
 --            algorithm   1 bucket, 2 fixed window, 3 sliding window, 4 sliding log, 5 concurrency
 --            flags       the sum of 1 if the demand never denies, 2 if its reservations are needed,
---                        4 if what they have charged is returned when they expire
---            numbers     see "Numbers" in the file of the algorithm, and in reservations.lua
+--                        4 if what they have charged is returned when they expire, 8 if the
+--                        limit has a lockout
+--            numbers     see "Numbers" in the file of the algorithm, in reservations.lua and in
+--                        lockout.lua
 --        each of which is a byte unless noted, except for the numbers, which are doubles. A lease call has one
---        demand, and after it the numbers of the lease (see lease.lua). A reset has one counter
---        and its hash, and nothing after its count. A settlement has one demand.
+--        demand, and after it the numbers of the lease (see lease.lua). A reset has one counter,
+--        its hash and its lockout, and nothing after its count. A settlement has one demand.
 -- Reply: one string: the time, and for each call
 --          status      1 allowed or done, 0 denied or not found, 2 error, 3 settled before
 --          for an error, its length (2 bytes) and its text; the call has changed nothing
 --          for each demand of a spend, peek, count, reservation or lease call three numbers: the
 --          state of the counter before the charge (see "Reply" in the file of the algorithm). If
 --          a demand is only counted and does not fit, the state after the charge.
+--          for each demand on a limit with a lockout three more numbers, after its state (see
+--          lockout.lua)
 --          for a lease call four more numbers (see lease.lua)
---          for each demand of an inspection four more numbers, after its state: how many
+--          for each demand of an inspection four more numbers, after these: how many
 --          reservations are open, the units that they have charged, the units on lease, and the
 --          time of the oldest hit of a log (0 if there is none)
 --
@@ -54,7 +59,7 @@ local EXACT = 9007199254740992
 -- A bucket owes at most what it works off in this time (100 years).
 local RECOVERY_MAX = 100 * 366 * 86400 * 1000000
 local SPEND, PEEK, REFUND, RENEW, LEASE_CALL, RESET, COUNT = 1, 2, 3, 5, 6, 7, 8
-local RESERVE, SETTLE, INSPECT = 9, 10, 11
+local RESERVE, SETTLE, INSPECT, REFUSE = 9, 10, 11, 12
 -- What is known of a reservation that is to be settled; these are also the statuses of the reply.
 local UNKNOWN, OPEN, REPEATED = 0, 1, 3
 local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
@@ -66,7 +71,7 @@ local call, pack, read, byte, ceil = redis.pcall, struct.pack, struct.unpack, st
 local sub, rep, floor = string.sub, string.rep, math.floor
 local UNUSED = pack('<ddd', 0, 0, 0)
 -- Functions and modules that are created when they are needed.
-local scaled, next_month, run, write, expire_at, log, permits, reservations
+local scaled, next_month, run, write, expire_at, log, permits, reservations, lockout
 -- The first error of the current call.
 local failed
 local reply, replies = { pack('<d', now) }, 1
@@ -78,6 +83,10 @@ local values, postponed
 -- demand.
 local arguments, operation, count, first_demand, is_spend, is_refund, is_lease_call, kind, shadow
 local is_count, is_inspection, has_states, has_hash, is_released, ttl, id
+-- Of a limit with a lockout: whether denials are counted, the numbers of the last demand, and what
+-- the reply says of its lockout.
+local counts_denials, has_lockout, lock_after, lock_within, lock_for, lock_factor, lock_max
+local lock_reply
 -- What reservations.lua has read and found out about the demand, and the last of the call's keys
 -- that it has used.
 local has_extras, most, most_part, reserved, more, more_part, given, has_reservations, known
@@ -101,7 +110,8 @@ for index = 2, #order do
     arguments = ARGV[1 + byte(order, index)]
     operation, count, first_demand = read('<BH', arguments)
     is_inspection = operation == INSPECT
-    operation = is_inspection and PEEK or operation
+    counts_denials = operation == SPEND or operation == RESERVE or operation == REFUSE
+    operation = (is_inspection or operation == REFUSE) and PEEK or operation
     is_lease_call, is_refund = operation == LEASE_CALL, operation == REFUND
     is_count = operation == COUNT or operation == SETTLE
     is_spend = is_lease_call or operation == SPEND or operation >= COUNT
@@ -126,8 +136,8 @@ for index = 2, #order do
   extra_keys = key_offset + count
   if operation == RESET then
     local key = KEYS[key_offset + 1]
-    extra_keys = extra_keys + 1
-    local deleted = call('DEL', key, KEYS[extra_keys])
+    extra_keys = extra_keys + 2
+    local deleted = call('DEL', key, KEYS[extra_keys - 1], KEYS[extra_keys])
     failed, first_phase = type(deleted) == 'table' and deleted.err, 3
     if values and not failed then
       values[key], postponed[key] = nil, nil
@@ -143,7 +153,11 @@ for index = 2, #order do
       local is_new = has_new_arguments or count > 1
       if is_new then
         kind, shadow = byte(arguments, at, at + 1)
-        has_hash, is_released, shadow = shadow % 4 > 1, shadow > 3, shadow % 2
+        has_lockout = shadow > 7
+        if has_lockout then
+          -- include lockout.lua
+        end
+        has_hash, is_released, shadow = shadow % 4 > 1, shadow % 8 > 3, shadow % 2
         has_extras = has_extras or has_hash
         at = at + 2
       end
@@ -205,6 +219,15 @@ for index = 2, #order do
           -- include fixed_window.lua
         else
           -- include sliding_window.lua
+        end
+
+        if has_lockout then
+          if is_new then
+            lock_after, lock_within, lock_for, lock_factor, lock_max, at =
+              read('<ddddd', arguments, at)
+          end
+          extra_keys, is_remembered = extra_keys + 1, false
+          fits = lockout.decide(KEYS[extra_keys], fits, has_cost, counts_denials, phase == 2)
         end
 
         is_allowed = is_allowed and (fits or shadow == 1)
@@ -276,6 +299,16 @@ for index = 2, #order do
         local is_valid, result = true, nil
         if has_states then
           is_valid, fits, has_cost, s1, s2, s3 = pcall(counter.examine, key, arguments, at)
+          if has_lockout then
+            if is_new then
+              lock_after, lock_within, lock_for, lock_factor, lock_max, numbers_end =
+                read('<ddddd', arguments, numbers_end)
+            end
+            extra_keys = extra_keys + 1
+            if is_valid then
+              fits = lockout.decide(KEYS[extra_keys], fits, has_cost, counts_denials, phase == 2)
+            end
+          end
           is_allowed = is_valid and is_allowed and (fits or shadow == 1)
           local is_charged = is_spend and has_cost and (is_count or (is_allowed and fits))
           if phase == 2 and not failed and is_charged then
@@ -309,6 +342,10 @@ for index = 2, #order do
       if has_states then
         replies = replies + 1
         reply[replies] = unchanged or pack('<ddd', s1, s2, s3 < 0 and -s3 or s3)
+        if has_lockout then
+          replies = replies + 1
+          reply[replies] = lock_reply
+        end
         if is_inspection then
           local open, open_units = 0, 0
           if has_hash then

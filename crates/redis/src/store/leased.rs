@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tokio::time::{Instant, timeout_at};
+use tollgate::algorithm::KeyLock;
 use tollgate::store::lease::{LeaseOutcome, LeaseStep, PendingCall};
 use tollgate::store::{Intent, Part, PartList, SpendReply, StoreFuture};
 use tollgate::{
@@ -125,7 +126,7 @@ impl LeaseCaller {
             is_denied && !demand.limit.is_shadow()
         };
         if demands.iter().zip(&by_leases).any(is_denial) {
-            return StoreFuture::ready(Ok(self.deny(demands, &by_leases)));
+            return self.deny_all(demands, &by_leases, permit_id);
         }
 
         let decided: SmallVec<[LeaseOutcome; 4]> = by_leases.iter().flatten().copied().collect();
@@ -163,6 +164,35 @@ impl LeaseCaller {
             self.call_in_background(call);
         }
         outcome
+    }
+
+    /// Denies a request by a denial that is known here. Other limits with a lockout must count their
+    /// own denials, so they ask the store.
+    fn deny_all(
+        self: &Arc<Self>,
+        demands: &[Demand<'_>],
+        by_leases: &[Option<LeaseOutcome>],
+        permit_id: PermitId,
+    ) -> StoreFuture<'static, SpendReply> {
+        let mut reply = self.deny(demands, by_leases);
+        let has_lockout = |index: &usize| demands[*index].limit.lockout().is_some();
+        let counting: SmallVec<[usize; 4]> = (0..demands.len()).filter(has_lockout).collect();
+        if counting.is_empty() {
+            return StoreFuture::ready(Ok(reply));
+        }
+
+        let refused: SmallVec<[Demand<'_>; 4]> = counting.iter().map(|at| demands[*at]).collect();
+        let deadline = self.router.deadline();
+        let call = self
+            .router
+            .spend(&refused, Intent::Refuse, permit_id, deadline);
+        pending(async move {
+            let refused = call.await?;
+            for (index, outcome) in counting.into_iter().zip(refused.outcomes()) {
+                reply.outcomes_mut()[index] = *outcome;
+            }
+            Ok(reply)
+        })
     }
 
     /// Denies a request by a denial that is known here. No store call is made for the other
@@ -283,6 +313,7 @@ fn full(limit: u64) -> Outcome {
         remaining: limit,
         reset_after: Micros::ZERO,
         more_after: Micros::ZERO,
+        lock: KeyLock::NONE,
     }
 }
 

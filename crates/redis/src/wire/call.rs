@@ -5,7 +5,7 @@ use tollgate::algorithm::{AMOUNT_MAX, WindowStart};
 use tollgate::store::lease::{LeaseRequest, LeaseTerms};
 use tollgate::store::remote::{CounterAmount, DrainTime, LendingNumbers, ScriptNumbers};
 use tollgate::store::{Intent, SETTLED_FOR, Settlement};
-use tollgate::{Calendar, Demand, Key, Micros, PermitId, Quota, ReservationExpiry};
+use tollgate::{Calendar, Demand, Key, Lockout, Micros, PermitId, Quota, ReservationExpiry};
 
 use super::hash_slot::hash_slot;
 
@@ -30,8 +30,31 @@ pub(crate) enum Operation {
     Settle = 10,
     /// Peeks, and tells what the counters contain.
     Inspect = 11,
+    /// Peeks, and counts denials towards lockouts.
+    Refuse = 12,
     /// Works on shared records, by a script of its own (`scripts/records.lua`).
-    Records = 12,
+    Records = 13,
+}
+
+impl Operation {
+    /// True when the reply has the states of counters: of a spend, a peek and what is like them.
+    pub(super) const fn has_states(self) -> bool {
+        matches!(
+            self,
+            Self::Spend
+                | Self::Peek
+                | Self::Lease
+                | Self::Count
+                | Self::Reserve
+                | Self::Inspect
+                | Self::Refuse
+        )
+    }
+
+    /// True when the lockouts of limits matter.
+    pub(super) const fn has_lockouts(self) -> bool {
+        self.has_states() && !matches!(self, Self::Lease)
+    }
 }
 
 impl From<Intent> for Operation {
@@ -41,6 +64,7 @@ impl From<Intent> for Operation {
             Intent::Inspect => Self::Inspect,
             Intent::Count => Self::Count,
             Intent::Reserve { .. } => Self::Reserve,
+            Intent::Refuse => Self::Refuse,
             _ => Self::Spend,
         }
     }
@@ -49,11 +73,13 @@ impl From<Intent> for Operation {
 /// A call to the store, encoded and ready to be sent.
 pub(crate) struct StoreCall {
     pub(crate) operation: Operation,
-    /// The names of the counters, one for each demand; then those of their reservations, if they
-    /// are needed.
+    /// The names of the counters, one for each demand; then those of their reservations and
+    /// lockouts, if they are needed.
     pub(crate) keys: SmallVec<[Vec<u8>; 1]>,
     /// The number of demands.
     pub(crate) demands: usize,
+    /// The indexes of the demands on limits with a lockout, in order.
+    pub(crate) lockouts: Vec<usize>,
     /// The operation and the numbers of each demand. Calls about different keys of a limit often
     /// have the same arguments.
     pub(crate) arguments: Vec<u8>,
@@ -62,6 +88,11 @@ pub(crate) struct StoreCall {
 }
 
 impl StoreCall {
+    /// True when the reply tells the lockout of this demand.
+    pub(super) fn has_lockout(&self, demand: usize) -> bool {
+        self.lockouts.binary_search(&demand).is_ok()
+    }
+
     /// True when the call is sent even if its caller no longer waits, because it frees units.
     pub(crate) fn frees_units(&self) -> bool {
         matches!(
@@ -122,6 +153,7 @@ impl CallEncoder {
             slot: first.map_or(0, |name| hash_slot(name)),
             keys,
             demands,
+            lockouts: Vec::new(),
             arguments,
         }
     }
@@ -163,7 +195,8 @@ impl CallEncoder {
         let mut keys: SmallVec<[Vec<u8>; 1]> = SmallVec::with_capacity(demands.len());
         keys.extend(demands.iter().map(|demand| self.counter_name(&demand.key)));
 
-        for demand in demands {
+        let mut lockouts = Vec::new();
+        for (index, demand) in demands.iter().enumerate() {
             let (quota, cost) = (demand.quota(), demand.cost);
             let numbers = match operation {
                 Operation::Refund => quota.refund_numbers(cost),
@@ -185,8 +218,16 @@ impl CallEncoder {
                 write_period(&mut arguments, quota);
                 keys.push(self.reservations_name(&demand.key));
             }
+            if let Some(lockout) = demand.limit.lockout().filter(|_| flags.has_lockout) {
+                write_lockout(&mut arguments, lockout);
+                keys.push(self.lockout_name(&demand.key));
+                lockouts.push(index);
+            }
         }
-        self.encode(operation, demands.len(), keys, arguments)
+        StoreCall {
+            lockouts,
+            ..self.encode(operation, demands.len(), keys, arguments)
+        }
     }
 
     /// Encodes the settlement of a demand that is not on a concurrency limit.
@@ -229,6 +270,13 @@ impl CallEncoder {
         name
     }
 
+    /// The name of the lockout of a counter.
+    fn lockout_name(&self, key: &Key<'_>) -> Vec<u8> {
+        let mut name = self.counter_name(key);
+        name.extend_from_slice(b"|l");
+        name
+    }
+
     /// Encodes a call that spends a demand, settles the lease and asks for more units.
     pub(crate) fn lease(&self, demand: &Demand<'_>, request: &LeaseRequest) -> StoreCall {
         let demands = std::slice::from_ref(demand);
@@ -261,7 +309,11 @@ impl CallEncoder {
 
     /// Encodes a call that deletes a counter.
     pub(crate) fn reset(&self, key: &Key<'_>) -> StoreCall {
-        let names = vec![self.counter_name(key), self.reservations_name(key)];
+        let names = vec![
+            self.counter_name(key),
+            self.reservations_name(key),
+            self.lockout_name(key),
+        ];
         let mut arguments = Vec::new();
         write_head(&mut arguments, Operation::Reset, 1);
         self.encode(Operation::Reset, 1, SmallVec::from_vec(names), arguments)
@@ -284,6 +336,8 @@ struct DemandFlags {
     needs_reservations: bool,
     /// What expired reservations have charged is returned.
     is_released: bool,
+    /// The limit has a lockout, which denials count towards, or which the outcome shows.
+    has_lockout: bool,
 }
 
 impl DemandFlags {
@@ -300,12 +354,14 @@ impl DemandFlags {
             is_shadow: demand.limit.is_shadow(),
             needs_reservations: !is_permit && (is_reservation || is_released || is_lowering),
             is_released: !is_permit && is_released,
+            has_lockout: operation.has_lockouts() && demand.limit.lockout().is_some(),
         }
     }
 
     fn to_byte(self) -> u8 {
-        let [one, two, four] = [self.is_shadow, self.needs_reservations, self.is_released];
-        u8::from(one) + 2 * u8::from(two) + 4 * u8::from(four)
+        let [one, two] = [self.is_shadow, self.needs_reservations].map(u8::from);
+        let [four, eight] = [self.is_released, self.has_lockout].map(u8::from);
+        one + 2 * two + 4 * four + 8 * eight
     }
 }
 
@@ -334,6 +390,13 @@ fn write_period(out: &mut Vec<u8>, quota: &Quota) {
     if is_bucket(quota) {
         write_numbers(out, &[quota.lending(0).period]);
     }
+}
+
+/// Appends the numbers of a lockout.
+fn write_lockout(out: &mut Vec<u8>, lockout: &Lockout) {
+    let (after, factor) = (lockout.after().into(), lockout.factor().into());
+    let [within, length, max] = [lockout.within(), lockout.length(), lockout.max()];
+    write_numbers(out, &[after, within.get(), length.get(), factor, max.get()]);
 }
 
 fn is_bucket(quota: &Quota) -> bool {

@@ -2,9 +2,11 @@
 
 use bytes::Buf as _;
 use smallvec::SmallVec;
-use tollgate::algorithm::{CounterView, ReservedUnits};
+use tollgate::algorithm::{CounterView, KeyLock, ReservedUnits};
 use tollgate::store::lease::LeaseGrant;
-use tollgate::store::remote::{BucketState, CounterState, EntryTotals, SlidingCounts, WindowCount};
+use tollgate::store::remote::{
+    BucketState, CounterState, EntryTotals, LockoutState, SlidingCounts, WindowCount,
+};
 use tollgate::store::{Intent, SpendReply};
 use tollgate::{Consistency, Demand, Micros, Outcome, Quota, Source};
 
@@ -33,6 +35,8 @@ pub(crate) struct ScriptReply {
     counters: SmallVec<[[u64; 3]; 1]>,
     /// For each demand of an inspection, what else its counter contains.
     contents: Vec<CounterContents>,
+    /// The lockouts of the demands that have one, each with the index of its demand.
+    lockouts: Vec<(usize, LockoutReply)>,
     grant: GrantReply,
     /// What follows the status in the reply to a call about records.
     pub(crate) records: Vec<u8>,
@@ -45,6 +49,14 @@ struct CounterContents {
     leased: u64,
     /// The time of the oldest hit of a log.
     oldest: Option<Micros>,
+}
+
+/// The lockout of a key after the decision.
+#[derive(Clone, Copy)]
+struct LockoutReply {
+    state: LockoutState,
+    /// True when the demand has locked the key.
+    is_new: bool,
 }
 
 /// The result of a lease call.
@@ -96,21 +108,16 @@ fn read_call_reply<'r>(
         return Some(Err(text));
     }
 
-    let has_counters = matches!(
-        call.operation,
-        Operation::Spend
-            | Operation::Peek
-            | Operation::Lease
-            | Operation::Count
-            | Operation::Reserve
-            | Operation::Inspect
-    );
-    let count = if has_counters { call.demands } else { 0 };
+    let has_states = call.operation.has_states();
+    let count = if has_states { call.demands } else { 0 };
     let mut counters: SmallVec<[[u64; 3]; 1]> = SmallVec::new();
-    let mut contents = Vec::new();
+    let (mut contents, mut lockouts) = (Vec::new(), Vec::new());
     let mut is_valid = true;
-    for _ in 0..count {
+    for index in 0..count {
         counters.push(read_numbers(reply, &mut is_valid)?);
+        if call.has_lockout(index) {
+            lockouts.push((index, read_lockout(reply, &mut is_valid)?));
+        }
         if call.operation == Operation::Inspect {
             let [count, units, leased, oldest] = read_numbers(reply, &mut is_valid)?;
             contents.push(CounterContents {
@@ -141,6 +148,7 @@ fn read_call_reply<'r>(
         is_unchanged: status == STATUS_UNCHANGED,
         counters,
         contents,
+        lockouts,
         grant,
         records,
     }))
@@ -158,6 +166,25 @@ fn read_numbers<const COUNT: usize>(
         *number = found.unwrap_or_default();
     }
     Some(numbers)
+}
+
+/// Reads the numbers of a lockout. The level is encoded as `-1 - level` when the key was just locked.
+fn read_lockout(reply: &mut &[u8], is_valid: &mut bool) -> Option<LockoutReply> {
+    let [ends, denials] = read_numbers(reply, is_valid)?;
+    let encoded = reply.try_get_f64_le().ok()?;
+    let is_new = encoded < 0.0;
+    let level = whole_number(if is_new { -1.0 - encoded } else { encoded });
+    let small = |number: u64| u32::try_from(number).ok();
+    let (denials, level) = (small(denials), level.and_then(small));
+
+    *is_valid &= denials.is_some() && level.is_some();
+    let state = LockoutState {
+        ends: Micros::new(ends),
+        denials: denials.unwrap_or_default(),
+        level: level.unwrap_or_default(),
+        until: Micros::new(ends),
+    };
+    Some(LockoutReply { state, is_new })
 }
 
 /// Reads the numbers of a grant. The generation is encoded as `-1 - generation` when the units held
@@ -293,7 +320,13 @@ impl ScriptReply {
         let views: Option<Vec<CounterView>> = rows
             .map(|((terms, counter), contents)| terms.view(*counter, contents, self.at))
             .collect();
-        reply.counters = views.unwrap_or_default();
+        let mut views = views.unwrap_or_default();
+        for (index, lockout) in &self.lockouts {
+            if let Some(view) = views.get_mut(*index) {
+                view.lockout = Some(lockout.state.view(self.at));
+            }
+        }
+        reply.counters = views;
         Ok(reply)
     }
 
@@ -302,6 +335,7 @@ impl ScriptReply {
         let mut outcomes: SmallVec<[Outcome; 1]> = demands()
             .map(|(terms, counter)| terms.outcome(*counter, terms.cost, self.at))
             .collect::<Option<_>>()?;
+        self.apply_lockouts(terms, intent, &mut outcomes)?;
 
         let mut pairs = terms.iter().zip(&outcomes);
         let is_allowed = pairs.all(|(terms, outcome)| terms.shadow || outcome.verdict.is_allowed());
@@ -313,7 +347,8 @@ impl ScriptReply {
         let is_charged = self.succeeded && intent.is_charge() || intent == Intent::Count;
         if !is_charged {
             for ((terms, counter), outcome) in demands().zip(&mut outcomes) {
-                if outcome.verdict.is_allowed() {
+                // The outcome of a demand on a locked key shows no charge anyway.
+                if outcome.verdict.is_allowed() && outcome.lock == KeyLock::NONE {
                     *outcome = Outcome {
                         verdict: outcome.verdict,
                         ..terms.outcome(*counter, 0, self.at)?
@@ -322,5 +357,33 @@ impl ScriptReply {
             }
         }
         Some(outcomes)
+    }
+
+    /// Denies the demands whose keys are locked.
+    fn apply_lockouts(
+        &self,
+        terms: &[DemandTerms],
+        intent: Intent,
+        outcomes: &mut [Outcome],
+    ) -> Option<()> {
+        for (index, lockout) in &self.lockouts {
+            let (terms, counter) = (terms.get(*index)?, self.counters.get(*index)?);
+            let Some(rest) = lockout.state.locked_for(self.at) else {
+                continue;
+            };
+
+            // Nothing was charged, unless the demand was only counted; then the state is the one
+            // after the charge.
+            let outcome = outcomes.get_mut(*index)?;
+            if outcome.verdict.is_allowed() || intent == Intent::Count {
+                *outcome = Outcome {
+                    verdict: outcome.verdict,
+                    ..terms.outcome(*counter, 0, self.at)?
+                };
+            }
+            let lock = KeyLock::new(rest, lockout.is_new);
+            *outcome = outcome.locked_out(terms.cost, lock);
+        }
+        Some(())
     }
 }

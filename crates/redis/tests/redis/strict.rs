@@ -13,6 +13,7 @@ use testkit::model::ModelStore;
 use testkit::overadmission::{Bound, Event, OverAdmission};
 use testkit::servers::Server;
 use testkit::wait;
+use tollgate::algorithm::KeyLock;
 use tollgate::store::{Intent, SpendReply};
 use tollgate::{
     Calendar, Concurrency, DemandBuf, FixedWindow, LeakyBucket, LeakyMode, Limit, LimitError,
@@ -100,6 +101,7 @@ fn read_line(line: &str, limit: u64) -> Option<SpendReply> {
         remaining,
         reset_after: number(words.next())?,
         more_after: number(words.next())?,
+        lock: KeyLock::NONE,
     };
     Some(SpendReply::new([outcome], Source::Store, at))
 }

@@ -195,10 +195,25 @@ impl<'a> Diagnostics<'a> {
 
     /// Adds a warning about a valid setting.
     pub(super) fn warn(&self, position: SourcePosition, field: &str, message: impl fmt::Display) {
+        self.add_warning(self.diagnostic(position, field, message));
+    }
+
+    /// Adds a warning that exists already.
+    pub(super) fn add_warning(&self, warning: Diagnostic) {
         let mut warnings = self.warnings.borrow_mut();
         if warnings.len() < WARNINGS_MAX {
-            warnings.push(Diagnostic::new(self.file, position, field, message));
+            warnings.push(warning);
         }
+    }
+
+    /// A message about a field of the file, which is not added.
+    pub(super) fn diagnostic(
+        &self,
+        position: SourcePosition,
+        field: &str,
+        message: impl fmt::Display,
+    ) -> Diagnostic {
+        Diagnostic::new(self.file, position, field, message)
     }
 
     /// Records the position of a field that is validated outside this crate.

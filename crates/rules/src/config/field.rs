@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tollgate::Micros;
 
-use super::diagnostic::{Diagnostics, SourcePosition};
+use super::diagnostic::{Diagnostic, Diagnostics, SourcePosition};
 use super::path;
 use super::scalar::{Origin, ScalarValue};
 use super::values::{DURATION, INTEGER, SIZE, ValueError, ValueKind};
@@ -61,6 +61,12 @@ impl<'a> ConfigField<'a> {
 
     pub(super) fn warn(&self, message: impl fmt::Display) {
         self.diagnostics.warn(self.position(), &self.path, message);
+    }
+
+    /// A message about this field, which is not added to the others.
+    pub(super) fn diagnostic(&self, message: impl fmt::Display) -> Diagnostic {
+        let position = self.position();
+        self.diagnostics.diagnostic(position, &self.path, message)
     }
 
     /// Records the position of this field, whose value is validated outside this crate.

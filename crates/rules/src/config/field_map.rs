@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::diagnostic::SourcePosition;
 use super::field::{ConfigField, list_and, list_or, nearest, unknown};
+use super::foreign::ForeignField;
 use super::names::RENAMED;
 use super::path;
 use super::values::ValueKind;
@@ -131,6 +132,11 @@ impl<'a> FieldMap<'a> {
             let key = path::name(&entry.key.text);
             if let Some(new) = self.successor(entry) {
                 self.error_at_key(entry, format_args!("{key} was renamed; use `{new}`"));
+            } else if let Some(foreign) = ForeignField::find(&entry.key.text, self.known) {
+                self.error_at_key(
+                    entry,
+                    format_args!("{key} is a field of other rate limiters; {foreign}"),
+                );
             } else {
                 let known = format!("one of {}", list_or(self.known));
                 let suggestion = self.suggestion(entry);
@@ -141,8 +147,12 @@ impl<'a> FieldMap<'a> {
 
     /// The known field that an unknown entry was probably meant to be.
     fn suggestion(&self, entry: &YamlEntry) -> Option<&'static str> {
+        let name = &entry.key.text;
         self.successor(entry)
-            .or_else(|| nearest(&entry.key.text, self.known))
+            .or_else(|| match ForeignField::find(name, self.known) {
+                Some(foreign) => foreign.field,
+                None => nearest(name, self.known),
+            })
     }
 
     /// The current name of a field that was renamed.

@@ -11,11 +11,13 @@ use tollgate_subject::ClientResolver;
 use super::audit_log::{self, AuditLogConfig};
 use super::clients::{self, HashConfig};
 use super::denial;
-use super::diagnostic::{ConfigError, Diagnostics, SourceMap, SourcePosition};
+use super::diagnostic::{ConfigError, Diagnostic, Diagnostics, SourceMap, SourcePosition};
 use super::field::ConfigField;
 use super::field_map::FieldMap;
 use super::file::{FILE_MAX, read_bytes, read_file, too_large};
+use super::fingerprint::ConfigFingerprint;
 use super::inline::InlineLimits;
+use super::limit_warnings;
 use super::limits::{self, LimitDefaults};
 use super::memory_warnings;
 use super::monitoring::{self, MonitoringConfig};
@@ -40,6 +42,8 @@ const BUILT_IN: &str = "limits: [{ name: default, key: [client_ip], algorithm: s
 /// A validated configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// Tells whether two replicas have the same configuration, without its secrets.
+    pub fingerprint: ConfigFingerprint,
     /// The store that holds the counters.
     pub store: StoreConfig,
     /// The number of replicas that share the store.
@@ -67,6 +71,9 @@ pub struct Config {
     /// About valid settings that probably do not do what the user expects. Each starts with its
     /// file, line and column.
     pub warnings: Vec<String>,
+    /// About limits that cannot work with forward-auth, in the same form, at most 100. They are
+    /// among `warnings`, too, if the file has settings that are only for forward-auth.
+    pub forward_auth_warnings: Vec<String>,
     /// The positions of the store's fields, which are validated again when the store is created.
     pub source_map: SourceMap,
 }
@@ -102,7 +109,11 @@ impl Config {
         let diagnostics = Diagnostics::new(file);
         let config = yaml::parse(text, &diagnostics).and_then(|mut node| {
             variables::expand(&mut node, env, &diagnostics);
-            read_root(&ConfigField::new(&node, String::new(), &diagnostics))
+            let fingerprint = ConfigFingerprint::new(&node);
+            read_root(
+                &ConfigField::new(&node, String::new(), &diagnostics),
+                fingerprint,
+            )
         });
 
         match config {
@@ -167,7 +178,7 @@ fn not_utf8(file: &str, before: &[u8]) -> ConfigError {
 }
 
 /// Reads every section, so that all errors are reported together.
-fn read_root(field: &ConfigField<'_>) -> Option<Config> {
+fn read_root(field: &ConfigField<'_>, fingerprint: ConfigFingerprint) -> Option<Config> {
     if field.is_null() {
         return None;
     }
@@ -185,11 +196,15 @@ fn read_root(field: &ConfigField<'_>) -> Option<Config> {
     let clients = root.read("client_ip", clients::read);
     let hashing = clients::read_hashing(&root, limits.as_deref().unwrap_or_default());
     let server = root.read("server", server::read);
+    let mut forward_auth_warnings = Vec::new();
     if field.diagnostics.is_clean() {
         memory_warnings::add(&root, &store);
+        let warnings = limit_warnings::add(&root, limits.as_deref().unwrap_or_default());
+        forward_auth_warnings.extend(warnings.iter().map(Diagnostic::to_string));
     }
 
     Some(Config {
+        fingerprint,
         store,
         expected_replicas: defaults.expected_replicas,
         on_store_failure: defaults.on_store_failure,
@@ -203,6 +218,7 @@ fn read_root(field: &ConfigField<'_>) -> Option<Config> {
         audit_log,
         server: server.unwrap_or_default(),
         warnings: field.diagnostics.take_warnings(),
+        forward_auth_warnings,
         source_map: field.diagnostics.take_source_map(),
     })
 }

@@ -9,15 +9,20 @@
 
 mod access;
 mod audit_log;
+mod changes;
 mod clients;
 mod denial;
 mod diagnostic;
 mod field;
 mod field_map;
 mod file;
+mod fingerprint;
+mod foreign;
 mod inline;
+mod limit_warnings;
 mod limits;
 mod load;
+mod match_warnings;
 mod memory_warnings;
 mod monitoring;
 mod names;
@@ -33,9 +38,11 @@ mod yaml;
 
 pub use access::{AccessConfig, AccessToken, TlsConfig};
 pub use audit_log::{AuditLogConfig, AuditTarget, AuditedDenials};
+pub use changes::ConfigChanges;
 pub use clients::HashConfig;
 pub use diagnostic::{ConfigError, Diagnostic, SourceMap};
 pub use file::read_file;
+pub use fingerprint::ConfigFingerprint;
 pub use inline::{InlineLimitError, InlineLimits};
 pub use load::Config;
 pub use monitoring::{MonitoringConfig, TracingConfig};

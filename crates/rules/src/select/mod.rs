@@ -160,7 +160,7 @@ impl Selector {
                 visit(index, self.select_one(index, &request, cost, on_missing)?);
             }
         }
-        request.ensure_complete()
+        self.ensure_complete(&request)
     }
 
     /// Returns the limits with these names, whether or not their conditions hold.
@@ -177,7 +177,7 @@ impl Selector {
             let index = self.index_of(name.as_ref())?;
             selection.extend(self.select_one(index, &request, cost, MissingKeyPolicy::Error)?);
         }
-        request.ensure_complete()?;
+        self.ensure_complete(&request)?;
         Ok(selection)
     }
 
@@ -244,10 +244,25 @@ impl Selector {
         }
     }
 
-    /// Determines the keys, cost and quota of one limit. No demand if the key is missing and that
-    /// is not an error.
+    /// Determines the demands on one limit. None if the key is missing and that is not an error,
+    /// and none if a shadow limit cannot count the request: it never refuses one.
     #[inline]
     fn select_one<'r>(
+        &'r self,
+        index: usize,
+        request: &RequestView<'_, impl Attributes>,
+        cost: Option<u64>,
+        on_missing: MissingKeyPolicy,
+    ) -> Result<LimitDemands<'r>, SelectError> {
+        match self.demands(index, request, cost, on_missing) {
+            Err(_) if self.limits[index].rule.is_shadow() => Ok(LimitDemands::new()),
+            demands => demands,
+        }
+    }
+
+    /// Determines the keys, cost and quota of one limit.
+    #[inline]
+    fn demands<'r>(
         &'r self,
         index: usize,
         request: &RequestView<'_, impl Attributes>,
@@ -260,7 +275,7 @@ impl Selector {
         let keys = match self.keys(limit, request) {
             Ok(keys) => keys,
             Err(KeyBuildError::Missing(_))
-                if limit.optional || on_missing == MissingKeyPolicy::Skip =>
+                if limit.skips_missing_keys() || on_missing == MissingKeyPolicy::Skip =>
             {
                 return Ok(LimitDemands::new());
             }
@@ -281,6 +296,29 @@ impl Selector {
         Ok(demands
             .map(|demand| demand.with_quota(quota.copied()))
             .collect())
+    }
+
+    /// An error if an attribute that was read has more values than are read: the others could
+    /// satisfy a condition or be the one that the backend uses. What only shadow limits use does
+    /// not count: they never refuse a request.
+    fn ensure_complete(
+        &self,
+        request: &RequestView<'_, impl Attributes>,
+    ) -> Result<(), SelectError> {
+        let crowded = request.crowded.borrow();
+        let is_enforced = |attribute: &&Attribute| {
+            let mut enforced = self.limits.iter().filter(|limit| !limit.rule.is_shadow());
+            enforced.any(|limit| limit.attributes().any(|used| used == *attribute))
+        };
+
+        crowded
+            .iter()
+            .find(is_enforced)
+            .map_or(Ok(()), |attribute| {
+                Err(SelectError::TooManyValues {
+                    attribute: attribute.to_string(),
+                })
+            })
     }
 
     fn index_of(&self, name: &str) -> Result<usize, SelectError> {

@@ -33,7 +33,7 @@ impl<'a, A: Attributes> RequestView<'a, A> {
 
         let values: FieldValues<'_> = path.iter().map(Cow::Borrowed).collect();
         if values.has_more() || !path.is_readable() {
-            self.crowded.get_or_init(|| attribute.clone());
+            self.add_crowded(attribute);
         }
         values
     }
@@ -52,7 +52,8 @@ impl<'a, A: Attributes> RequestView<'a, A> {
     /// An error if the limit, whose conditions hold, refuses ambiguous paths and would not apply to
     /// another reading of the path.
     pub(super) fn ensure_unambiguous(&self, limit: &LimitConfig) -> Result<(), SelectError> {
-        if limit.on_ambiguous_path == AmbiguousPathPolicy::MatchAny {
+        // A shadow limit never refuses a request, whatever its path.
+        if limit.on_ambiguous_path == AmbiguousPathPolicy::MatchAny || limit.rule.is_shadow() {
             return Ok(());
         }
         let Some((condition, path)) = self.ambiguous_path(limit) else {

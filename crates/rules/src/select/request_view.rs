@@ -1,7 +1,7 @@
 //! A view of one request's attributes that normalises them, and builds keys from them.
 
 use std::borrow::Cow;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::net::IpAddr;
 
 use smallvec::SmallVec;
@@ -9,7 +9,7 @@ use tollgate::{EncodedKey, KeyPart, KeyParts, Quota};
 use tollgate_subject::{FieldValues, PathReadings, header_lines, header_values, parse_address};
 
 use super::explanation::DisplayPart;
-use super::{Attributes, KeyBuildError, SelectError, Selector, Value};
+use super::{Attributes, KeyBuildError, Selector, Value};
 use crate::attribute::{Attribute, AttributeKind};
 use crate::key_attribute::KeyAttribute;
 use crate::limit::{Condition, Cost, LimitConfig, Tiers};
@@ -24,8 +24,8 @@ pub(super) struct RequestView<'a, A> {
     pub(super) attributes: &'a A,
     /// The readings of the path. Cached, because most limits match on it and reading is expensive.
     pub(super) path: OnceCell<Option<PathReadings<'a>>>,
-    /// The first attribute with more values than are read.
-    pub(super) crowded: OnceCell<Attribute>,
+    /// The attributes with more values than are read, each once. Mostly empty.
+    pub(super) crowded: RefCell<Vec<Attribute>>,
 }
 
 impl<'a, A: Attributes> RequestView<'a, A> {
@@ -33,7 +33,7 @@ impl<'a, A: Attributes> RequestView<'a, A> {
         Self {
             attributes,
             path: OnceCell::new(),
-            crowded: OnceCell::new(),
+            crowded: RefCell::new(Vec::new()),
         }
     }
 
@@ -46,16 +46,6 @@ impl<'a, A: Attributes> RequestView<'a, A> {
         let values = self.texts(&condition.attribute);
         let mut values = values.as_slice().iter();
         values.any(|value| condition.matches(value))
-    }
-
-    /// An error if an attribute that was read has more values than are read: the others could
-    /// satisfy a condition or be the one that the backend uses.
-    pub(super) fn ensure_complete(&self) -> Result<(), SelectError> {
-        self.crowded.get().map_or(Ok(()), |attribute| {
-            Err(SelectError::TooManyValues {
-                attribute: attribute.to_string(),
-            })
-        })
     }
 
     /// The normalised values, none of them empty. There are several if a request repeats a header,
@@ -103,7 +93,15 @@ impl<'a, A: Attributes> RequestView<'a, A> {
     /// Notes that an attribute has more values than are read.
     fn note_crowd(&self, attribute: &Attribute, values: &FieldValues<'_>) {
         if values.has_more() {
-            self.crowded.get_or_init(|| attribute.clone());
+            self.add_crowded(attribute);
+        }
+    }
+
+    #[cold]
+    pub(super) fn add_crowded(&self, attribute: &Attribute) {
+        let mut crowded = self.crowded.borrow_mut();
+        if !crowded.contains(attribute) {
+            crowded.push(attribute.clone());
         }
     }
 
@@ -305,6 +303,17 @@ impl Selector {
 
         let shown = shown.collect::<Option<_>>()?;
         parts.next().is_none().then_some(shown)
+    }
+
+    /// Whether the keys of the limit with this index have the address of the client, so that they
+    /// can be compared with networks.
+    pub fn counts_by_address(&self, index: usize) -> bool {
+        let parts = self.limits.get(index).map(|limit| limit.key.parts.iter());
+        let mut attributes = parts.into_iter().flatten().flatten();
+        attributes.any(|source| {
+            let attribute = source.attribute();
+            attribute.kind() == AttributeKind::ClientIp && self.hasher(attribute).is_none()
+        })
     }
 
     /// The values of the first alternative that the request has.

@@ -28,13 +28,15 @@ pub struct RequestedLimit<'q> {
 
 impl Selector {
     /// Returns the limits that a request names, whether or not their conditions hold. `inline` has
-    /// the rules of those that it brings along, in their order.
+    /// the rules of those that it brings along, in their order. `on_skip` gets the index of each
+    /// limit that cannot count the request, which is not an error.
     pub fn select_requested<'r>(
         &'r self,
         limits: &[RequestedLimit<'_>],
         inline: &'r [Rule],
         attributes: &impl Attributes,
         cost: Option<u64>,
+        mut on_skip: impl FnMut(usize),
     ) -> Result<Selection<'r>, SelectError> {
         let request = RequestView::new(attributes);
         let mut selection = Selection::new();
@@ -47,6 +49,9 @@ impl Selector {
                     let index = self.index_of(&limit.name)?;
                     let demands =
                         self.select_one(index, &request, cost, MissingKeyPolicy::Error)?;
+                    if demands.is_empty() {
+                        on_skip(index);
+                    }
                     selection.extend(demands);
                 }
                 (None, Some(key)) => {
@@ -59,7 +64,7 @@ impl Selector {
                 }
             }
         }
-        request.ensure_complete()?;
+        self.ensure_complete(&request)?;
         Ok(selection)
     }
 
@@ -107,7 +112,7 @@ impl Selector {
         };
         let request = RequestView::new(&keyed);
         let demands = self.select_one(index, &request, cost, MissingKeyPolicy::Error)?;
-        request.ensure_complete()?;
+        self.ensure_complete(&request)?;
         Ok(demands)
     }
 }

@@ -143,7 +143,8 @@ fn the_limits_have_their_keys_and_conditions() {
     );
 
     for rule in &config.limits {
-        assert_eq!(rule.optional, rule.rule.name().as_str() == "login-account");
+        let optional = ["login-account", "reports", "quota", "in-flight"];
+        assert_eq!(rule.optional, optional.contains(&rule.rule.name().as_str()));
     }
 }
 
@@ -201,6 +202,9 @@ fn warnings_have_positions() {
         [
             "t.yaml:25:33: hash_keys[1]: no limit's key uses this attribute, \
              so hashing it has no effect",
+            "t.yaml:45:11: limits[plan].tier: forward-auth never has `tier`, so the tier is always \
+             `free` there; use a header that your proxy sets and clients cannot, such as \
+             `by: header:x-tier`",
         ]
     );
 }

@@ -12,8 +12,10 @@
 
 mod arbitrary;
 mod bounds;
+mod changes;
 mod example;
 mod faults;
+mod limit_warnings;
 mod memory_store;
 mod secrets;
 

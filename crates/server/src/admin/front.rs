@@ -8,11 +8,12 @@ use hyper::header::{CACHE_CONTROL, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Method, Request, Response, StatusCode};
 use tollgate_gate::AccessError;
 use tollgate_gate::api::ApiError;
-use tollgate_rules::{Permission, TokenHash};
+use tollgate_rules::Permission;
 
+use super::actions::ActionRoute;
 use super::dashboard::{self, Dashboard, EventStream};
-use super::guard::{AdminAccess, AdminGuard};
-use super::{keys, limits, metrics, reload, status, top};
+use super::guard::{AdminAccess, AdminGuard, AdminTokens};
+use super::{fleet, keys, limits, metrics, reload, status, top};
 use crate::guard::presented_token;
 use crate::http::{Body, alive, expect_host, problem};
 use crate::listen::{self, ClientConnection, Front, ShutdownSignal};
@@ -23,12 +24,13 @@ const READ: &str = "GET, HEAD";
 
 /// Each path with its methods and its access control. The files of the dashboard have further
 /// paths.
-const ROUTES: [(&str, &str, AdminAccess); 9] = [
+const ROUTES: [(&str, &str, AdminAccess); 10] = [
     ("/healthz", READ, AdminAccess::Public),
     ("/readyz", READ, AdminAccess::Public),
     ("/metrics", READ, AdminAccess::Api),
     ("/admin/limits", READ, AdminAccess::Api),
     ("/admin/status", READ, AdminAccess::Api),
+    ("/admin/fleet", READ, AdminAccess::Api),
     ("/admin/keys", "GET, HEAD, DELETE", AdminAccess::Api),
     ("/admin/top", READ, AdminAccess::Api),
     ("/admin/reload", "POST", AdminAccess::Api),
@@ -47,10 +49,10 @@ pub(crate) struct AdminFront {
 }
 
 impl AdminFront {
-    /// Creates the handler. With a `token`, requests must carry it.
-    pub(crate) fn new(service: Arc<Service>, token: Option<TokenHash>) -> Self {
+    /// Creates the handler. With `tokens`, requests must carry one of them.
+    pub(crate) fn new(service: Arc<Service>, tokens: Option<AdminTokens>) -> Self {
         Self {
-            guard: AdminGuard::new(token),
+            guard: AdminGuard::new(tokens),
             dashboard: Dashboard::new(service.clone()),
             service,
         }
@@ -84,25 +86,28 @@ impl AdminFront {
 
     async fn route(
         &self,
-        request: &Request<Incoming>,
+        request: &mut Request<Incoming>,
         connection: &Arc<ClientConnection>,
     ) -> Result<Response<AdminBody>, ApiError> {
         expect_host(request)?;
         let service = &*self.service;
-        let (path, method) = (request.uri().path(), request.method());
+        let uri = request.uri().clone();
+        let (path, method) = (uri.path(), request.method().clone());
 
         let file = dashboard::file(path);
+        let action = ActionRoute::parse(path);
         let route = ROUTES.iter().find(|(known, ..)| *known == path);
-        let (allow, access) = match route {
-            Some((_, allow, access)) => (Some(*allow), *access),
-            None if file.is_some() => (Some(READ), AdminAccess::Page),
-            None => (None, AdminAccess::Api),
+        let (allow, access) = match (route, action) {
+            (Some((_, allow, access)), _) => (Some(*allow), *access),
+            (None, Some(action)) => (Some(action.methods()), AdminAccess::Api),
+            (None, None) if file.is_some() => (Some(READ), AdminAccess::Page),
+            (None, None) => (None, AdminAccess::Api),
         };
 
         self.authorize(request, access)?;
         let allow = allow.ok_or_else(|| ApiError::admin_not_found(path))?;
         if !allow.split(", ").any(|known| known == method.as_str()) {
-            return Err(ApiError::method_not_allowed(method, allow));
+            return Err(ApiError::method_not_allowed(&method, allow));
         }
 
         let _slot = match access {
@@ -110,12 +115,17 @@ impl AdminFront {
             _ if !connection.admits_request() => return Err(ApiError::too_many_connections()),
             _ => Some(connection.try_slot().ok_or_else(ApiError::overloaded)?),
         };
+        if let Some(action) = action {
+            let response = action.respond(service, request, connection).await?;
+            return Ok(response.map(Either::Left));
+        }
         let response = match path {
             "/healthz" => alive(),
             "/readyz" => service.readiness.response(&service.gate),
             "/metrics" => metrics::respond(service)?,
             "/admin/limits" => limits::respond(service),
             "/admin/status" => status::respond(service),
+            "/admin/fleet" => fleet::respond(service),
             "/admin/keys" if method == Method::DELETE => keys::reset(service, request).await?,
             "/admin/keys" => keys::show(service, request).await?,
             "/admin/top" => top::respond(service, request).await?,
@@ -137,7 +147,7 @@ impl Front for AdminFront {
         mut request: Request<Incoming>,
         connection: &Arc<ClientConnection>,
     ) -> Response<AdminBody> {
-        let result = self.route(&request, connection).await;
+        let result = self.route(&mut request, connection).await;
         let mut response = result.unwrap_or_else(|error| problem(&error).map(Either::Left));
 
         let headers = response.headers_mut();

@@ -1,6 +1,6 @@
 //! Access control of the admin port.
 //!
-//! With a token, every request must carry it. Without one, the port listens on a loopback address
+//! With a token, every request must carry it, or the one that may only view. Without one, the port listens on a loopback address
 //! and every local program has access, except for web pages of other sites.
 
 use hyper::{Method, Request};
@@ -24,15 +24,43 @@ pub(super) enum AdminAccess {
     Events,
 }
 
+/// The tokens of the admin port, each with its role.
+#[derive(Debug)]
+pub(crate) struct AdminTokens {
+    /// May do everything.
+    pub(crate) act: TokenHash,
+    /// May only read, if it is set.
+    pub(crate) view: Option<TokenHash>,
+}
+
 /// Decides which requests may use the admin port.
 #[derive(Debug)]
 pub(super) struct AdminGuard {
-    token: Option<TokenHash>,
+    tokens: Option<AdminTokens>,
+}
+
+impl AdminTokens {
+    /// Requires a token whose role permits the method.
+    fn authorize<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
+        let presented = presented_token(request.headers());
+        let is = |token: &TokenHash| presented.is_some_and(|presented| token.matches(presented));
+        if is(&self.act) {
+            return Ok(());
+        }
+        if !self.view.as_ref().is_some_and(is) {
+            return Err(ApiError::no_admin_token());
+        }
+
+        match *request.method() {
+            Method::GET | Method::HEAD => Ok(()),
+            _ => Err(ApiError::view_only()),
+        }
+    }
 }
 
 impl AdminGuard {
-    pub(super) const fn new(token: Option<TokenHash>) -> Self {
-        Self { token }
+    pub(super) const fn new(tokens: Option<AdminTokens>) -> Self {
+        Self { tokens }
     }
 
     /// Decides whether a request may use a path.
@@ -42,14 +70,10 @@ impl AdminGuard {
         access: AdminAccess,
     ) -> Result<(), ApiError> {
         let browsers = BrowserGuard::default();
-        match (access, &self.token) {
+        match (access, &self.tokens) {
             (AdminAccess::Public, _) | (AdminAccess::Page, Some(_)) => return Ok(()),
             // A page of another site does not know the token, so no further check is needed.
-            (_, Some(token)) => {
-                let presented = presented_token(request.headers());
-                let is_known = presented.is_some_and(|presented| token.matches(presented));
-                return is_known.then_some(()).ok_or_else(ApiError::no_admin_token);
-            }
+            (_, Some(tokens)) => return tokens.authorize(request),
             (_, None) => browsers.expect_own_host(request)?,
         }
 
@@ -72,6 +96,35 @@ mod tests {
 
     const TOKEN: &str = "correct-horse-battery";
 
+    fn guard(view: Option<&str>) -> AdminGuard {
+        let hash = |token: &str| TokenHash::from_token(token).expect("a valid token");
+        AdminGuard::new(Some(AdminTokens {
+            act: hash(TOKEN),
+            view: view.map(hash),
+        }))
+    }
+
+    #[test]
+    fn a_view_token_may_only_read() {
+        let guard = guard(Some("view-horse-battery"));
+        let with = |method, token: &str| {
+            status(
+                &guard,
+                method,
+                &[("authorization", &format!("Bearer {token}"))],
+            )
+        };
+        for method in ["GET", "HEAD", "POST", "DELETE"] {
+            assert_eq!(with(method, TOKEN), 200, "{method}");
+            assert_eq!(with(method, "other-horse-battery"), 401, "{method}");
+        }
+        let view = |method| with(method, "view-horse-battery");
+        assert_eq!((view("GET"), view("HEAD")), (200, 200));
+        for method in ["POST", "DELETE", "PUT", "PATCH"] {
+            assert_eq!(view(method), 403, "{method}");
+        }
+    }
+
     fn request(method: &str, headers: &[(&str, &str)]) -> Request<()> {
         let mut request = Request::builder().method(method).uri("/admin/reload");
         for (name, value) in headers {
@@ -88,7 +141,7 @@ mod tests {
 
     #[test]
     fn only_requests_with_the_token_are_authorized() {
-        let guard = AdminGuard::new(TokenHash::from_token(TOKEN).ok());
+        let guard = guard(None);
         let with = |value: &str| status(&guard, "POST", &[("authorization", value)]);
         assert_eq!(with("Bearer correct-horse-battery"), 200);
         assert_eq!(with("bearer  correct-horse-battery"), 200);

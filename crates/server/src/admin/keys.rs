@@ -3,10 +3,10 @@
 use hyper::{Request, Response};
 use serde::Serialize;
 use tollgate::{Demand, EncodedKey};
-use tollgate_gate::api::ApiError;
+use tollgate_gate::api::{ApiError, NamedAttributes, is_same_attribute};
 use tollgate_gate::{ActiveConfig, DecideError};
 use tollgate_http::{DecisionBody, LimitBody};
-use tollgate_rules::{DisplayPart, Explanation};
+use tollgate_rules::{DisplayPart, Explanation, LimitConfig};
 
 use super::encode::json_ok;
 use super::query::KeyQuery;
@@ -22,6 +22,9 @@ struct KeyResponse<'a> {
     /// The tier whose quota applies; absent for a limit without tiers.
     #[serde(skip_serializing_if = "Option::is_none")]
     tier: Option<String>,
+    /// Attributes of the query that the limit does not use; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ignored: Vec<String>,
     source: &'static str,
     degraded: bool,
 }
@@ -42,8 +45,16 @@ struct ResetResponse<'a> {
     key: Vec<KeyPartView<'a>>,
 }
 
-/// The counter that a query names: the demand on it, the parts of its key and the tier that applies.
-type ResolvedCounter<'r> = (Demand<'r, EncodedKey>, Vec<KeyPartView<'r>>, Option<String>);
+/// The counter that a query names.
+#[derive(Debug)]
+struct ResolvedCounter<'r> {
+    demand: Demand<'r, EncodedKey>,
+    key: Vec<KeyPartView<'r>>,
+    /// The tier that applies.
+    tier: Option<String>,
+    /// Attributes of the query that the limit does not use.
+    ignored: Vec<String>,
+}
 
 /// Shows the state of a key under a limit. Consumes nothing.
 pub(super) async fn show<B>(
@@ -51,7 +62,12 @@ pub(super) async fn show<B>(
     request: &Request<B>,
 ) -> Result<Response<Body>, ApiError> {
     let active = service.gate.active();
-    let (demand, key, tier) = look_up(&active, request)?;
+    let ResolvedCounter {
+        demand,
+        key,
+        tier,
+        ignored,
+    } = look_up(&active, request)?;
 
     let mut inspection = active.inspect(std::slice::from_ref(&demand)).await?;
     for counter in &mut inspection.counters {
@@ -76,6 +92,7 @@ pub(super) async fn show<B>(
         limit,
         key,
         tier,
+        ignored,
         source,
         degraded,
     }))
@@ -87,7 +104,7 @@ pub(super) async fn reset<B>(
     request: &Request<B>,
 ) -> Result<Response<Body>, ApiError> {
     let active = service.gate.active();
-    let (demand, key, _) = look_up(&active, request)?;
+    let ResolvedCounter { demand, key, .. } = look_up(&active, request)?;
     let limit = demand.limit.name().as_str();
 
     active.reset(&demand).await?;
@@ -120,21 +137,44 @@ fn look_up<'r, B>(
             path: _,
         } => {
             let key = parts.into_iter().map(KeyPartView::from).collect();
-            // Cost 1, so that `retry_after_ms` says when the next ordinary request would pass.
-            Ok((demand.with_cost(1), key, tier))
+            Ok(ResolvedCounter {
+                // Cost 1, so that `retry_after_ms` says when the next ordinary request would pass.
+                demand: demand.with_cost(1),
+                key,
+                tier,
+                ignored: ignored(limit, &query.attributes),
+            })
         }
         Explanation::Invalid(error) => Err(DecideError::from(error).into()),
-        // Conditions are not evaluated here, so only a missing key of an optional limit remains.
+        // Conditions are not evaluated here, so only a missing key remains.
         Explanation::Skipped | Explanation::NotMatched { .. } => {
             let detail = format!(
-                "missing attribute: the key of limit {:?} is {}; the limit is optional, so it \
+                "missing attribute: the key of limit {:?} is {}; the limit is {}, so it \
                  ignores requests without that key",
                 limit.rule.name(),
-                limit.key.part_names().join(" and ")
+                limit.key.part_names().join(" and "),
+                if limit.optional {
+                    "optional"
+                } else {
+                    "a shadow limit"
+                },
             );
             Err(ApiError::unprocessable("missing-attribute", detail))
         }
     }
+}
+
+/// The attributes that a limit uses neither in its key nor in its conditions, tier and cost.
+fn ignored(limit: &LimitConfig, attributes: &NamedAttributes<'_>) -> Vec<String> {
+    let is_used = |name: &str| {
+        let mut used = limit.attributes();
+        used.any(|attribute| is_same_attribute(attribute.name(), name))
+    };
+    let names = attributes.0.iter().map(|(name, _)| &**name);
+    names
+        .filter(|name| !is_used(name))
+        .map(str::to_owned)
+        .collect()
 }
 
 impl<'r> From<DisplayPart<'r>> for KeyPartView<'r> {

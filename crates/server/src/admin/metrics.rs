@@ -1,5 +1,7 @@
 //! `GET /metrics`: the metrics page in the Prometheus text format.
 
+use std::collections::BTreeSet;
+
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 
@@ -30,6 +32,7 @@ pub(super) fn respond(service: &Service) -> Result<Response<Body>, ApiError> {
         &store_rows(service)[..],
         &config_rows(service),
         &load_rows(service),
+        &fleet_rows(service),
     ];
     for (kind, name, help, samples) in rows.concat() {
         page.family(kind, name, help, samples);
@@ -136,6 +139,27 @@ fn config_rows(service: &Service) -> [MetricRow; 5] {
             "warnings",
             "Warnings about the configuration and the store, whose texts are in /admin/status",
             size(service.gate.warnings().len()),
+        ),
+    ]
+}
+
+fn fleet_rows(service: &Service) -> [MetricRow; 2] {
+    let fleet = service.fleet.snapshot(&service.gate);
+    let configs = fleet.members.iter().map(|member| &member.heartbeat.config);
+    let distinct: BTreeSet<&String> = configs.collect();
+
+    [
+        (
+            GAUGE,
+            "fleet_replicas",
+            "Replicas on the store, as this one has last read them; 1 with a memory store",
+            size(fleet.members.len()),
+        ),
+        (
+            GAUGE,
+            "fleet_configurations",
+            "Different configurations of these replicas",
+            size(distinct.len()),
         ),
     ]
 }

@@ -4,8 +4,10 @@
 //! besides the dashboard's: responses are built from the service at the time of the request.
 //! Errors are [`ApiError`](tollgate_gate::api::ApiError)s, as on the HTTP port.
 
+mod actions;
 mod dashboard;
 mod encode;
+mod fleet;
 mod front;
 mod guard;
 mod keys;
@@ -17,3 +19,4 @@ mod status;
 mod top;
 
 pub(crate) use self::front::AdminFront;
+pub(crate) use self::guard::AdminTokens;

@@ -56,6 +56,21 @@ impl<'q> KeyQuery<'q> {
     }
 }
 
+/// The limit of a query that may name one: `limit=<name>` or nothing.
+pub(super) fn limit_filter(query: &str) -> Result<Option<Cow<'_, str>>, ApiError> {
+    let mut limit = None;
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if name != "limit" || limit.is_some() {
+            let name: String = name.chars().take(80).collect();
+            let detail = format!("unexpected parameter {name:?}; expected limit=<name> or none");
+            return Err(ApiError::bad_request("unknown-parameter", detail));
+        }
+        limit = Some(decode(value)?);
+    }
+    Ok(limit)
+}
+
 pub(super) fn decode(text: &str) -> Result<Cow<'_, str>, ApiError> {
     percent_decode_str(text).decode_utf8().map_err(|_| {
         let text: String = text.chars().take(80).collect();

@@ -17,6 +17,9 @@ struct ReloadResponse<'a> {
     reloaded: bool,
     /// The number of limits in the active configuration.
     limits: usize,
+    /// What changed, one line for each field, at most 51. If another reload has already activated
+    /// the file, what that changed.
+    changes: Vec<String>,
     /// Warnings about a valid configuration.
     warnings: &'a [String],
 }
@@ -52,6 +55,7 @@ pub(super) async fn respond(service: &Service) -> Result<Response<Body>, ApiErro
             Ok(json_ok(&ReloadResponse {
                 reloaded: true,
                 limits: config.limits.len(),
+                changes: service.reloader.status().changes,
                 warnings: &config.warnings,
             }))
         }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use tollgate_gate::StoreState;
 
 use super::encode::{json_ok, millis};
+use super::fleet::FleetView;
 use crate::alerts::AlertState;
 use crate::http::Body;
 use crate::reload::ReloadStatus;
@@ -31,6 +32,8 @@ pub(super) struct ServiceStatus {
     alerts: Vec<AlertStatus>,
     /// What the operator should know about the configuration and the store.
     warnings: Vec<String>,
+    /// The replicas that share the store. All other members are about this replica.
+    fleet: FleetView,
 }
 
 /// The state of the store.
@@ -64,6 +67,8 @@ struct ConfigStatus {
     /// `None` for the built-in configuration.
     file: Option<String>,
     limits: usize,
+    /// Equal for replicas with the same configuration.
+    fingerprint: String,
     /// When the active configuration was loaded.
     loaded_at_ms: u64,
     reloads: u64,
@@ -71,6 +76,8 @@ struct ConfigStatus {
     failed: u64,
     /// Why the last reload failed; `None` if it succeeded.
     error: Option<ReloadErrorView>,
+    /// What the last reload changed, one line for each field.
+    changes: Vec<String>,
 }
 
 /// A failed reload.
@@ -114,6 +121,7 @@ impl ServiceStatus {
             keys: store.keys,
             alerts: alerts.iter().filter_map(AlertStatus::from_firing).collect(),
             warnings: service.gate.warnings(),
+            fleet: FleetView::for_status(service),
         }
     }
 }
@@ -145,15 +153,18 @@ impl ConfigStatus {
             applied,
             failed,
             last_error,
+            changes,
         } = service.reloader.status();
         let file = service.reloader.file();
 
         Self {
             file: file.map(|file| file.display().to_string()),
             limits: service.gate.active().config.limits.len(),
+            fingerprint: service.gate.active().config.fingerprint.to_string(),
             loaded_at_ms: millis(active_since),
             reloads: applied,
             failed,
+            changes,
             error: last_error.map(|(at, message)| ReloadErrorView {
                 at_ms: millis(at),
                 message,

@@ -20,9 +20,9 @@ use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, no_resp
 use super::terminal::{Align, Tone, plain, table};
 
 /// The variable with the token; the service reads its token from the same one.
-const TOKEN_VARIABLE: &str = "TOLLGATE_ADMIN_TOKEN";
+pub(super) const TOKEN_VARIABLE: &str = "TOLLGATE_ADMIN_TOKEN";
 /// The characters that must be escaped in a query.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+pub(super) const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
@@ -110,7 +110,10 @@ fn path(limit: &str, attributes: &RequestAttributes) -> Result<String, CommandEr
 }
 
 /// The JSON object of a successful response; an empty body is an empty object.
-fn parse(response: &ServiceResponse, had_token: bool) -> Result<Map<String, Value>, CommandError> {
+pub(super) fn parse(
+    response: &ServiceResponse,
+    had_token: bool,
+) -> Result<Map<String, Value>, CommandError> {
     let status = response.status;
     if status.is_success() {
         return match response.json() {
@@ -165,7 +168,7 @@ fn lines(body: &Map<String, Value>, is_reset: bool) -> Vec<String> {
 }
 
 /// The name of a member. Durations are printed with their units, so `_ms` is dropped.
-fn label(name: &str, value: &Value) -> String {
+pub(super) fn label(name: &str, value: &Value) -> String {
     let is_duration = value.is_u64() || value.is_null();
     let name = name
         .strip_suffix("_ms")
@@ -175,7 +178,7 @@ fn label(name: &str, value: &Value) -> String {
 }
 
 /// The value of a member on one line.
-fn format_value(name: &str, value: &Value) -> String {
+pub(super) fn format_value(name: &str, value: &Value) -> String {
     match value {
         Value::String(text) => plain(text),
         Value::Null => "none".to_owned(),
@@ -183,6 +186,11 @@ fn format_value(name: &str, value: &Value) -> String {
             .as_u64()
             .map_or_else(|| number.to_string(), numbers::length),
         Value::Array(_) if name == "key" => format_key(value),
+        Value::Array(names) if name == "ignored" => {
+            let names = names.iter().filter_map(Value::as_str).map(plain);
+            let names = names.collect::<Vec<_>>().join(", ");
+            format!("{names} (the limit does not use this)")
+        }
         other => plain(&other.to_string()),
     }
 }

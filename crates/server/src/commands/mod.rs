@@ -3,6 +3,7 @@
 //! They use a running service over HTTP, as its clients do, and read the configuration as the
 //! service does. They do not depend on how the service is run.
 
+mod actions;
 mod attributes;
 mod audit_paths;
 mod check;
@@ -23,6 +24,10 @@ mod validate;
 
 use std::process::ExitCode;
 
+pub use actions::{
+    ActionArgs, ActionsCommand, AdminArgs, BlockArgs, ExemptArgs, ListActionsArgs, OverrideArgs,
+    RemoveActionArgs, ShadowArgs, TargetArgs,
+};
 pub use attributes::AttributeArgs;
 pub use audit_paths::AuditPathsArgs;
 pub use check::CheckArgs;
@@ -36,6 +41,7 @@ pub use reserve::{CancelArgs, ReservationArgs, ReserveArgs, SettleArgs};
 pub use simulate::{LogLayout, SimulateArgs};
 pub use validate::ValidateArgs;
 
+pub(crate) use actions::{block, exempt, override_numbers, shadow};
 pub(crate) use audit_paths::run as audit_paths;
 pub(crate) use check::run as check;
 pub(crate) use completions::{completions, schema};

@@ -17,15 +17,15 @@ use crate::listen::{ClientConnection, IncompleteRequest};
 
 /// The bounds of a request body.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct BodyLimits {
-    pub(super) bytes_max: usize,
+pub(crate) struct BodyLimits {
+    pub(crate) bytes_max: usize,
     /// How long the whole body may take to arrive.
-    pub(super) timeout: Duration,
+    pub(crate) timeout: Duration,
 }
 
 /// Reads the whole body, whatever its content type: many clients send JSON as something else by
 /// default. Web pages, which may send some types without asking, are turned away by their origin.
-pub(super) async fn read(
+pub(crate) async fn read(
     request: &mut Request<Incoming>,
     connection: &Arc<ClientConnection>,
     limits: BodyLimits,

@@ -6,12 +6,10 @@
 
 mod original_request;
 mod parameters;
-
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+mod warnings;
 
 use hyper::body::Incoming;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, FORWARDED, HeaderValue};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use tollgate::store::Intent;
 use tollgate_gate::api::ApiError;
@@ -20,6 +18,7 @@ use tollgate_http::Problem;
 
 use self::original_request::OriginalRequest;
 use self::parameters::ForwardAuthParameters;
+pub(super) use self::warnings::ForwardAuthWarnings;
 use super::respond::{self, Body, json};
 use crate::listen::ClientConnection;
 
@@ -29,7 +28,7 @@ pub(super) async fn handle(
     active: &ActiveConfig,
     request: &Request<Incoming>,
     connection: &ClientConnection,
-    untrusted_proxy: &UntrustedProxyWarning,
+    warnings: &ForwardAuthWarnings,
 ) -> Result<Response<Body>, ApiError> {
     let _slot = connection.try_slot().ok_or_else(ApiError::overloaded)?;
     let peer = connection.peer;
@@ -39,7 +38,8 @@ pub(super) async fn handle(
         .selector
         .clients()
         .address(peer.ip(), request.headers());
-    untrusted_proxy.check(active, request, peer);
+    warnings.check_proxy(active, request, peer);
+    active.note_forward_auth();
     let original = OriginalRequest::from_headers(request, parameters, client)?;
 
     let options = CheckOptions {
@@ -49,10 +49,16 @@ pub(super) async fn handle(
         origin: &active.origin(request.headers()),
     };
     let GateDecision {
-        decision, permit, ..
+        decision,
+        permit,
+        block,
+        ..
     } = match gate.decide(active, &original, options).await {
         Ok(decision) => decision,
-        Err(error) => return refusal(error.into(), parameters.deny_status),
+        Err(error) => {
+            warnings.note_refusal(&error);
+            return refusal(gate, error.into(), parameters.deny_status);
+        }
     };
 
     let mut response = match Problem::denied(&decision) {
@@ -61,7 +67,10 @@ pub(super) async fn handle(
             response.headers_mut().remove(CONTENT_TYPE);
             response
         }
-        Some(problem) => {
+        Some(mut problem) => {
+            if let Some(block) = block {
+                problem.status = block.status();
+            }
             let template = active.config.denial.as_ref();
             let body = template.map(|template| (template, decision.denied_by()));
             respond::denied(problem, parameters.deny_status, body)
@@ -82,45 +91,20 @@ pub(super) async fn handle(
     Ok(response)
 }
 
-/// Refuses a request that cannot be decided because of what the client sent. That is a denial, too:
+/// Refuses a request that cannot be decided because of what it has or lacks. That is a denial, too:
 /// a proxy could take another status for a failure of this service, and let the request pass.
-fn refusal(error: ApiError, deny_status: Option<StatusCode>) -> Result<Response<Body>, ApiError> {
+fn refusal(
+    gate: &Gate,
+    error: ApiError,
+    deny_status: Option<StatusCode>,
+) -> Result<Response<Body>, ApiError> {
     if !error.status.is_client_error() {
         return Err(error);
     }
 
+    gate.metrics().count_error(error.code);
     let mut response = respond::denied(error.problem(), deny_status, None);
     let no_store = HeaderValue::from_static("no-store");
     response.headers_mut().insert(CACHE_CONTROL, no_store);
     Ok(response)
-}
-
-/// Warns once about a proxy that is not trusted.
-#[derive(Debug, Default)]
-pub(super) struct UntrustedProxyWarning {
-    was_logged: AtomicBool,
-}
-
-impl UntrustedProxyWarning {
-    /// Logs a warning when the peer sends client addresses but is not a trusted proxy: all its
-    /// clients are then counted as one.
-    fn check(&self, active: &ActiveConfig, request: &Request<Incoming>, peer: SocketAddr) {
-        let headers = request.headers();
-        let has_client_address = ["x-forwarded-for", "x-real-ip"]
-            .iter()
-            .any(|name| headers.contains_key(*name))
-            || headers.contains_key(FORWARDED);
-
-        if has_client_address
-            && !self.was_logged.load(Relaxed)
-            && !active.selector.clients().trusts(peer.ip())
-            && !self.was_logged.swap(true, Relaxed)
-        {
-            tracing::warn!(
-                peer = %peer.ip(),
-                "untrusted proxy: its client addresses are ignored and all its clients count as \
-                 one; add it to client_ip.trusted_proxies if it is yours"
-            );
-        }
-    }
 }

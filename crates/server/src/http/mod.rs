@@ -21,6 +21,7 @@ use tollgate_gate::api::{ApiContext, ApiError};
 use tollgate_gate::{ActiveConfig, Caller, Gate};
 use tracing::Instrument as _;
 
+pub(crate) use body::{BodyLimits, read as read_body};
 pub(crate) use health::{Readiness, alive};
 pub(crate) use host::expect_host;
 pub(crate) use respond::{Body, json, problem};
@@ -41,7 +42,7 @@ pub(crate) struct HttpFront {
     readiness: Arc<Readiness>,
     /// Whether the port can be reached from this machine only.
     is_loopback: bool,
-    untrusted_proxy: forward_auth::UntrustedProxyWarning,
+    warnings: forward_auth::ForwardAuthWarnings,
 }
 
 impl HttpFront {
@@ -51,7 +52,7 @@ impl HttpFront {
             gate,
             readiness,
             is_loopback: address.ip().to_canonical().is_loopback(),
-            untrusted_proxy: forward_auth::UntrustedProxyWarning::default(),
+            warnings: forward_auth::ForwardAuthWarnings::default(),
         }
     }
 
@@ -94,9 +95,9 @@ impl HttpFront {
                 )
             }),
             HttpRoute::ForwardAuth => {
-                let warning = &self.untrusted_proxy;
+                let warnings = &self.warnings;
                 Box::pin(forward_auth::handle(
-                    gate, active, request, connection, warning,
+                    gate, active, request, connection, warnings,
                 ))
                 .await
             }
@@ -162,7 +163,10 @@ impl Front for HttpFront {
             .await
         };
 
-        let response = result.unwrap_or_else(|error| problem(&error));
+        let response = result.unwrap_or_else(|error| {
+            self.gate.metrics().count_error(error.code);
+            problem(&error)
+        });
         traces::record_status(&span, response.status());
         listen::discard_unread(&mut request, response, connection).await
     }

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use tollgate::Micros;
 use tollgate_gate::{Gate, StoreOpenError};
 use tollgate_rules::Config;
-use tollgate_rules::config::ConfigError;
+use tollgate_rules::config::{ConfigChanges, ConfigError};
 
 pub(crate) use self::config_file::ConfigFile;
 pub(crate) use self::tls::{DataPortTls, TlsFileError, TlsSettings, watch as watch_tls};
@@ -39,9 +39,11 @@ pub(crate) struct Reloader {
     last_read: tokio::sync::Mutex<LastRead>,
 }
 
-/// What the last attempt to read the file found.
+/// What the last attempt to read the file found, and the active text.
 #[derive(Debug, Default)]
 struct LastRead {
+    /// The text of the active configuration.
+    active: Vec<u8>,
     /// None if the file could not be read, which was reported.
     text: Option<Vec<u8>>,
     /// True after a poll that could not read the file and did not report it.
@@ -73,6 +75,8 @@ pub(crate) struct ReloadStatus {
     pub(crate) failed: u64,
     /// When and why the last reload failed; none if it succeeded.
     pub(crate) last_error: Option<(Micros, String)>,
+    /// What the last reload that changed something changed, at most 51 lines.
+    pub(crate) changes: Vec<String>,
 }
 
 /// Why a reload failed. The old configuration stays active.
@@ -101,8 +105,10 @@ impl Reloader {
             active_since: gate.now(),
             ..ReloadStatus::default()
         };
+        let text = file.as_mut().map(ConfigFile::take_first_text);
         let last_read = LastRead {
-            text: file.as_mut().map(ConfigFile::take_first_text),
+            active: text.clone().unwrap_or_default(),
+            text,
             is_missed: false,
         };
 
@@ -156,14 +162,17 @@ impl Reloader {
             Ok(text) => self.replace(file, text).await,
             Err(error) => Err(error.into()),
         };
+        let active = text.as_ref().filter(|_| result.is_ok());
+        let result = result.map(|()| changes(&last_read.active, active));
         self.record(&result);
 
         // Last, so that the next poll repeats a reload that was cancelled.
-        *last_read = LastRead {
-            text,
-            is_missed: false,
-        };
-        result
+        if let Some(active) = active {
+            last_read.active.clone_from(active);
+        }
+        last_read.text = text;
+        last_read.is_missed = false;
+        result.map(drop)
     }
 
     /// Parses and validates a text, and activates it with the certificate that it names.
@@ -182,17 +191,23 @@ impl Reloader {
         Ok(())
     }
 
-    fn record(&self, result: &Result<(), ConfigReloadError>) {
+    fn record(&self, result: &Result<ConfigChanges, ConfigReloadError>) {
         let now = self.gate.now();
         let mut status = self.status.lock();
 
         match result {
-            Ok(()) => {
+            Ok(changes) => {
                 status.active_since = now;
                 status.applied += 1;
                 status.last_error = None;
                 let limits = self.gate.active().config.limits.len();
-                tracing::info!(limits, "configuration reloaded");
+                tracing::info!(limits, changes = changes.len(), "configuration reloaded");
+                for line in changes.lines() {
+                    tracing::info!("changed: {line}");
+                }
+                if !changes.is_empty() {
+                    status.changes = changes.lines();
+                }
             }
             Err(error) => {
                 status.failed += 1;
@@ -226,6 +241,13 @@ pub(crate) async fn watch(
     }
 }
 
+/// What differs between two texts. The texts are those of valid configurations, so they are UTF-8.
+fn changes(before: &[u8], after: Option<&Vec<u8>>) -> ConfigChanges {
+    let before = String::from_utf8_lossy(before);
+    let after = after.map(|text| String::from_utf8_lossy(text));
+    ConfigChanges::between(&before, &after.unwrap_or_default())
+}
+
 /// Logs the warnings about a valid configuration.
 pub(crate) fn log_warnings(config: &Config) {
     for warning in &config.warnings {
@@ -243,7 +265,7 @@ mod tests {
         let text = |text: &str| Ok(text.as_bytes().to_vec());
         let mut last_read = LastRead {
             text: text("a").ok(),
-            is_missed: false,
+            ..LastRead::default()
         };
 
         assert!(!last_read.is_changed(&text("a")));

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use crate::logs::LogFormat;
 
+/// The longest name of a replica, in characters.
+const NAME_MAX: usize = 100;
+
 /// Arguments of `tollgate serve`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ServeArgs {
@@ -25,9 +28,22 @@ pub struct ServeArgs {
     /// Address of the RESP listener for Redis clients, such as 127.0.0.1:6380 [default: off]
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub resp: Option<SocketAddr>,
+    /// Name of this replica in the fleet [default: host name and HTTP port]
+    #[arg(long, value_name = "NAME", value_parser = replica_name)]
+    pub name: Option<String>,
     /// Log format [default: text on a terminal, json otherwise]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
+}
+
+/// Parses the name of a replica.
+fn replica_name(text: &str) -> Result<String, String> {
+    let is_valid = (1..=NAME_MAX).contains(&text.chars().count());
+    let is_shown = !text.chars().any(char::is_control);
+    if !is_valid || !is_shown {
+        return Err(format!("expected 1 to {NAME_MAX} printable characters"));
+    }
+    Ok(text.to_owned())
 }
 
 /// Parses the address of a listener.

@@ -10,11 +10,13 @@ use tokio::time::timeout;
 use tollgate_gate::Gate;
 use tollgate_rules::config::AccessConfig;
 
+use super::actions;
 use super::args::ServeArgs;
 use super::listeners::Listeners;
-use super::probe;
+use super::{probe, sample_request};
 use crate::admin::AdminFront;
 use crate::alerts;
+use crate::fleet;
 use crate::fleet_top;
 use crate::grpc;
 use crate::http::HttpFront;
@@ -42,9 +44,15 @@ pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<(), S
 
     // If the store is unavailable, the first probe logs it.
     service.gate.wait_until_ready(STORE_START_TIMEOUT).await;
+    actions::read_first(&service.gate).await;
     print_banner(&service.gate, &listeners);
     warn_about_open_ports(&service.gate.active().config.server.access, &listeners);
 
+    let name = args
+        .name
+        .clone()
+        .unwrap_or_else(|| default_name(&listeners));
+    service.fleet.set_name(name, service.started_at);
     let (handle, shutdown) = ShutdownHandle::new();
     let mut tasks = start(&service, listeners, &shutdown);
     tasks.spawn(reload::watch(service.reloader.clone(), hang_up, shutdown));
@@ -65,6 +73,13 @@ pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<(), S
     Ok(())
 }
 
+/// The name of a replica that was given none: the host's name and the HTTP port.
+fn default_name(listeners: &Listeners) -> String {
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy().into_owned();
+    format!("{host}:{}", listeners.addresses()[0].port())
+}
+
 /// Starts the fronts and the periodic tasks.
 fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal) -> JoinSet<()> {
     let Service {
@@ -72,12 +87,10 @@ fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal
         load,
         tls,
         readiness,
-        alerts,
-        fleet_top,
         ..
     } = &**service;
-    let admin = Arc::new(AdminFront::new(service.clone(), listeners.admin_token));
     let http = HttpFront::new(gate.clone(), readiness.clone(), listeners.addresses()[0]);
+    let admin = Arc::new(AdminFront::new(service.clone(), listeners.admin_tokens));
     let mut tasks = JoinSet::new();
 
     tasks.spawn(listen::run(
@@ -115,11 +128,27 @@ fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal
     ));
 
     tasks.spawn(admin.watch(shutdown.clone()));
+    start_watches(service, &mut tasks, shutdown);
+    tasks
+}
+
+/// Starts the periodic tasks.
+fn start_watches(service: &Service, tasks: &mut JoinSet<()>, shutdown: &ShutdownSignal) {
+    let Service {
+        gate,
+        tls,
+        alerts,
+        fleet,
+        fleet_top,
+        ..
+    } = service;
+
     tasks.spawn(alerts::watch(
         gate.clone(),
         alerts.clone(),
         shutdown.clone(),
     ));
+    tasks.spawn(fleet::watch(gate.clone(), fleet.clone(), shutdown.clone()));
     tasks.spawn(reload::watch_tls(
         gate.clone(),
         tls.clone(),
@@ -131,8 +160,8 @@ fn start(service: &Arc<Service>, listeners: Listeners, shutdown: &ShutdownSignal
         shutdown.clone(),
     ));
     tasks.spawn(probe::watch(gate.clone(), shutdown.clone()));
+    tasks.spawn(actions::watch(gate.clone(), shutdown.clone()));
     tasks.spawn(save_snapshots(gate.clone(), shutdown.clone()));
-    tasks
 }
 
 /// Ends all tasks: first gracefully, after the drain timeout by force.
@@ -176,14 +205,16 @@ fn print_banner(gate: &Gate, listeners: &Listeners) {
     } else {
         " -H \"Authorization: Bearer $TOLLGATE_TOKEN\""
     };
-    let attributes = r#"{"attributes": {"client_ip": "203.0.113.7"}}"#;
+    let body = sample_request::body(&gate.active().selector);
+    // Inside of single quotes, a shell leaves everything else as it is.
+    let body = body.replace('\'', r"'\''");
     let text = format!(
         "tollgate {}: {limits}, store: {store}\n  \
            http   {scheme}://{http}\n  \
            grpc   {scheme}://{grpc}\n  \
            admin  http://{admin}\n\
          {resp}\
-         try:  curl -i {scheme}://{http}/v1/check{token} -d '{attributes}'\n",
+         try:  curl -i {scheme}://{http}/v1/check{token} -d '{body}'\n",
         env!("CARGO_PKG_VERSION")
     );
 

@@ -6,9 +6,12 @@ use tokio::net::TcpListener;
 use tollgate_rules::{TOKEN_MIN, TokenHash};
 
 use super::args::ServeArgs;
+use crate::admin::AdminTokens;
 
 /// The environment variable with the admin token.
 const TOKEN_VARIABLE: &str = "TOLLGATE_ADMIN_TOKEN";
+/// The environment variable with the token that may only view.
+const VIEW_TOKEN_VARIABLE: &str = "TOLLGATE_ADMIN_VIEW_TOKEN";
 
 /// The listeners of the ports.
 #[derive(Debug)]
@@ -18,8 +21,8 @@ pub(super) struct Listeners {
     pub(super) admin: TcpListener,
     /// None unless the port is turned on.
     pub(super) resp: Option<TcpListener>,
-    /// The token that the admin port requires, if one is set.
-    pub(super) admin_token: Option<TokenHash>,
+    /// The tokens that the admin port requires, if they are set.
+    pub(super) admin_tokens: Option<AdminTokens>,
 }
 
 impl Listeners {
@@ -35,7 +38,7 @@ impl Listeners {
         Ok(Self {
             http,
             grpc,
-            admin_token: admin_token(address(&admin))?,
+            admin_tokens: admin_tokens(address(&admin))?,
             admin,
             resp,
         })
@@ -65,21 +68,36 @@ fn address(listener: &TcpListener) -> SocketAddr {
         .expect("a bound listener has an address")
 }
 
-/// The token from the environment. An admin port that is not on a loopback address must have one.
-fn admin_token(admin: SocketAddr) -> Result<Option<TokenHash>, String> {
-    let token = std::env::var_os(TOKEN_VARIABLE).unwrap_or_default();
-    if token.is_empty() && admin.ip().is_loopback() {
-        return Ok(None);
-    }
-    if token.is_empty() {
+/// The tokens from the environment. An admin port that is not on a loopback address must have one.
+fn admin_tokens(admin: SocketAddr) -> Result<Option<AdminTokens>, String> {
+    let view = token(VIEW_TOKEN_VARIABLE)?;
+    let Some(act) = token(TOKEN_VARIABLE)? else {
+        if view.is_some() {
+            return Err(format!(
+                "{VIEW_TOKEN_VARIABLE} is set and {TOKEN_VARIABLE} is not, so everyone could act; \
+                 set both, to different secrets of at least {TOKEN_MIN} characters"
+            ));
+        }
+        if admin.ip().is_loopback() {
+            return Ok(None);
+        }
         return Err(format!(
             "the admin address {admin} is not a loopback address and {TOKEN_VARIABLE} is not set; \
              set it to a secret of at least {TOKEN_MIN} characters, or use a loopback address"
         ));
+    };
+    Ok(Some(AdminTokens { act, view }))
+}
+
+/// The token in a variable; none if it is empty.
+fn token(variable: &str) -> Result<Option<TokenHash>, String> {
+    let token = std::env::var_os(variable).unwrap_or_default();
+    if token.is_empty() {
+        return Ok(None);
     }
 
     // What is not UTF-8 is not printable ASCII either.
     TokenHash::from_token(&token.to_string_lossy())
         .map(Some)
-        .map_err(|error| format!("invalid token in {TOKEN_VARIABLE}: {error}"))
+        .map_err(|error| format!("invalid token in {variable}: {error}"))
 }

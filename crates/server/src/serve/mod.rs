@@ -1,9 +1,11 @@
 //! `tollgate serve`: starts the service from its arguments and runs it until it is stopped.
 
+mod actions;
 mod args;
 mod lifecycle;
 mod listeners;
 mod probe;
+mod sample_request;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Runtime;

@@ -8,6 +8,7 @@ mod json;
 mod page;
 mod pages;
 mod pipes;
+mod report_page;
 mod simulate;
 
 use std::path::PathBuf;

@@ -188,7 +188,7 @@ fn the_page_is_self_contained_and_runs_nothing() {
         "prefers-color-scheme: dark",
         "<h2>All requests</h2>",
         "per-address: allowed and denied over time",
-        "Compared with",
+        "b.yaml</h2>",
         "Limits suggested from usage",
         "Invalid lines",
         "header:user-agent=&lt;script&gt;alert(1)&lt;/script&gt;",

@@ -16,6 +16,7 @@ mod deploy;
 mod deployments;
 mod drain;
 mod envoy;
+mod fleet;
 mod golden;
 mod grpc;
 mod hanging_files;

@@ -59,6 +59,93 @@ fn the_memory_store_is_not_shared() {
     }
 }
 
+const LOGIN: &str = "\
+tiers: {free: {limit: 5}}
+limits:
+- {name: login, key: [email], match: {path: /login}, algorithm: fixed_window, limit: 5, window: 1h}
+- {name: plan, key: [client_ip], tier: {by: tier, default: free}, algorithm: fixed_window, window: 1h}
+- {name: quota, key: [tenant], shadow: true, algorithm: fixed_window, limit: 1, window: 1h}
+";
+
+fn forward_auth(service: &Tollgate, query: &str, path: &str) -> u16 {
+    let headers = [("X-Original-URI", path), ("X-Forwarded-Uri", path)];
+    let target = format!("/v1/forward-auth?{query}");
+    reverse_proxy::get(service.http, &target, &headers).status
+}
+
+/// Forward-auth never has an e-mail: such a limit refuses every request, and says so.
+#[test]
+fn what_forward_auth_never_has_is_logged_counted_and_shown() {
+    let service = Tollgate::with_config(LOGIN);
+    assert_eq!(warnings(&service), Vec::<String>::new(), "no proxy yet");
+
+    for (query, status) in [
+        ("proxy=nginx", 422),
+        ("proxy=nginx&deny_status=403", 403),
+        ("proxy=traefik", 422),
+    ] {
+        assert_eq!(forward_auth(&service, query, "/login"), status, "{query}");
+        assert_eq!(forward_auth(&service, query, "/else"), 200, "{query}");
+    }
+
+    let shown = warnings(&service);
+    assert_eq!(shown.len(), 3, "{shown:#?}");
+    for (warning, text) in shown.iter().zip([
+        ":3:22: limits[login].key: forward-auth never has `email`, so every request",
+        ":4:40: limits[plan].tier: forward-auth never has `tier`",
+        ":5:22: limits[quota].key: forward-auth never has `tenant`, so this limit counts nothing",
+    ]) {
+        assert!(warning.contains(text), "{warning}");
+        service.wait_for_log(text);
+    }
+
+    let refused = r#""limit":"login","attribute":"email""#;
+    service.wait_for_log("forward-auth refused a request that lacks the key of a limit");
+    assert_eq!(
+        service.log().matches(refused).count(),
+        1,
+        "{}",
+        service.log()
+    );
+    let metrics = get(&service, "/metrics");
+    for sample in [
+        "\ntollgate_request_errors_total{code=\"missing-attribute\"} 3\n",
+        "\ntollgate_skipped_total{limit=\"quota\"} 3\n",
+        "\ntollgate_warnings 3\n",
+    ] {
+        assert!(metrics.contains(sample), "{sample}: {metrics}");
+    }
+}
+
+/// A shadow limit reports what it would do, and never refuses a request.
+#[test]
+fn a_shadow_limit_skips_what_it_cannot_count() {
+    let service = Tollgate::with_config(LOGIN);
+    for body in [
+        r#"{"attributes": {"client_ip": "203.0.113.7"}}"#,
+        r#"{"limits": ["quota"]}"#,
+    ] {
+        assert_eq!(service.check(body).status, 200, "{body}");
+    }
+    let peek = service.post("/v1/peek", r#"{"limits": ["quota"]}"#);
+    assert_eq!(peek.status, 200, "it charges nothing, so it is not counted");
+    let metrics = get(&service, "/metrics");
+    assert!(metrics.contains("\ntollgate_skipped_total{limit=\"quota\"} 2\n"));
+}
+
+#[test]
+fn errors_are_counted_by_their_code() {
+    let service = Tollgate::start();
+    assert_eq!(service.check("{").status, 400);
+    assert_eq!(service.check(r#"{"limits": ["none"]}"#).status, 422);
+    let batch = r#"{"requests": [{"op": "check", "limits": ["none"]}]}"#;
+    assert_eq!(service.post("/v1/batch", batch).status, 200);
+
+    let metrics = get(&service, "/metrics");
+    assert!(metrics.contains("\ntollgate_request_errors_total{code=\"bad-json\"} 1\n"));
+    assert!(metrics.contains("\ntollgate_request_errors_total{code=\"unknown-limit\"} 2\n"));
+}
+
 #[test]
 fn default_settings_give_no_warning() {
     let service = Tollgate::start();

@@ -14,6 +14,8 @@ pub(crate) struct SimulatedLimitCounts {
     pub(crate) denied: u64,
     /// Requests that match but lack the key attributes, so that it was skipped.
     pub(crate) unkeyed: u64,
+    /// Requests that match but have no duration, so that a concurrency limit was skipped.
+    pub(crate) untimed: u64,
     /// Requests that waited in the queue.
     pub(crate) queued: u64,
     /// The longest wait in the queue.

@@ -5,8 +5,12 @@ use tollgate::Micros;
 
 /// The maximum number of steps.
 const STEPS_MAX: usize = 360;
-/// The initial length of a step in microseconds.
-const STEP_MIN: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000;
+/// The lengths of steps in seconds, each a multiple of the one before: people think in seconds,
+/// minutes, hours and days. Longer logs have steps of several weeks.
+const STEP_SECONDS: [u64; 13] = [
+    1, 2, 10, 30, 60, 120, 600, 1_800, 3_600, 7_200, 21_600, 86_400, 604_800,
+];
 
 /// The requests of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +37,7 @@ impl SimulationTimeline {
     pub(crate) fn new(series: usize) -> Self {
         let empty = vec![StepCounts::default(); STEPS_MAX].into_boxed_slice();
         Self {
-            step_length: STEP_MIN,
+            step_length: STEP_SECONDS[0] * SECOND,
             base: 0,
             used: 0,
             current: (0..0, 0),
@@ -69,12 +73,17 @@ impl SimulationTimeline {
         step
     }
 
-    /// Doubles the length of the steps by merging pairs. At least one step is in use.
+    /// Merges neighbouring steps into steps of the next length. At least one step is in use.
     fn merge_steps(&mut self) {
-        let (old, new) = (self.base, self.base / 2);
-        let merged = |step: usize| {
-            usize::try_from(u64::midpoint(old, step as u64) - new).unwrap_or_default()
-        };
+        let longer = STEP_SECONDS
+            .iter()
+            .map(|secs| secs * SECOND)
+            .find(|length| *length > self.step_length)
+            .unwrap_or(self.step_length * 2);
+        let factor = longer / self.step_length;
+        let (old, new) = (self.base, self.base / factor);
+        let merged =
+            |step: usize| usize::try_from((old + step as u64) / factor - new).unwrap_or_default();
 
         for series in &mut self.series {
             for step in 0..self.used {
@@ -85,7 +94,7 @@ impl SimulationTimeline {
             }
         }
         self.used = merged(self.used - 1) + 1;
-        (self.base, self.step_length) = (new, self.step_length * 2);
+        (self.base, self.step_length) = (new, longer);
     }
 
     #[inline]
@@ -116,6 +125,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_length_is_a_multiple_of_the_one_before() {
+        for pair in STEP_SECONDS.windows(2) {
+            assert!(pair[1] > pair[0] && pair[1] % pair[0] == 0, "{pair:?}");
+        }
+        // Two hundred years still fit.
+        let mut timeline = SimulationTimeline::new(1);
+        for day in 0..365 * 200 {
+            let step = timeline.step_at(Micros::from_secs(day * 86_400));
+            timeline.count(0, step, true);
+        }
+        assert!(timeline.series(0).len() <= STEPS_MAX);
+        let allowed: u64 = timeline.series(0).iter().map(|step| step.allowed).sum();
+        assert_eq!(allowed, 365 * 200);
+    }
+
+    #[test]
     fn counts_stay_in_their_step_as_steps_are_merged() {
         for start in [0, 7, 1_791_665_736] {
             let mut timeline = SimulationTimeline::new(2);
@@ -125,7 +150,7 @@ mod tests {
                 timeline.count(1, at, secs % 3 > 0);
             }
             let width = timeline.step_length().get() / 1_000_000;
-            assert!(width.is_power_of_two() && width > 1);
+            assert_eq!(width, 120);
             assert!(timeline.series(1).len() <= STEPS_MAX);
             let mut from = timeline.start().get() / 1_000_000;
             for counts in timeline.series(1) {

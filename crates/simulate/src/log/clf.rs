@@ -11,6 +11,7 @@ use tollgate::Micros;
 use tollgate_rules::{Attribute, AttributeKind, Value};
 use tollgate_subject::parse_address;
 
+use super::duration;
 use super::escape::unescape;
 use super::format::AccessLogFormat;
 use super::line_error::LineError;
@@ -83,6 +84,31 @@ impl<'l> CommonLine<'l> {
     /// The word with this index after the request: 0 is the status, 1 the number of bytes.
     fn word_after_request(&self, index: usize) -> Option<&'l [u8]> {
         self.tail.split(|byte| *byte == b' ').nth(1 + index)
+    }
+
+    /// How long the request took: the first word after the status and the bytes that says so.
+    /// Quoted words are texts of the client.
+    pub(super) fn duration(&self) -> Option<Micros> {
+        let mut rest = self.tail.trim_ascii_start();
+        let mut words = 0;
+
+        while !rest.is_empty() {
+            words += 1;
+            if let Some((_, after)) = split_quoted(rest) {
+                rest = after.trim_ascii_start();
+                continue;
+            }
+
+            let (word, after) = rest.split_at(memchr(b' ', rest).unwrap_or(rest.len()));
+            let text = std::str::from_utf8(word).unwrap_or_default();
+            if words > 2
+                && let Some(duration) = duration::from_word(text)
+            {
+                return Some(duration);
+            }
+            rest = after.trim_ascii_start();
+        }
+        None
     }
 
     #[inline]

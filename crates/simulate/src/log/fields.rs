@@ -9,6 +9,8 @@ use std::collections::HashMap;
 use ahash::RandomState;
 use tollgate_rules::{Attribute, AttributeError, AttributeKind};
 
+use super::duration::DurationUnit;
+
 /// The maximum number of values taken from a line.
 const SLOTS_MAX: usize = 256;
 
@@ -25,10 +27,12 @@ pub(super) enum BuiltInField {
     /// The query string.
     Query,
     Host,
+    /// How long the request took.
+    Duration,
 }
 
 /// The names of the built-in fields, in the order of [`BuiltInField`]. The first names win.
-const BUILT_IN_NAMES: [&str; 7] = [
+const BUILT_IN_NAMES: [&str; 8] = [
     "time ts timestamp @timestamp time_iso8601 starttime startutc start_time msec time_local \
      datetime date",
     "client_ip request.client_ip remote_ip request.remote_ip remote_addr clienthost clientip \
@@ -38,7 +42,14 @@ const BUILT_IN_NAMES: [&str; 7] = [
     "request request_line",
     "args query_string query",
     "host http_host requesthost request.host server_name vhost virtual_host",
+    "request_time duration_ms duration_us duration_ns duration_s duration_seconds duration \
+     latency_ms elapsed_ms response_time_ms latency elapsed httprequest.latency",
 ];
+
+/// The names of times that are the start of a request.
+const START_NAMES: [&str; 3] = ["starttime", "startutc", "start_time"];
+/// The name that only Traefik uses, whose durations are in nanoseconds.
+const TRAEFIK_METHOD: &str = "requestmethod";
 
 /// The names of the attribute `user`.
 const USER_NAMES: &str = "user remote_user user_id request.user_id clientusername username";
@@ -51,6 +62,10 @@ pub struct LogFields {
     /// For each name, the slots that its value may fill, each with a rank. If several names fill
     /// the same slot, the lowest rank wins.
     names: HashMap<Box<str>, Vec<(usize, usize)>, RandomState>,
+    /// The units of the names of durations, by rank.
+    units: HashMap<usize, DurationUnit, RandomState>,
+    /// The rank of the first built-in name. Those of custom names are below.
+    first_rank: usize,
 }
 
 /// An invalid field mapping.
@@ -78,23 +93,32 @@ impl LogFields {
         attributes: impl IntoIterator<Item = &'a Attribute>,
         custom: &[(String, String)],
     ) -> Result<Self, FieldError> {
-        let mut fields = Self::default();
+        let mut fields = Self {
+            first_rank: custom.len(),
+            ..Self::default()
+        };
 
         for (rank, (name, field)) in custom.iter().enumerate() {
             if field.is_empty() {
                 return Err(FieldError::NoField { name: name.clone() });
             }
-            let slot = if name == "time" {
-                BuiltInField::Time as usize
-            } else {
-                fields.add_slot(&name.parse()?)
+            let slot = match name.as_str() {
+                "time" => BuiltInField::Time as usize,
+                name if is_duration(name) => {
+                    fields.units.insert(rank, custom_unit(name, field));
+                    BuiltInField::Duration as usize
+                }
+                name => fields.add_slot(&name.parse()?),
             };
             fields.add_names(slot, rank, [field.as_str()]);
         }
 
         for (slot, names) in BUILT_IN_NAMES.iter().enumerate() {
-            fields.add_names(slot, custom.len(), names.split(' '));
+            fields.add_names(slot, custom.len(), built_in_names(names));
         }
+        let durations = built_in_names(BUILT_IN_NAMES[BuiltInField::Duration as usize]);
+        let units = durations.map(DurationUnit::from_name);
+        fields.units.extend((custom.len()..).zip(units));
         for attribute in attributes {
             let slot = fields.add_slot(attribute);
             if slot >= BUILT_IN_NAMES.len() {
@@ -135,6 +159,28 @@ impl LogFields {
         }
     }
 
+    /// The unit of a duration under the name with this rank.
+    pub(super) fn duration_unit(&self, rank: usize) -> DurationUnit {
+        let unit = self.units.get(&rank).copied();
+        unit.unwrap_or(DurationUnit::ByForm)
+    }
+
+    /// Whether a built-in name of the time with this rank is that of a start.
+    pub(super) fn is_start(&self, rank: usize) -> bool {
+        let name = self.built_in_name(BuiltInField::Time, rank);
+        name.is_some_and(|name| START_NAMES.contains(&name))
+    }
+
+    /// Whether the name of the method with this rank is that of Traefik.
+    pub(super) fn is_traefik(&self, rank: usize) -> bool {
+        self.built_in_name(BuiltInField::Method, rank) == Some(TRAEFIK_METHOD)
+    }
+
+    /// The built-in name with this rank.
+    fn built_in_name(&self, field: BuiltInField, rank: usize) -> Option<&'static str> {
+        built_in_names(BUILT_IN_NAMES[field as usize]).nth(rank.checked_sub(self.first_rank)?)
+    }
+
     /// The number of slots.
     pub(super) fn slot_count(&self) -> usize {
         BUILT_IN_NAMES.len() + self.others.len()
@@ -161,6 +207,26 @@ impl LogFields {
     /// The slots for a normalized name, each with the rank of the name.
     pub(super) fn slots_for(&self, name: &str) -> &[(usize, usize)] {
         self.names.get(name).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn built_in_names(names: &'static str) -> impl Iterator<Item = &'static str> {
+    names.split_ascii_whitespace()
+}
+
+/// Whether `--field` maps a duration: `duration`, or with its unit such as `duration_us`.
+fn is_duration(name: &str) -> bool {
+    let unit = name.strip_prefix("duration");
+    unit.is_some_and(|unit| {
+        unit.is_empty() || DurationUnit::from_name(name) != DurationUnit::ByForm
+    })
+}
+
+/// The unit of a mapped duration: that of the attribute, otherwise that of the field.
+fn custom_unit(name: &str, field: &str) -> DurationUnit {
+    match DurationUnit::from_name(name) {
+        DurationUnit::ByForm => DurationUnit::from_name(field),
+        unit => unit,
     }
 }
 

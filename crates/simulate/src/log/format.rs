@@ -13,3 +13,12 @@ pub enum AccessLogFormat {
     /// One JSON object per line.
     Json,
 }
+
+/// Which moment of a request the time of its line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoggedMoment {
+    /// Its start, as with Apache, Envoy and Traefik.
+    Start,
+    /// Its end, as with nginx and Caddy.
+    End,
+}

@@ -12,6 +12,7 @@ use tollgate::Micros;
 use tollgate_rules::{Attribute, AttributeKind, Value};
 
 use super::clf::{client_ip, parse_request_line, present};
+use super::duration::DurationUnit;
 use super::fields::{BuiltInField, LogFields, push_normalized};
 use super::line_error::LineError;
 use super::target::RequestTarget;
@@ -74,6 +75,33 @@ impl<'l> JsonLine<'l> {
 
     fn built_in(&self, field: BuiltInField) -> Option<&str> {
         self.value(field as usize)
+    }
+
+    /// The rank of the name under which a field was found.
+    fn rank(&self, field: BuiltInField) -> Option<usize> {
+        let (rank, _) = self.values.get(field as usize)?.as_ref()?;
+        Some(*rank)
+    }
+
+    /// How long the request took.
+    pub(super) fn duration(&self) -> Option<Micros> {
+        let text = self.built_in(BuiltInField::Duration)?;
+        let unit = self
+            .fields
+            .duration_unit(self.rank(BuiltInField::Duration)?);
+        let method = self.rank(BuiltInField::Method);
+        let is_traefik = method.is_some_and(|rank| self.fields.is_traefik(rank));
+
+        match unit {
+            DurationUnit::ByForm if is_traefik => DurationUnit::Nanos.parse(text),
+            unit => unit.parse(text),
+        }
+    }
+
+    /// Whether the time is the start of the request.
+    pub(super) fn has_start_time(&self) -> bool {
+        let rank = self.rank(BuiltInField::Time);
+        rank.is_some_and(|rank| self.fields.is_start(rank))
     }
 
     /// The value of a field that has nothing but this attribute.

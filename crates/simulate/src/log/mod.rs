@@ -4,6 +4,7 @@
 //! as the front ends of the service do.
 
 mod clf;
+mod duration;
 mod escape;
 mod fields;
 mod format;
@@ -18,7 +19,7 @@ use tollgate::Micros;
 use tollgate_rules::{Attribute, Attributes, Value};
 
 pub use fields::{FieldError, LogFields};
-pub use format::AccessLogFormat;
+pub use format::{AccessLogFormat, LoggedMoment};
 pub use line_error::LineError;
 
 use self::clf::CommonLine;
@@ -76,6 +77,23 @@ impl LogRecord<'_> {
         match &self.0 {
             ParsedLine::Common(line) => line.time,
             ParsedLine::Json(line) => line.time,
+        }
+    }
+
+    /// How long the request took, if the line says so.
+    pub fn duration(&self) -> Option<Micros> {
+        match &self.0 {
+            ParsedLine::Common(line) => line.duration(),
+            ParsedLine::Json(line) => line.duration(),
+        }
+    }
+
+    /// Which moment of the request its time is, as far as the line tells. Servers write a line when
+    /// a request ends, so it is the end unless the field's name says otherwise.
+    pub fn logged_moment(&self) -> LoggedMoment {
+        match &self.0 {
+            ParsedLine::Json(line) if line.has_start_time() => LoggedMoment::Start,
+            _ => LoggedMoment::End,
         }
     }
 }

@@ -10,12 +10,12 @@ use askama::Template;
 
 use super::plot::TimelinePlot;
 use super::{
-    ComparisonReport, ConfigReport, SimulatedLimitReport, SimulationReport, TimelineReport,
-    TimelineSeries,
+    ConfigReport, LimitCandidate, LimitSuggestion, SimulatedLimitReport, SimulationReport,
+    TimelineReport, TimelineSeries,
 };
 use crate::text;
 
-/// The maximum number of limits with a plot. Those with the most denials come first.
+/// The maximum number of limits with a plot.
 const PLOTS_MAX: usize = 40;
 
 #[derive(Template)]
@@ -58,11 +58,11 @@ impl<'r> ReportPage<'r> {
         layers: Vec<(&'static str, &'r [u64])>,
         is_stacked: bool,
     ) -> TimelinePlot<'r> {
-        let SimulationReport { timeline, log, .. } = self.report;
+        let timeline = &self.report.timeline;
         TimelinePlot {
             title,
-            from: &timeline.from,
-            to: log.to.as_deref().unwrap_or_default(),
+            from: timeline.from_seconds,
+            step_seconds: timeline.step_seconds,
             layers,
             is_stacked,
         }
@@ -78,15 +78,28 @@ impl TimelineReport {
 }
 
 impl ConfigReport {
-    /// The limits with a plot: those that denied something.
+    /// The limits with a plot: those that denied something. If these are too many, those with the
+    /// most denials, in the order of the tables.
     fn plotted_limits(&self) -> Vec<&SimulatedLimitReport> {
-        let mut limits: Vec<_> = self
-            .limits
-            .iter()
-            .filter(|limit| limit.denied > 0)
-            .collect();
-        limits.sort_by_key(|limit| Reverse(limit.denied));
-        limits.truncate(PLOTS_MAX);
-        limits
+        let mut denied: Vec<u64> = self.limits.iter().map(|limit| limit.denied).collect();
+        denied.sort_unstable_by_key(|denied| Reverse(*denied));
+        let least = denied
+            .get(PLOTS_MAX - 1)
+            .copied()
+            .unwrap_or_default()
+            .max(1);
+
+        let plotted = self.limits.iter().filter(|limit| limit.denied >= least);
+        plotted.take(PLOTS_MAX).collect()
+    }
+}
+
+impl LimitSuggestion {
+    /// The candidates, each with how many times the one before it is.
+    fn rows(&self) -> impl Iterator<Item = (&LimitCandidate, String)> {
+        let before = std::iter::once(None).chain(self.candidates.iter().map(Some));
+        let candidates = self.candidates.iter().zip(before);
+        candidates
+            .map(|(candidate, before)| (candidate, candidate.growth(before).unwrap_or_default()))
     }
 }

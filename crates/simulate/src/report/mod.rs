@@ -5,6 +5,7 @@
 mod escape;
 mod html;
 mod plot;
+mod ticks;
 
 use serde::Serialize;
 
@@ -90,7 +91,8 @@ pub struct ConfigReport {
     pub denied: u64,
     /// Requests that the service would reject with an error.
     pub errors: Vec<ErrorReport>,
-    /// The limits, in the order of the file.
+    /// The limits, in the order of the file. Those of the second configuration are in the order of
+    /// the first, followed by those that only the second one has.
     pub limits: Vec<SimulatedLimitReport>,
     /// Remarks on the replay.
     pub notes: Vec<String>,
@@ -124,6 +126,8 @@ pub struct SimulatedLimitReport {
     pub denied: u64,
     /// Requests that match but lack the key attributes, so that the limit was skipped.
     pub unkeyed: u64,
+    /// Requests that match but have no duration, so that a concurrency limit was skipped.
+    pub untimed: u64,
     /// Requests that waited in the queue.
     pub queued: u64,
     /// The longest wait in the queue, in milliseconds.
@@ -183,6 +187,8 @@ pub struct ComparisonReport {
     pub denials: DenialCounts,
     /// The differences of each limit.
     pub limits: Vec<LimitComparison>,
+    /// Explains why a limit denies more although it is no stricter.
+    pub notes: Vec<String>,
 }
 
 /// How the decisions of one limit differ.
@@ -197,6 +203,10 @@ pub struct LimitComparison {
     /// Requests by the configuration whose limit denied them.
     #[serde(flatten)]
     pub denials: DenialCounts,
+    /// Requests that only the first configuration charges to it, as the second one denies them.
+    pub charged_only_configuration: u64,
+    /// Requests that only the second configuration charges to it, as the first one denies them.
+    pub charged_only_against: u64,
     /// The keys with the most denials only by the first configuration.
     pub top_only_configuration: Vec<KeyReport>,
     /// The keys with the most denials only by the second configuration.
@@ -219,16 +229,46 @@ pub struct LimitSuggestion {
     /// Whether the limit has tiers. They were measured together, with the quota of the default
     /// tier.
     pub tiers: bool,
-    /// Values to choose from.
+    /// Values to choose from, in ascending order.
     pub candidates: Vec<LimitCandidate>,
     /// The suggested value. `None` if the limit applied to no request.
     pub suggested: Option<u64>,
+    /// Where a few keys use many times what all others use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub knee: Option<KneeReport>,
+    /// Remarks on the suggestion.
+    pub notes: Vec<String>,
+}
+
+/// Where the usage of a limit turns: a few keys use many times what all others use.
+#[derive(Clone, Debug, Serialize)]
+pub struct KneeReport {
+    /// The highest peak below the knee.
+    pub below: u64,
+    /// The lowest peak above it.
+    pub above: u64,
+    /// The number of keys above it.
+    pub keys_above: u64,
+    /// The keys above it with the highest peaks.
+    pub top_keys: Vec<KeyPeakReport>,
+}
+
+/// The peak usage of one key.
+#[derive(Clone, Debug, Serialize)]
+pub struct KeyPeakReport {
+    /// The key as text. Hashed parts stay hashed.
+    pub key: String,
+    /// The smallest limit that denies it nothing.
+    pub peak: u64,
+    /// When the peak was reached, in UTC.
+    pub at: String,
 }
 
 /// A value for a limit, and what it would deny.
 #[derive(Clone, Debug, Serialize)]
 pub struct LimitCandidate {
-    /// The percentile of keys whose peak usage is at most `limit`.
+    /// The percentile of keys whose peak usage is at most `limit`, or `knee` for the highest peak
+    /// below the knee.
     pub percentile: &'static str,
     /// The value.
     pub limit: u64,
@@ -246,6 +286,9 @@ pub struct LimitCandidate {
 pub struct TimelineReport {
     /// The start of the first step, in UTC.
     pub from: String,
+    /// The same in seconds since 1970.
+    #[serde(skip)]
+    pub from_seconds: u64,
     /// The length of a step in seconds.
     pub step_seconds: u64,
     /// The series: all requests, and one for each limit, of each configuration.
@@ -279,14 +322,30 @@ impl DenialCounts {
     }
 }
 
-impl ComparisonReport {
-    /// Explains why limits affect each other, for readers who wonder why raising one limit lets
-    /// another deny more.
-    pub const INTERACTION_NOTE: &str = "A denied request is not charged to any limit. \
-        So raising one limit can make another one deny more.";
+impl LimitCandidate {
+    /// How many times the value before it this value is, from 1.5 times on.
+    pub fn growth(&self, before: Option<&Self>) -> Option<String> {
+        let before = u128::from(before?.limit.max(1));
+        let tenths = (u128::from(self.limit) * 10 + before / 2) / before;
+        match tenths {
+            ..15 => None,
+            15..100 => Some(format!("\u{d7}{}.{}", tenths / 10, tenths % 10)),
+            _ => Some(format!("\u{d7}{}", (tenths + 5) / 10)),
+        }
+    }
 }
 
 impl ConfigReport {
+    /// Sorts the limits like those of another configuration, and puts limits that it lacks last.
+    pub(crate) fn sort_like(&mut self, other: &Self) {
+        let position = |limit: &SimulatedLimitReport| {
+            let mut others = other.limits.iter();
+            let found = others.position(|other| other.name == limit.name);
+            found.unwrap_or(other.limits.len())
+        };
+        self.limits.sort_by_key(position);
+    }
+
     /// The number of requests that the service would reject with an error.
     pub fn error_count(&self) -> u64 {
         self.errors.iter().map(|errors| errors.count).sum()

@@ -1,14 +1,14 @@
-//! Plots counts over time as SVG. The colors come from the style sheet of the page.
+//! Plots counts over time as SVG, with labels in HTML. The colors come from the style sheet of the page.
 
 use askama::Template;
 
+use super::ticks::{TimeTick, time_ticks};
 use crate::text;
 
+/// The size of the drawing. The page stretches it, and puts the labels around it, so that they are
+/// readable at any width.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 150.0;
-const LEFT: f64 = 56.0;
-const TOP: f64 = 10.0;
-const FOOT: f64 = 24.0;
 
 /// An area chart of one or more series of counts over the same steps.
 #[derive(Clone, Debug, Template)]
@@ -16,8 +16,10 @@ const FOOT: f64 = 24.0;
 pub(super) struct TimelinePlot<'p> {
     /// The description for screen readers.
     pub(super) title: String,
-    pub(super) from: &'p str,
-    pub(super) to: &'p str,
+    /// The start of the first step, in seconds since 1970.
+    pub(super) from: u64,
+    /// The length of a step in seconds.
+    pub(super) step_seconds: u64,
     /// The series, bottom first, each with its CSS class.
     pub(super) layers: Vec<(&'static str, &'p [u64])>,
     /// Whether the series are stacked on each other. If not, all of them start at zero.
@@ -52,11 +54,14 @@ impl TimelinePlot<'_> {
         tops.max().unwrap_or_default().max(1)
     }
 
-    /// The values with a line, and the height of the line.
-    fn grid_lines(&self) -> [(u64, f64); 3] {
-        let highest = self.highest();
-        let middle = (highest / 2, TOP + HEIGHT / 2.0);
-        [(highest, TOP), middle, (0, TOP + HEIGHT)]
+    /// The labels of the time axis.
+    fn ticks(&self) -> Vec<TimeTick> {
+        time_ticks(self.from, self.step_seconds * self.steps() as u64)
+    }
+
+    /// The x coordinate of a label.
+    fn tick_x(tick: &TimeTick) -> f64 {
+        WIDTH * tick.percent / 100.0
     }
 
     /// The SVG path of a layer: along its upper edge, and back along its lower edge.
@@ -67,8 +72,8 @@ impl TimelinePlot<'_> {
         }
 
         let point = |at: usize, value: u64| {
-            let x = LEFT + (WIDTH - LEFT) * ratio(at as u64, steps as u64);
-            let y = TOP + HEIGHT * (1.0 - ratio(value, highest));
+            let x = WIDTH * ratio(at as u64, steps as u64);
+            let y = HEIGHT * (1.0 - ratio(value, highest));
             format!("{x:.1} {y:.1}")
         };
         let upper = (0..steps).flat_map(|at| [at, at + 1].map(|x| point(x, self.top(layer, at))));
@@ -98,20 +103,20 @@ mod tests {
         let layers = vec![("allowed", &allowed[..]), ("denied", &denied[..])];
         let plot = TimelinePlot {
             title: "a \"b\"".to_owned(),
-            from: "<x>",
-            to: "y",
+            from: 1_791_665_736,
+            step_seconds: 60,
             layers,
             is_stacked: true,
         };
         assert_eq!((plot.highest(), plot.bottom(1, 0)), (4, 3));
         let drawn = plot.to_string();
         assert!(
-            drawn.contains(r#"aria-label="a &quot;b&quot;""#) && drawn.contains("&lt;x&gt;"),
+            drawn.contains(r#"aria-label="a &quot;b&quot;""#) && drawn.contains("20:56"),
             "{drawn}"
         );
         // The upper layer starts at the top of the plot.
         assert!(
-            drawn.contains(r#"<path class="denied" d="M56.0 10.0L388.0 10.0"#),
+            drawn.contains(r#"<path class="denied" d="M0.0 0.0L360.0 0.0"#),
             "{drawn}"
         );
         let side_by_side = TimelinePlot {
@@ -125,8 +130,8 @@ mod tests {
     fn an_empty_series_is_drawn_as_an_empty_path() {
         let plot = TimelinePlot {
             title: String::new(),
-            from: "",
-            to: "",
+            from: 0,
+            step_seconds: 1,
             layers: vec![("allowed", &[])],
             is_stacked: true,
         };

@@ -1,5 +1,7 @@
 //! Builds the report from the counters.
 
+mod suggestion;
+
 use tollgate::{EncodedKey, Micros, Quota};
 use tollgate_rules::LimitConfig;
 
@@ -10,12 +12,11 @@ use crate::counts::{KeyDenials, KeyTable, LineCounts, SimulatedLimitCounts, Simu
 use crate::log::LineError;
 use crate::replay::ConfigReplay;
 use crate::report::{
-    BadLineReport, ComparisonReport, ConfigReport, KeyReport, LimitCandidate, LimitComparison,
-    LimitSuggestion, LogReport, SimulatedLimitReport, SimulationReport, TimelineReport,
-    TimelineSeries, WorstMinute,
+    BadLineReport, ComparisonReport, ConfigReport, KeyReport, LimitComparison, LogReport,
+    SimulatedLimitReport, SimulationReport, TimelineReport, TimelineSeries, WorstMinute,
 };
-use crate::suggest::{LimitPeaks, PERCENTILES, SuggestionTrials};
-use crate::text::utc;
+use crate::suggest::SuggestionTrials;
+use crate::text::{grouped, utc};
 
 /// Names and settings for the report.
 #[derive(Clone, Debug)]
@@ -35,10 +36,14 @@ pub struct ReportLabels {
 impl Simulation {
     /// The report. `trials` is the second pass through the log, if there was one.
     pub fn report(
-        &self,
+        &mut self,
         labels: &ReportLabels,
-        trials: Option<&SuggestionTrials>,
+        mut trials: Option<&mut SuggestionTrials>,
     ) -> SimulationReport {
+        self.finish();
+        if let Some(trials) = &mut trials {
+            trials.finish();
+        }
         let SimulationState {
             timeline,
             first,
@@ -47,20 +52,22 @@ impl Simulation {
         } = &self.state;
         let second = second.as_ref();
 
-        let suggestions = peaks.as_ref().map(|peaks| {
-            peaks
-                .limits
-                .iter()
-                .map(|limit| suggestion(limit, trials, labels.format_quota))
-                .collect()
-        });
+        let suggestions = peaks.as_ref();
+        let suggestions =
+            suggestions.map(|peaks| suggestion::reports(peaks, trials.as_deref(), labels));
         let comparison = second
             .map(|(second, comparison)| comparison_report(comparison, [first, second], labels.top));
+        let configuration = config_report(first, &labels.config, labels);
+        let against = second.map(|(run, _)| {
+            let mut against = config_report(run, &labels.against, labels);
+            against.sort_like(&configuration);
+            against
+        });
 
         SimulationReport {
             log: log_report(&self.pass.lines, labels.logs.clone()),
-            configuration: config_report(first, &labels.config, labels),
-            against: second.map(|(run, _)| config_report(run, &labels.against, labels)),
+            configuration,
+            against,
             comparison,
             suggestions,
             timeline: timeline_report(timeline, first, second.map(|(run, _)| run)),
@@ -111,21 +118,26 @@ fn config_report(run: &ConfigRun, file: &str, labels: &ReportLabels) -> ConfigRe
 
 /// Remarks on the replay of a configuration.
 fn notes(run: &ConfigRun) -> Vec<String> {
-    let concurrency = run.replay.left_out().iter().map(|name| {
+    let limits = || run.replay.limits().zip(&run.counts.limits);
+    let untimed = limits().filter(|(_, counts)| counts.untimed > 0);
+    let untimed = untimed.map(|(limit, counts)| {
+        let (name, skipped) = (limit.rule.name(), grouped(counts.untimed));
+        if counts.requests > 0 {
+            return format!(
+                "{name} was skipped for {skipped} requests whose lines have no duration"
+            );
+        }
         format!(
-            "{name} was left out: it limits concurrency, \
-             and an access log does not say when requests ended"
+            "{name} was not replayed: it limits concurrency, and no line says how long its request \
+             took; have the server log that, such as $request_time of nginx, or name the field \
+             with --field duration=FIELD"
         )
     });
 
-    let unkeyed = run
-        .replay
-        .limits()
-        .zip(&run.counts.limits)
-        .filter(|(_, counts)| counts.unkeyed > 0);
+    let unkeyed = limits().filter(|(_, counts)| counts.unkeyed > 0);
     let unkeyed = unkeyed.map(|(limit, counts)| {
         let name = limit.rule.name();
-        let count = crate::text::grouped(counts.unkeyed);
+        let count = grouped(counts.unkeyed);
         let key = limit.key.part_names().join(", ");
         format!("{name} was skipped for {count} matching requests without its key ({key})")
     });
@@ -133,7 +145,7 @@ fn notes(run: &ConfigRun) -> Vec<String> {
     let full = run.replay.is_full().then(|| {
         "the store was full, so some counters were evicted early, as in the service".to_owned()
     });
-    concurrency.chain(unkeyed).chain(full).collect()
+    untimed.chain(unkeyed).chain(full).collect()
 }
 
 fn limit_report(
@@ -157,6 +169,7 @@ fn limit_report(
         requests: counts.requests,
         denied: counts.denied,
         unkeyed: counts.unkeyed,
+        untimed: counts.untimed,
         queued: counts.queued,
         wait_max_ms: millis(counts.wait_max),
         first_denial: counts.first.map(utc),
@@ -195,6 +208,8 @@ fn comparison_report(
         in_configuration: limit.index_in[0].is_some(),
         in_against: limit.index_in[1].is_some(),
         denials: limit.denials,
+        charged_only_configuration: limit.charged_only[0],
+        charged_only_against: limit.charged_only[1],
         top_only_configuration: top(limit, 0),
         top_only_against: top(limit, 1),
     };
@@ -202,42 +217,28 @@ fn comparison_report(
     ComparisonReport {
         denials: comparison.requests,
         limits: comparison.limits.iter().map(limit).collect(),
+        notes: comparison.limits.iter().flat_map(interactions).collect(),
     }
 }
 
-fn suggestion(
-    peaks: &LimitPeaks,
-    trials: Option<&SuggestionTrials>,
-    format_quota: fn(&Quota) -> String,
-) -> LimitSuggestion {
-    let suggested = peaks.suggested();
-    let candidate = |(index, (permille, percentile)): (usize, &(u64, &'static str))| {
-        let limit = peaks.percentile(*permille)?;
-        let denials = trials.and_then(|trials| trials.denials(index, &peaks.name));
-        let keys_denied = denials.map_or_else(
-            || peaks.keys_above(limit),
-            |denials| denials.keys.len() as u64,
-        );
-        Some(LimitCandidate {
-            percentile,
-            limit,
-            denied: denials.map(|denials| denials.requests),
-            keys_denied,
-            suggested: index == suggested,
+/// Explains why a limit denies more in one configuration although it is no stricter there.
+fn interactions(limit: &LimitDifference) -> impl Iterator<Item = String> {
+    let sides = [
+        (0, limit.denials.only_configuration, "first", "second"),
+        (1, limit.denials.only_against, "second", "first"),
+    ];
+    let sides = sides.into_iter();
+    sides
+        .filter(|(side, ..)| limit.is_surprising(*side))
+        .map(|(side, denied, here, there)| {
+            let (name, denied) = (&limit.name, grouped(denied));
+            let charged = grouped(limit.charged_only[side]);
+            format!(
+                "{name} denies {denied} requests only with the {here} configuration, although it \
+                 is no stricter there: {charged} of its requests that the {there} one denies by \
+                 another limit pass with the {here} one, and are charged to {name}"
+            )
         })
-    };
-    let candidates = PERCENTILES.iter().enumerate().filter_map(candidate);
-
-    LimitSuggestion {
-        name: peaks.name.clone(),
-        limit_now: peaks.quota.limit(),
-        quota: format_quota(&peaks.quota),
-        requests: peaks.requests,
-        keys: peaks.keys(),
-        tiers: peaks.has_tiers,
-        candidates: candidates.collect(),
-        suggested: peaks.percentile(PERCENTILES[suggested].0),
-    }
 }
 
 fn timeline_report(
@@ -265,6 +266,7 @@ fn timeline_report(
 
     TimelineReport {
         from: utc(timeline.start()),
+        from_seconds: timeline.start().get() / 1_000_000,
         step_seconds: timeline.step_length().get() / 1_000_000,
         series: series.collect(),
     }

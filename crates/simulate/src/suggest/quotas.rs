@@ -3,23 +3,21 @@
 use std::time::Duration;
 
 use tollgate::algorithm::WindowStart;
-use tollgate::{FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
+use tollgate::{
+    Concurrency, FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
+};
 
 /// The maximum limit.
 const LIMIT_MAX: u64 = 1 << 53;
+/// The maximum of a concurrency limit.
+const IN_FLIGHT_MAX: u64 = 65_536;
 /// A little less than the maximum time that a bucket may take to fill.
 const FILL_MAX: Duration = Duration::from_secs(99 * 365 * 86_400);
 
-/// The same algorithm with a limit so high that it denies nothing. A sliding log would store every
-/// request, so a sliding window stands in for it. `None` for concurrency limits, which cannot be
-/// replayed.
+/// The same algorithm with a limit so high that it denies nothing, or as good as nothing where the
+/// maximum is low: slow buckets and concurrency.
 pub(super) fn unlimited(quota: &Quota) -> Option<Quota> {
     match quota {
-        Quota::SlidingLog(log) => Some(
-            SlidingWindow::new(LIMIT_MAX, log.window().into())
-                .ok()?
-                .into(),
-        ),
         Quota::TokenBucket(bucket) => with_limit(quota, capacity_max(bucket.refill())),
         Quota::LeakyBucket(bucket) => with_limit(quota, capacity_max(bucket.leak())),
         _ => with_limit(quota, LIMIT_MAX),
@@ -41,7 +39,12 @@ pub(super) fn with_limit(quota: &Quota, limit: u64) -> Option<Quota> {
         Quota::LeakyBucket(bucket) => LeakyBucket::new(bucket.mode(), limit, rate(bucket.leak()))
             .ok()?
             .into(),
-        Quota::Concurrency(_) => return None,
+        Quota::Concurrency(concurrency) => {
+            let timeout = concurrency.permit_timeout().into();
+            Concurrency::new(limit.min(IN_FLIGHT_MAX), timeout)
+                .ok()?
+                .into()
+        }
     };
     Some(quota)
 }
@@ -75,6 +78,7 @@ mod tests {
             Limit::token_bucket("a", 5, Rate::per_second(10_000_000)),
             Limit::leaky_bucket("a", 5, Rate::new(1, Duration::from_secs(7))),
             Limit::queue("a", 5, Rate::per_second(3)),
+            Limit::concurrency("a", 5, minute),
         ] {
             let quota = *limit.validate().unwrap().quota();
             let high = unlimited(&quota).unwrap();
@@ -88,7 +92,5 @@ mod tests {
                 );
             }
         }
-        let concurrency = Limit::concurrency("a", 5, minute);
-        assert_eq!(unlimited(concurrency.validate().unwrap().quota()), None);
     }
 }

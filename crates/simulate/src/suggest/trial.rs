@@ -7,22 +7,22 @@ use ahash::RandomState;
 use tollgate::EncodedKey;
 use tollgate_rules::Attributes;
 
-use super::{PERCENTILES, UsagePeaks};
-use crate::batch::{LogPass, ReplayRequest, SimulationProgress};
+use super::UsagePeaks;
+use super::usage::CANDIDATES_MAX;
+use crate::batch::{LogPass, LogReading, ReplayRequest, SimulationProgress};
 use crate::input::LogInput;
-use crate::log::LogParser;
 use crate::replay::ConfigReplay;
 
-/// The second pass: every percentile tried as a limit.
+/// The second pass: every candidate tried as a limit.
 #[derive(Debug)]
 pub struct SuggestionTrials {
     pass: LogPass,
-    trials: [PercentileTrial; PERCENTILES.len()],
+    trials: [CandidateTrial; CANDIDATES_MAX],
 }
 
-/// One percentile tried as a limit.
+/// One candidate of each limit tried.
 #[derive(Debug)]
-struct PercentileTrial {
+struct CandidateTrial {
     replay: ConfigReplay,
     limits: Vec<TrialDenialCounts>,
 }
@@ -36,16 +36,18 @@ pub(crate) struct TrialDenialCounts {
 }
 
 impl SuggestionTrials {
-    pub(crate) fn new(peaks: &UsagePeaks, parser: LogParser) -> Self {
-        let trial = |(permille, _)| {
-            let replay = peaks.replay_at(permille);
+    pub(crate) fn new(peaks: &UsagePeaks, reading: LogReading) -> Self {
+        let usages = peaks.usages();
+        let trial = |index: usize| {
+            let replay =
+                peaks.replay_with(&usages, |usage| Some(usage.candidates.get(index)?.limit));
             let limits = vec![TrialDenialCounts::default(); replay.limits().len()];
-            PercentileTrial { replay, limits }
+            CandidateTrial { replay, limits }
         };
 
         Self {
-            pass: LogPass::new(parser),
-            trials: PERCENTILES.map(trial),
+            pass: LogPass::new(reading),
+            trials: std::array::from_fn(trial),
         }
     }
 
@@ -61,9 +63,15 @@ impl SuggestionTrials {
         })
     }
 
-    /// What a limit denied at the percentile with this index.
-    pub(crate) fn denials(&self, percentile: usize, limit: &str) -> Option<&TrialDenialCounts> {
-        let PercentileTrial { replay, limits } = &self.trials[percentile];
+    /// Replays the requests that were held back, at the end of the log.
+    pub(crate) fn finish(&mut self) {
+        let Self { pass, trials } = self;
+        pass.finish(|requests| trials.iter_mut().for_each(|trial| trial.replay(requests)));
+    }
+
+    /// What a limit denied at the candidate with this index.
+    pub(crate) fn denials(&self, candidate: usize, limit: &str) -> Option<&TrialDenialCounts> {
+        let CandidateTrial { replay, limits } = self.trials.get(candidate)?;
         let index = replay
             .limits()
             .position(|config| config.rule.name().as_str() == limit)?;
@@ -71,7 +79,7 @@ impl SuggestionTrials {
     }
 }
 
-impl PercentileTrial {
+impl CandidateTrial {
     fn replay(&mut self, requests: &[ReplayRequest<impl Attributes>]) {
         let Self { replay, limits } = self;
         replay.decide(requests, |_, result| {
@@ -88,7 +96,7 @@ impl PercentileTrial {
     }
 }
 
-/// A hash that stands for a key. Only equality matters, and a rare collision does no harm.
+/// A hash in place of a key. Only equality matters, and a rare collision does no harm.
 pub(super) fn key_hash(key: &EncodedKey) -> u64 {
     RandomState::with_seeds(1, 2, 3, 4).hash_one(key.as_bytes())
 }

@@ -9,6 +9,7 @@ mod budgets;
 mod counts;
 mod harnesses;
 mod keys;
+mod lockouts;
 mod permits;
 mod quotas;
 mod requests;
@@ -161,6 +162,15 @@ cases! {
         reservations::nothing_is_returned_that_was_refilled,
         reservations::a_busy_bucket_gets_its_units_back,
         reservations::limits_do_not_share_reservations,
+        lockouts::denials_lock_the_key_out,
+        lockouts::only_enforced_requests_count_as_denials,
+        lockouts::a_lockout_ends_and_grows,
+        lockouts::a_reset_unlocks,
+        lockouts::a_locked_key_is_still_counted,
+        lockouts::each_limit_counts_its_own_denials,
+        lockouts::all_limits_that_deny_count,
+        lockouts::a_shadow_is_locked_and_never_blocks,
+        lockouts::what_can_never_pass_never_passes,
         permits::release_frees_the_permit,
         permits::renew_keeps_the_permit,
         permits::a_permit_times_out,

@@ -5,8 +5,8 @@ use std::mem;
 
 use tollgate::store::Intent;
 use tollgate::{
-    Clock, DemandBuf, Limit, ManualClock, Micros, Outcome, PermitId, Rule, Store, StoreError,
-    Verdict,
+    Clock, DemandBuf, Limit, Lockout, ManualClock, Micros, Outcome, PermitId, Rule, Store,
+    StoreError, Verdict,
 };
 
 use super::operation::{Action, Operation, OperationReply, PendingReply};
@@ -147,6 +147,16 @@ impl<'a> Replay<'a> {
             Length::Micros(micros) => Micros::new(micros),
             Length::Retry { less } => self.retry_after.since(Micros::new(less)),
             Length::Reset { less } => self.reset_after.since(Micros::new(less)),
+            Length::Denials { counter, less } => {
+                let lockout = self.rules[counter % self.rules.len()][0].lockout();
+                let within = lockout.map_or(Micros::ZERO, Lockout::within);
+                within.since(Micros::new(less))
+            }
+            Length::Quiet { counter, less } => {
+                let lockout = self.rules[counter % self.rules.len()][0].lockout();
+                let quiet = lockout.map_or(Micros::ZERO, Lockout::quiet_time);
+                quiet.since(Micros::new(less))
+            }
             Length::OfWindow {
                 counter,
                 thousandths,
@@ -363,7 +373,11 @@ fn rules_of(trace: &Trace) -> Vec<Vec<Rule>> {
             .iter()
             .map(|quota| Limit::new(format!("counter-{index}"), *quota))
             .map(|limit| limit.debt_max(counter.debt_max))
-            .map(|limit| limit.on_reservation_expiry(counter.on_reservation_expiry));
+            .map(|limit| limit.on_reservation_expiry(counter.on_reservation_expiry))
+            .map(|limit| match counter.lockout {
+                Some(lockout) => limit.lockout(lockout),
+                None => limit,
+            });
         limits
             .map(|limit| limit.validate().expect("the name and the quota are valid"))
             .collect()

@@ -1,9 +1,11 @@
 //! Traces to test, mostly at edges, where limiters fail.
 
+use std::time::Duration;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tollgate::{Micros, Quota, ReservationExpiry};
+use tollgate::{LeakyMode, Lockout, Micros, Quota, ReservationExpiry};
 
 use super::quotas::{Kind, changed_quota_strategy, quota_strategy};
 use super::trace::{Act, Ask, Cost, Counter, Length, Move, Step, Trace};
@@ -38,7 +40,8 @@ fn traces(
 ) -> impl Strategy<Value = Trace> {
     let counter = quotas.prop_flat_map(|quota| {
         let changed = vec(changed_quota_strategy(quota), 0..=2);
-        (changed, debts(), any::<bool>()).prop_map(move |(mut quotas, debt_max, is_released)| {
+        let settings = (changed, debts(), any::<bool>(), lockouts());
+        settings.prop_map(move |(mut quotas, debt_max, is_released, lockout)| {
             quotas.insert(0, quota);
             Counter {
                 quotas,
@@ -48,6 +51,7 @@ fn traces(
                 } else {
                     ReservationExpiry::Keep
                 },
+                lockout: lockout.filter(|_| can_lock_out(&quota)),
             }
         })
     });
@@ -62,6 +66,33 @@ fn traces(
             counters,
             steps,
         })
+}
+
+/// A lockout that a few denials cause, in a third of all cases.
+fn lockouts() -> impl Strategy<Value = Option<Lockout>> {
+    let lengths = || {
+        prop_oneof![
+            select(vec![1_000, 999_983, 1_000_000, 60_000_000, 3_600_000_000]),
+            1_000..=5_000_000u64,
+        ]
+        .prop_map(Duration::from_micros)
+    };
+    let numbers = (1..=4u32, lengths(), lengths(), 1..=5u32, 1..=30u32);
+    let lockout = numbers.prop_map(|(after, within, length, factor, times)| {
+        let lockout = Lockout::new(after, within, length);
+        let lockout = lockout.and_then(|lockout| lockout.with_growth(factor, length * times));
+        lockout.expect("the strategies generate valid numbers")
+    });
+    proptest::option::weighted(0.3, lockout)
+}
+
+/// Whether a limit with this quota may have a lockout.
+fn can_lock_out(quota: &Quota) -> bool {
+    match quota {
+        Quota::Concurrency(_) => false,
+        Quota::LeakyBucket(bucket) => bucket.mode() == LeakyMode::Meter,
+        _ => true,
+    }
 }
 
 fn debts() -> impl Strategy<Value = u64> {
@@ -110,6 +141,10 @@ fn lengths() -> impl Strategy<Value = Length> {
         5 => of_window(),
         3 => (0..=1u64).prop_map(|less| Length::Retry { less }),
         1 => (0..=1u64).prop_map(|less| Length::Reset { less }),
+        1 => (0..COUNTERS_MAX, 0..=1u64)
+            .prop_map(|(counter, less)| Length::Denials { counter, less }),
+        1 => (0..COUNTERS_MAX, 0..=1u64)
+            .prop_map(|(counter, less)| Length::Quiet { counter, less }),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! A trace: counters, and operations on them in order. It is plain data whose debug output can be
 //! copied into a regression test.
 
-use tollgate::{Micros, Quota, ReservationExpiry};
+use tollgate::{Lockout, Micros, Quota, ReservationExpiry};
 
 /// A trace of up to a few dozen operations on a few counters.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub struct Counter {
     pub debt_max: u64,
     /// What happens to reservations that expire.
     pub on_reservation_expiry: ReservationExpiry,
+    /// When the key is locked out, if ever.
+    pub lockout: Option<Lockout>,
 }
 
 /// A movement of the clock, followed by an operation.
@@ -59,6 +61,20 @@ pub enum Length {
         thousandths: u64,
         /// Microseconds more.
         more: u64,
+    },
+    /// The window of denials of a counter's lockout, less some microseconds.
+    Denials {
+        /// Which counter, counted round.
+        counter: usize,
+        /// Microseconds less.
+        less: u64,
+    },
+    /// The time after which a counter's lockouts are forgotten, less some microseconds.
+    Quiet {
+        /// Which counter, counted round.
+        counter: usize,
+        /// Microseconds less.
+        less: u64,
     },
     /// The retry time of the last denial, less some microseconds.
     Retry {

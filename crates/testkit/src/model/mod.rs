@@ -12,6 +12,7 @@ mod bucket;
 mod calendar;
 mod fixed;
 mod fraction;
+mod lockout;
 mod log;
 mod permits;
 mod sliding;
@@ -22,12 +23,13 @@ mod view;
 
 use tollgate::algorithm::{AMOUNT_MAX, CLOCK_SLACK};
 use tollgate::store::{Intent, SETTLED_FOR, SettlementKind};
-use tollgate::{LeakyMode, Micros, Outcome, PermitId, Quota, Verdict};
+use tollgate::{LeakyMode, Lockout, Micros, Outcome, PermitId, Quota, Verdict};
 
 pub use store::ModelStore;
 
 use bucket::{BucketCounter, BucketNumbers};
 pub(crate) use fixed::FixedCounter;
+use lockout::LockoutModel;
 use log::HitLogCounter;
 use permits::PermitCounter;
 pub(crate) use sliding::SlidingCounter;
@@ -87,6 +89,9 @@ pub struct Model {
     quota: Quota,
     /// The most units that the counter may owe.
     pub debt_max: u64,
+    /// When the key is locked out, if ever.
+    pub lockout: Option<Lockout>,
+    lock: LockoutModel,
     state: State,
     reservations: Vec<OpenReservation>,
     /// Reservations that were settled, and until when that is known.
@@ -127,6 +132,8 @@ impl Model {
         Self {
             quota,
             debt_max: AMOUNT_MAX,
+            lockout: None,
+            lock: LockoutModel::default(),
             state,
             reservations: Vec::new(),
             settled: Vec::new(),
@@ -183,7 +190,7 @@ impl Model {
             }
         } else {
             Verdict::Deny {
-                retry_after: to_micros(first(|wait| current.counter().fits(units, at + wait))),
+                retry_after: to_micros(first(|wait| current.passes_at(units, at + wait))),
             }
         };
 
@@ -192,12 +199,13 @@ impl Model {
             verdict,
             limit: self.quota.limit(),
             remaining: after.remaining(now),
-            reset_after: to_micros(first(|wait| after.counter().is_fresh(at + wait))),
+            reset_after: to_micros(first(|wait| after.is_fresh(at + wait))),
             more_after: if after.knows_more(verdict, now) {
                 to_micros(first(|wait| after.has_more(now, wait)))
             } else {
                 Micros::ZERO
             },
+            lock: self.lock.key_lock(at),
         }
     }
 
@@ -320,6 +328,7 @@ impl Model {
     pub fn reset(&mut self) {
         self.state = Self::new(self.quota).state;
         self.reservations.clear();
+        self.lock = LockoutModel::default();
     }
 
     /// Releases a permit; false if it has already ended.
@@ -349,13 +358,12 @@ impl Model {
         self.compare_verdict(outcome.verdict, cost, now)?;
 
         let after = self.after(cost, now, intent, PermitId::NONE);
-        let is_first_fresh = is_first(outcome.reset_after, |wait| {
-            after.counter().is_fresh(at + wait)
-        });
+        let is_first_fresh = is_first(outcome.reset_after, |wait| after.is_fresh(at + wait));
 
         require(outcome.limit == self.quota.limit(), "wrong limit")?;
         require(outcome.remaining == after.remaining(now), "wrong remaining")?;
         require(is_first_fresh, "wrong reset_after")?;
+        require(outcome.lock == self.lock.key_lock(at), "wrong lock")?;
 
         let is_first_more = if after.knows_more(outcome.verdict, now) {
             is_first(outcome.more_after, |wait| after.has_more(now, wait))
@@ -375,7 +383,7 @@ impl Model {
     /// Whether more units are left after `wait` than are left now.
     fn has_more(&self, now: Micros, wait: i128) -> bool {
         let left_now = i128::from(self.remaining(now));
-        self.counter().remaining(micros(now) + wait) > left_now
+        self.remaining_at(micros(now) + wait) > left_now
     }
 
     fn compare_verdict(
@@ -400,8 +408,7 @@ impl Model {
                 require(micros(wait) == self.counter().wait(at), "wrong wait")
             }
             Verdict::Deny { retry_after } => {
-                let is_first_pass =
-                    is_first(retry_after, |wait| self.counter().fits(units, at + wait));
+                let is_first_pass = is_first(retry_after, |wait| self.passes_at(units, at + wait));
                 require(is_first_pass, "wrong retry_after")
             }
         }
@@ -411,17 +418,52 @@ impl Model {
         self.counter_mut().update(micros(now));
     }
 
+    /// Updates the lockout for a request. Refunds and settlements do not look at it.
+    fn update_lockout(&mut self, now: Micros) {
+        if let Some(lockout) = self.lockout {
+            self.lock.begin();
+            self.lock.update(&lockout, micros(now));
+        }
+    }
+
+    /// Counts a denial by the limit itself, unless the key is locked.
+    fn count_denial(&mut self, cost: u64, now: Micros) {
+        let at = micros(now);
+        let is_denied = cost > 0 && !self.counter().fits(i128::from(cost), at);
+        if let Some(lockout) = self
+            .lockout
+            .filter(|_| is_denied && !self.lock.is_locked(at))
+        {
+            self.lock.count_denial(&lockout, at);
+        }
+    }
+
     fn is_never(&self, cost: u64) -> bool {
         cost > self.quota.limit()
     }
 
     fn passes(&self, cost: u64, now: Micros) -> bool {
-        cost == 0 || self.counter().fits(i128::from(cost), micros(now))
+        cost == 0 || self.passes_at(i128::from(cost), micros(now))
+    }
+
+    fn passes_at(&self, units: i128, at: i128) -> bool {
+        self.counter().fits(units, at) && !self.lock.is_locked(at)
+    }
+
+    fn is_fresh(&self, at: i128) -> bool {
+        self.counter().is_fresh(at) && !self.lock.is_locked(at)
+    }
+
+    fn remaining_at(&self, at: i128) -> i128 {
+        if self.lock.is_locked(at) {
+            0
+        } else {
+            self.counter().remaining(at)
+        }
     }
 
     fn remaining(&self, now: Micros) -> u64 {
-        u64::try_from(self.counter().remaining(micros(now)).max(0))
-            .expect("a limit is at most 2^53")
+        u64::try_from(self.remaining_at(micros(now)).max(0)).expect("a limit is at most 2^53")
     }
 
     /// The counter after a check.

@@ -24,7 +24,9 @@ impl ModelStore {
         permit_id: PermitId,
         now: Micros,
     ) -> Vec<Outcome> {
+        let asked = intent;
         let intent = self.update(demands, intent, now);
+        self.count_denials(demands, asked, now);
 
         let outcomes = self
             .updated(demands)
@@ -52,8 +54,9 @@ impl ModelStore {
             ));
         }
 
-        let is_inspection = intent == Intent::Inspect;
+        let (is_inspection, asked) = (intent == Intent::Inspect, intent);
         let intent = self.update(demands, intent, spent.at);
+        self.count_denials(demands, asked, spent.at);
 
         for (index, ((demand, model), (outcome, _))) in
             self.updated(demands).zip(spent.outcomes()).enumerate()
@@ -117,6 +120,7 @@ impl ModelStore {
         let model = counter.or_insert_with(|| Model::new(quota));
         model.set_quota(quota);
         model.debt_max = demand.limit.debt_max();
+        model.lockout = demand.limit.lockout().copied();
         model
     }
 
@@ -153,6 +157,7 @@ impl ModelStore {
         for demand in demands {
             let model = self.model(demand);
             model.update(now);
+            model.update_lockout(now);
             release_expired(model, demand, intent.is_reserve(), now);
         }
         if intent == Intent::Count {
@@ -163,6 +168,13 @@ impl ModelStore {
             .updated(demands)
             .all(|(demand, model)| demand.limit.is_shadow() || model.passes(demand.cost, now));
         if passes { intent } else { Intent::Peek }
+    }
+
+    /// Counts the denials of a request, each by the limit itself, towards lockouts.
+    fn count_denials(&mut self, demands: &[Demand<'_>], intent: Intent, now: Micros) {
+        for demand in demands.iter().filter(|_| intent.counts_denials()) {
+            self.model(demand).count_denial(demand.cost, now);
+        }
     }
 
     /// The counters of demands that have been updated.

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use tollgate::algorithm::KeyLock;
 use tollgate::{
     Calendar, Concurrency, FixedWindow, LeakyBucket, Rate, SlidingLog, SlidingWindow, TokenBucket,
 };
@@ -44,6 +45,7 @@ fn allow(limit: u64, remaining: u64, reset_secs: u64) -> Outcome {
         remaining,
         reset_after: Micros::from_secs(reset_secs),
         more_after: Micros::from_secs(reset_secs),
+        lock: KeyLock::NONE,
     }
 }
 
@@ -171,6 +173,7 @@ fn a_leaky_meter_is_a_token_bucket_and_a_queue_reports_its_wait() {
             remaining,
             reset_after,
             more_after: Micros::from_millis(500),
+            lock: KeyLock::NONE,
         };
         assert_eq!(meter.spend(cost, 0), passed);
         let verdict = Verdict::Allow {
@@ -361,6 +364,10 @@ fn off_by_one(answer: Outcome) -> Vec<Outcome> {
         },
         Outcome {
             more_after: later(answer.more_after),
+            ..answer
+        },
+        Outcome {
+            lock: KeyLock::new(Micros::new(1), false),
             ..answer
         },
     ]

@@ -20,11 +20,17 @@ impl Model {
             current.reserved(now),
         );
         let got = (i128::from(view.used), view.detail, view.reserved);
-        if got == expected && (view.leased, view.held) == (None, None) {
+        let has_lockout = match (current.lockout, view.lockout) {
+            (Some(_), Some(view)) => current.lock.confirm_view(view, micros(now)),
+            (None, None) => true,
+            _ => false,
+        };
+        if got == expected && (view.leased, view.held) == (None, None) && has_lockout {
             Ok(())
         } else {
             Err(format!(
-                "wrong view\n  expected {expected:?}\n  got      {view:?}"
+                "wrong view\n  expected {expected:?}, {:?}\n  got      {view:?}",
+                current.lock
             ))
         }
     }

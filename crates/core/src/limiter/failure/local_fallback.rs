@@ -57,7 +57,8 @@ impl LocalFallback {
     }
 
     /// Drains the counters of the limits by which the store denied a request: at most this
-    /// process's share of what the store has left remains.
+    /// process's share of what the store has left remains. A key that the store has locked out stays
+    /// locked here.
     pub(in crate::limiter) fn record_denials(
         &self,
         demands: &[Demand<'_>],
@@ -67,6 +68,7 @@ impl LocalFallback {
             if is_denial(outcome) && Self::decides(demand) {
                 let remaining = outcome.remaining / u64::from(demand.limit.replicas().get());
                 self.store.drain(&Self::share(demand), remaining);
+                self.store.lock_out(demand, outcome.lock);
             }
         }
     }

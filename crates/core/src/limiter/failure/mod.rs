@@ -15,7 +15,7 @@ pub(super) use monitor::StoreMonitor;
 pub use monitor::{Health, StoreErrors};
 
 use super::store_part::StorePart;
-use crate::algorithm::{Outcome, PermitId, Verdict};
+use crate::algorithm::{KeyLock, Outcome, PermitId, Verdict};
 use crate::decision::{Decision, LimitOutcome};
 use crate::demand::Demand;
 use crate::limit::FailurePolicy;
@@ -73,10 +73,10 @@ impl FallbackStores<'_> {
             is_denial && !demand.limit.is_shadow()
         });
         let is_reserved = intent.is_reserve();
-        let intent = if is_denied_by_policy {
-            Intent::Peek
-        } else {
-            intent
+        let intent = match intent {
+            Intent::Spend | Intent::Reserve { .. } if is_denied_by_policy => Intent::Refuse,
+            _ if is_denied_by_policy => Intent::Peek,
+            intent => intent,
         };
 
         let mut counted = self.count(&fallbacks, intent, permit_id.unwrap_or(PermitId::NONE));
@@ -193,5 +193,6 @@ fn policy_outcome(policy: FailurePolicy, demand: &Demand<'_>) -> Outcome {
         remaining,
         reset_after,
         more_after: Micros::ZERO,
+        lock: KeyLock::NONE,
     }
 }

@@ -10,7 +10,7 @@ mod upkeep;
 use super::pending::PendingCall;
 use super::policy::{self, BatchSize, DemandMeter, LeaseTerms};
 use super::request::{CallFailure, CallPurpose, CallRequest, LeaseGrant, LeaseRequest};
-use crate::algorithm::{Outcome, Quota, Verdict};
+use crate::algorithm::{KeyLock, Outcome, Quota, Verdict};
 use crate::consistency::Consistency;
 use crate::demand::{Demand, DemandBuf};
 use crate::store::Source;
@@ -551,6 +551,7 @@ impl LeaseEntry {
             remaining: self.remaining(self.store_remaining, self.available, limit),
             reset_after: self.full_at.since(now),
             more_after: self.more_after(now),
+            lock: KeyLock::NONE,
         }
     }
 

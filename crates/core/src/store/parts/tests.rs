@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::*;
-use crate::algorithm::Verdict;
+use crate::algorithm::{KeyLock, Verdict};
 use crate::limit::{Limit, Rule};
 
 /// What the parts were asked to do, in order.
@@ -51,6 +51,7 @@ impl TestPart {
             remaining: self.units.saturating_sub(spent),
             reset_after: Micros::ZERO,
             more_after: Micros::ZERO,
+            lock: KeyLock::NONE,
         }
     }
 

@@ -22,7 +22,7 @@ const CONTENT_TYPES: [(&str, &str); 4] = [
 ];
 
 /// Name and content of each file.
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 14] = [
     ("index.html", include_str!("page/index.html")),
     ("style.css", include_str!("page/style.css")),
     ("icon.svg", include_str!("page/icon.svg")),
@@ -31,6 +31,7 @@ const FILES: [(&str, &str); 13] = [
     ("model.js", include_str!("page/model.js")),
     ("plot.js", include_str!("page/plot.js")),
     ("summary.js", include_str!("page/summary.js")),
+    ("fleet.js", include_str!("page/fleet.js")),
     ("limits.js", include_str!("page/limits.js")),
     ("top-keys.js", include_str!("page/top-keys.js")),
     ("key-form.js", include_str!("page/key-form.js")),

@@ -123,7 +123,11 @@ impl LimitExplanation {
             }
             Explanation::Skipped => {
                 let key = limit.key.part_names().join(", ");
-                let reason = format!("the limit is optional and the request lacks its key: {key}");
+                let reason = if limit.optional {
+                    format!("the limit is optional and the request lacks its key: {key}")
+                } else {
+                    format!("a shadow limit skips a request without a valid key: {key}")
+                };
                 (Applicability::Skipped, Some(reason))
             }
             Explanation::Invalid(error) => (Applicability::Error, Some(error.to_string())),

@@ -1,12 +1,13 @@
 //! Formats a report for people: one line per limit, the keys denied most, and remarks.
 
 use tollgate_simulate::{
-    ComparisonReport, ConfigReport, KeyReport, LimitCandidate, LimitComparison, LimitSuggestion,
-    LogReport, SimulatedLimitReport, SimulationReport,
+    ComparisonReport, ConfigReport, KeyReport, LimitComparison, LogReport, SimulatedLimitReport,
+    SimulationReport,
 };
 
 use super::super::numbers::{counted, grouped, length, share};
 use super::super::terminal::{Align, Cell, Tone, plain, table};
+use super::suggestions;
 
 /// A single server does not write lines that are out of order by more than this.
 const LATE_MS_MAX: u64 = 60_000;
@@ -25,7 +26,13 @@ pub(super) fn lines(report: &SimulationReport) -> Vec<String> {
         ));
     }
 
-    lines.extend(report.suggestions.iter().flatten().flat_map(suggestion));
+    lines.extend(
+        report
+            .suggestions
+            .iter()
+            .flatten()
+            .flat_map(suggestions::lines),
+    );
     lines.extend(line_remarks(&report.log));
     lines
 }
@@ -95,7 +102,7 @@ fn config(config: &ConfigReport, requests: u64) -> Vec<String> {
 }
 
 /// The head of a table.
-fn head<const N: usize>(names: [&str; N]) -> Vec<Cell> {
+pub(super) fn head<const N: usize>(names: [&str; N]) -> Vec<Cell> {
     names.map(|name| (Tone::Dim, name.to_owned())).to_vec()
 }
 
@@ -179,7 +186,8 @@ fn differences(comparison: &ComparisonReport, first: &str, second: &str) -> Vec<
         plain(second)
     )];
     lines.extend(table(&rows, Align::Right));
-    lines.push(Tone::Dim.paint(ComparisonReport::INTERACTION_NOTE));
+    let notes = comparison.notes.iter();
+    lines.extend(notes.map(|note| Tone::Warning.paint(&format!("note: {}", plain(note)))));
 
     for limit in &comparison.limits {
         for (which, top) in [
@@ -194,67 +202,6 @@ fn differences(comparison: &ComparisonReport, first: &str, second: &str) -> Vec<
         }
     }
     lines
-}
-
-fn suggestion(suggestion: &LimitSuggestion) -> Vec<String> {
-    let LimitSuggestion { name, quota, .. } = suggestion;
-    let Some(pick) = suggestion
-        .candidates
-        .iter()
-        .find(|candidate| candidate.suggested)
-    else {
-        return vec![format!(
-            "\nno suggestion for {name}: it applied to no request"
-        )];
-    };
-
-    let requests = counted(suggestion.requests, "request");
-    let keys = counted(suggestion.keys, "key");
-    let name = Tone::Name.paint(name);
-    let mut lines = vec![format!(
-        "\nusage of {name}: {requests} of {keys}; now {quota}"
-    )];
-
-    let row = |candidate: &LimitCandidate| candidate_row(candidate, suggestion);
-    let mut rows = vec![head([
-        "percentile",
-        "limit",
-        "denied requests",
-        "denied keys",
-    ])];
-    rows.extend(suggestion.candidates.iter().map(row));
-    lines.extend(table(&rows, Align::Right));
-
-    let reason = match pick.percentile.strip_prefix('p') {
-        Some(percent) => format!("which {percent}% of the keys never exceed"),
-        None => "the maximum: too few keys to tell heavy usage from normal".to_owned(),
-    };
-    lines.push(format!("suggested: {}, {reason}", grouped(pick.limit)));
-    if suggestion.tiers {
-        let note = "all tiers were measured together, with the quota of the default tier";
-        lines.push(note.to_owned());
-    }
-    lines
-}
-
-fn candidate_row(candidate: &LimitCandidate, suggestion: &LimitSuggestion) -> Vec<Cell> {
-    let with_share = |part: u64, whole: u64| format!("{} ({})", grouped(part), share(part, whole));
-    let denied = candidate.denied;
-    let denied = denied.map(|denied| with_share(denied, suggestion.requests));
-    let tone = if candidate.suggested {
-        Tone::Good
-    } else {
-        Tone::Plain
-    };
-
-    [
-        candidate.percentile.to_owned(),
-        grouped(candidate.limit),
-        denied.unwrap_or_else(|| "?".to_owned()),
-        with_share(candidate.keys_denied, suggestion.keys),
-    ]
-    .map(|cell| (tone, cell))
-    .to_vec()
 }
 
 /// Remarks on invalid lines and on lines out of order.

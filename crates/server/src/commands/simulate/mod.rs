@@ -7,13 +7,14 @@ mod lines;
 mod progress;
 #[cfg(test)]
 mod service_equality;
+mod suggestions;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use tollgate_simulate::{
-    AccessLogFormat, LogInput, ReportLabels, Simulation, SimulationPlan, SimulationProgress,
-    TrailingBytes,
+    AccessLogFormat, LogInput, LoggedMoment, ReportLabels, Simulation, SimulationPlan,
+    SimulationProgress, SuggestionRange, TrailingBytes,
 };
 
 use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, output};
@@ -35,6 +36,9 @@ pub struct SimulateArgs {
     /// Suggest limits from the usage in the log; reads the log twice
     #[arg(long)]
     suggest: bool,
+    /// Suggest limits beyond the knee, too: those of keys that use many times what all others use
+    #[arg(long, requires = "suggest")]
+    beyond_knee: bool,
     /// Write an HTML report with plots to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -44,6 +48,10 @@ pub struct SimulateArgs {
     /// JSON field of an attribute, such as `time=ts` or `client_ip=request.remote_ip`; repeatable
     #[arg(long = "field", value_name = "NAME=FIELD", value_parser = field)]
     fields: Vec<(String, String)>,
+    /// Which moment of a request the time of its line is, for concurrency limits; defaults to the
+    /// end, and to the start for fields such as `StartUTC`
+    #[arg(long, value_name = "MOMENT")]
+    logged_at: Option<LogMoment>,
     /// How many keys to list for each limit
     #[arg(
         long,
@@ -68,6 +76,24 @@ pub enum LogLayout {
     Combined,
     /// One JSON object per line, as written by Caddy and Traefik
     Json,
+}
+
+/// The values of `--logged-at`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogMoment {
+    /// The start of the request, as with Apache and Envoy
+    Start,
+    /// The end of the request, as with nginx and Caddy
+    End,
+}
+
+impl From<LogMoment> for LoggedMoment {
+    fn from(moment: LogMoment) -> Self {
+        match moment {
+            LogMoment::Start => Self::Start,
+            LogMoment::End => Self::End,
+        }
+    }
 }
 
 impl From<LogLayout> for AccessLogFormat {
@@ -113,7 +139,12 @@ fn simulate(args: &SimulateArgs) -> CommandResult {
         against: against.as_ref(),
         format: args.format.into(),
         fields: &args.fields,
-        suggest: args.suggest,
+        logged_at: args.logged_at.map(Into::into),
+        suggest: args.suggest.then_some(if args.beyond_knee {
+            SuggestionRange::BeyondKnee
+        } else {
+            SuggestionRange::UpToKnee
+        }),
     };
     let simulation = Simulation::new(&plan);
     let mut simulation = simulation.map_err(|error| invalid(format!("--field: {error}")))?;
@@ -133,7 +164,7 @@ fn simulate(args: &SimulateArgs) -> CommandResult {
         })?;
     }
 
-    let report = simulation.report(&labels(args), trials.as_ref());
+    let report = simulation.report(&labels(args), trials.as_mut());
     if simulation.is_unread() {
         return Err(invalid(lines::unreadable(&report.log)));
     }

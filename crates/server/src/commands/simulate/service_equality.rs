@@ -304,6 +304,7 @@ fn compare(
         replay.decide(
             &[ReplayRequest {
                 at: record.time(),
+                duration: None,
                 attributes: record,
                 line: number,
             }],

@@ -44,6 +44,18 @@ fn showing_a_key_consumes_nothing() {
     );
 }
 
+/// For example `tier`, if the tier is chosen by a header.
+#[test]
+fn attributes_that_the_limit_does_not_use_are_named() {
+    let service = Tollgate::with_config(CONFIG);
+    assert!(json(&get(&service, ANN_KEY)).get("ignored").is_none());
+    let shown = json(&get(
+        &service,
+        &format!("{ANN_KEY}&method=GET&tier=pro&plan=x"),
+    ));
+    assert_eq!(shown["ignored"], serde_json::json!(["tier", "plan"]));
+}
+
 #[test]
 fn a_reset_affects_only_its_key() {
     let service = Tollgate::with_config(CONFIG);

@@ -21,6 +21,13 @@ fn a_valid_file_is_applied_and_counts_stay() {
         (&json(&reloaded)["reloaded"], &json(&reloaded)["limits"]),
         (&true.into(), &1.into())
     );
+    // Also if the service has found the new file by itself meanwhile.
+    let change = r#"limit "api": limit 10 -> 5"#;
+    assert_eq!(json(&reloaded)["changes"], serde_json::json!([change]));
+    service.wait_for_log(r#"changed: limit \"api\": limit 10 -> 5"#);
+    let status = json(&get(&service, "/admin/status"));
+    assert_eq!(status["config"]["changes"][0], change);
+
     let key = json(&get(&service, "/admin/keys?limit=api&tenant=a"));
     assert_eq!((&key["limit"], &key["remaining"]), (&5.into(), &1.into()));
     let limits = json(&get(&service, "/admin/limits"));

@@ -2,6 +2,7 @@
 
 import { onTokenRequired, request, subscribe } from './api.js';
 import { byId, h } from './dom.js';
+import { showFleet } from './fleet.js';
 import { lookUpKey, setRules, startKeyForm } from './key-form.js';
 import { showLimits, startLimits } from './limits.js';
 import { Model } from './model.js';
@@ -23,6 +24,7 @@ function render() {
   if (!model.is_live) return;
   const span_s = Number(byId('span').value);
   showStatus(model);
+  showFleet(model);
   showAll(model, span_s);
   showLimits(model, span_s);
   refreshTopKeys(lookUpKey);

@@ -69,4 +69,4 @@ export function describeRule(rule) {
   return `${quota(rule)}${tiers} · ${rule.algorithm.replaceAll('_', ' ')} · ${key} · ${policy}`;
 }
 
-export const SOURCE_NAMES = { store: 'store', lease: 'lease', deny_cache: 'deny cache', fallback: 'fallback', local: 'local' };
+export const SOURCE_NAMES = { store: 'store', lease: 'lease', deny_cache: 'deny cache', fallback: 'fallback', local: 'local', block: 'block', exempt: 'exempt' };

@@ -1,6 +1,7 @@
 // The head of the page: the state of the service, notices, and the numbers of all limits together.
 
 import { byId, h, rebuild, setAttr, setText } from './dom.js';
+import { fleetNotices } from './fleet.js';
 import { SOURCE_NAMES, count, dateTime, duration, latency, percent, rate, timeOfDay } from './format.js';
 import { ALLOWED, DENIED, FIRST_SOURCE, Model, SHADOW } from './model.js';
 import { plotDecisions, plotStates, plotTimes, sampleAt } from './plot.js';
@@ -29,6 +30,7 @@ export function showStatus(model) {
     is_unavailable && storeNotice(store),
     config.error && ['config', 'bad', 'The last reload failed.', `${config.error.message.split('\n')[0]} The previous configuration stays active.`],
     ...alerts.map(alertNotice),
+    ...fleetNotices(status.fleet),
     warnings.length > 0 && warningNotice(warnings),
   ]);
   setText(byId('p99-threshold'), thresholds.latency_p99_us ? latency(thresholds.latency_p99_us) : 'none');

@@ -48,7 +48,10 @@ fn a_sample_has_the_increase_since_the_one_before() {
         DurationBuckets::default(),
     );
     let sample = data(&sampler.sample(&first).1, "sample");
-    assert_eq!(sample["rows"], json!([[a.id(), 5, 1, 0, 6, 0, 0, 0, 0]]));
+    assert_eq!(
+        sample["rows"],
+        json!([[a.id(), 5, 1, 0, 6, 0, 0, 0, 0, 0, 0]])
+    );
 
     let later = CounterSnapshot {
         is_up: false,
@@ -63,8 +66,8 @@ fn a_sample_has_the_increase_since_the_one_before() {
     };
     let sample = data(&sampler.sample(&later).1, "sample");
     let rows = json!([
-        [a.id(), 2, 0, 0, 2, 0, 0, 0, 0],
-        [b.id(), 0, 3, 0, 3, 0, 0, 0, 0]
+        [a.id(), 2, 0, 0, 2, 0, 0, 0, 0, 0, 0],
+        [b.id(), 0, 3, 0, 3, 0, 0, 0, 0, 0, 0]
     ]);
     assert_eq!(
         (&sample["rows"], &sample["n"], &sample["t"]),
@@ -126,7 +129,7 @@ fn the_limits_event_has_the_sum_of_all_samples() {
     let counts = &data(&first.expect("the limit is new"), "limits")["limits"][0]["counts"];
     assert_eq!(
         *counts,
-        json!([0, 0, 0, 0, 0, 0, 0, 0]),
+        json!([0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
         "its counts are in the sample that follows"
     );
 
@@ -134,9 +137,18 @@ fn the_limits_event_has_the_sum_of_all_samples() {
     let event = data(&sampler.limits_event(), "limits");
     assert_eq!(
         event["sources"],
-        json!(["store", "lease", "deny_cache", "fallback", "local"])
+        json!([
+            "store",
+            "lease",
+            "deny_cache",
+            "fallback",
+            "local",
+            "block",
+            "exempt"
+        ])
     );
-    let expected = json!([{"id": limits[0].id(), "name": "a", "counts": [5, 1, 0, 6, 0, 0, 0, 0]}]);
+    let expected =
+        json!([{"id": limits[0].id(), "name": "a", "counts": [5, 1, 0, 6, 0, 0, 0, 0, 0, 0]}]);
     assert_eq!(event["limits"], expected);
 
     sampler.sample(&snapshot(

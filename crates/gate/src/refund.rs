@@ -1,0 +1,63 @@
+//! Refunds and resets: charges that are taken back.
+
+use tollgate::store::Intent;
+use tollgate::{Demand, EncodedKey, Quota};
+use tollgate_rules::{Attributes, Selection};
+
+use super::actions::AppliedRequest;
+use super::active::{ActiveConfig, DecideError};
+use super::decide::Gate;
+use super::select::CheckOptions;
+
+impl Gate {
+    /// Refunds what a check charged. Concurrency limits are left out: their permits are released
+    /// with the permit token.
+    pub async fn refund(
+        &self,
+        active: &ActiveConfig,
+        attributes: &(impl Attributes + Sync),
+        options: CheckOptions<'_>,
+    ) -> Result<(), DecideError> {
+        let inline = active.inline_rules(options)?;
+        let demands = active.select(attributes, &inline, options.without_charge())?;
+        active.refund(&demands).await
+    }
+
+    /// Forgets what the keys of the request have used of its limits.
+    pub async fn reset(
+        &self,
+        active: &ActiveConfig,
+        attributes: &(impl Attributes + Sync),
+        options: CheckOptions<'_>,
+    ) -> Result<(), DecideError> {
+        let inline = active.inline_rules(options)?;
+        for demand in &active.select(attributes, &inline, options.without_charge())? {
+            active.reset(demand).await?;
+        }
+        Ok(())
+    }
+}
+
+impl ActiveConfig {
+    /// Refunds these demands, except those on concurrency limits, and those of exempt keys, which
+    /// were not charged.
+    pub async fn refund(&self, demands: &[Demand<'_, EncodedKey>]) -> Result<(), DecideError> {
+        let table = self.actions.touching(demands);
+        let charged = table.as_deref().map(|table| {
+            let applied = AppliedRequest::new(table, demands, Intent::Spend, self.now());
+            applied.charged()
+        });
+        let demands = charged.as_deref().unwrap_or(demands);
+
+        let is_rate =
+            |demand: &&Demand<'_, EncodedKey>| !matches!(demand.quota(), Quota::Concurrency(_));
+        let demands: Selection<'_> = demands.iter().filter(is_rate).cloned().collect();
+        Ok(self.limiter.refund_request(&demands).await?)
+    }
+
+    /// Resets what a key has used of a limit.
+    pub async fn reset(&self, demand: &Demand<'_, EncodedKey>) -> Result<(), DecideError> {
+        let limit = self.limiter.with_rule(demand.limit);
+        Ok(limit.reset(&demand.key).await?)
+    }
+}

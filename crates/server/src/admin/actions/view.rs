@@ -1,0 +1,110 @@
+//! An action as JSON.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tollgate::Micros;
+use tollgate_gate::{
+    ActionChange, ActionTarget, ActiveConfig, ListedAction, Multiple, QuotaChange,
+};
+
+use super::super::encode::millis;
+use super::super::keys::KeyPartView;
+
+/// An action. Field names are JSON member names; those that its kind does not have are absent.
+#[derive(Debug, Serialize)]
+pub(super) struct ActionView<'a> {
+    id: &'a str,
+    kind: &'static str,
+    limit: &'a str,
+    /// The parts of the key. Absent if the limit's key has changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<Vec<KeyPartView<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    multiply: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tier: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota: Option<&'a Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shadow: Option<bool>,
+    reason: &'a str,
+    by: &'a str,
+    created_at_ms: u64,
+    expires_at_ms: u64,
+    expires_in_ms: u64,
+    /// Why the action has no effect with the active configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ignored: Option<&'a str>,
+}
+
+impl<'a> ActionView<'a> {
+    pub(super) fn new(active: &'a ActiveConfig, listed: &'a ListedAction, now: Micros) -> Self {
+        let action = &listed.action;
+        let (mut key, mut network) = (None, None);
+        match &action.target {
+            ActionTarget::Limit => {}
+            ActionTarget::Key(encoded) => {
+                let limit = active.selector.limit(&action.limit).ok();
+                let position = limit.map(|limit| limit.rule.position());
+                let parts =
+                    position.and_then(|position| active.selector.display_key(position, encoded));
+                key = parts.map(|parts| parts.into_iter().map(KeyPartView::from).collect());
+            }
+            ActionTarget::Network(found) => network = Some(found.to_string()),
+        }
+
+        let change = match &action.change {
+            ActionChange::Override(change) => Some(change),
+            _ => None,
+        };
+        Self {
+            id: &action.id,
+            kind: action.change.kind().as_str(),
+            limit: &action.limit,
+            key,
+            network,
+            status: match action.change {
+                ActionChange::Block(status) => Some(status.status().as_u16()),
+                _ => None,
+            },
+            multiply: change.and_then(multiple).map(Multiple::factor),
+            tier: change.and_then(tier),
+            quota: change.and_then(numbers),
+            shadow: match action.change {
+                ActionChange::Shadow(shadow) => Some(shadow),
+                _ => None,
+            },
+            reason: &action.reason,
+            by: &action.by,
+            created_at_ms: millis(action.created_at),
+            expires_at_ms: millis(action.expires_at),
+            expires_in_ms: millis(action.expires_at.since(now)),
+            ignored: listed.ignored.as_deref(),
+        }
+    }
+}
+
+const fn multiple(change: &QuotaChange) -> Option<Multiple> {
+    match change {
+        QuotaChange::Multiply(multiple) => Some(*multiple),
+        _ => None,
+    }
+}
+
+fn tier(change: &QuotaChange) -> Option<&str> {
+    match change {
+        QuotaChange::Tier(tier) => Some(tier),
+        _ => None,
+    }
+}
+
+const fn numbers(change: &QuotaChange) -> Option<&Map<String, Value>> {
+    match change {
+        QuotaChange::Numbers(numbers) => Some(numbers),
+        _ => None,
+    }
+}

@@ -1,0 +1,240 @@
+//! The fleet: the replicas that share a store, as each of them sees it.
+//!
+//! Every two seconds a replica puts a heartbeat into the store and reads those of the others. No
+//! decision waits for that. While the store is unavailable, the fleet is shown as it was last read.
+
+mod finding;
+mod heartbeat;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tollgate::Micros;
+use tollgate_gate::Gate;
+use tollgate_gate::records::{RecordError, RecordGroup, RecordList, RecordRevision};
+
+pub(crate) use self::finding::FleetFinding;
+use self::heartbeat::{Heartbeat, LastBeat, ReplicaIdentity};
+use crate::listen::ShutdownSignal;
+
+/// The time between two heartbeats of a replica.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// A replica is no longer shown this long after its last heartbeat.
+const HEARTBEAT_TTL: Duration = Duration::from_secs(7);
+/// A replica reads the others with every heartbeat if there are at most this many, else less often:
+/// all of them together read this many heartbeats for each one.
+const READ_MAX: usize = 32;
+
+/// The replicas that share the store.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    /// The id of this process among the heartbeats; two replicas may have the same name.
+    id: String,
+    identity: OnceLock<ReplicaIdentity>,
+    state: Mutex<FleetState>,
+}
+
+#[derive(Debug, Default)]
+struct FleetState {
+    /// The last heartbeat of this replica, and when it was made.
+    own: Option<(Micros, Heartbeat)>,
+    others: Vec<Member>,
+    revision: RecordRevision,
+    /// When the others were read.
+    read_at: Option<Micros>,
+    /// Why the last attempt failed; none if it succeeded.
+    error: Option<String>,
+    /// Heartbeats so far.
+    beats: usize,
+}
+
+/// A replica of the fleet.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) heartbeat: Heartbeat,
+    /// By the clock of this replica.
+    pub(crate) expires_at: Micros,
+    /// True for the replica that shows the fleet.
+    pub(crate) is_this: bool,
+}
+
+impl Member {
+    /// How long ago the replica sent the heartbeat.
+    pub(crate) fn age(&self, now: Micros) -> Micros {
+        now.after(ttl()).since(self.expires_at)
+    }
+}
+
+/// The fleet at one moment.
+#[derive(Debug)]
+pub(crate) struct FleetSnapshot {
+    /// The name of this replica.
+    pub(crate) name: String,
+    /// False with a memory store: there are no others.
+    pub(crate) is_shared: bool,
+    pub(crate) expected_replicas: u32,
+    /// This replica first, then the others by name.
+    pub(crate) members: Vec<Member>,
+    /// When the others were read; none if they never were.
+    pub(crate) read_at: Option<Micros>,
+    /// Why the last attempt to read them failed; none if it succeeded.
+    pub(crate) error: Option<String>,
+    pub(crate) findings: Vec<FleetFinding>,
+}
+
+impl Default for Fleet {
+    fn default() -> Self {
+        Self {
+            // As unique as a revision.
+            id: RecordRevision::random().to_string(),
+            identity: OnceLock::new(),
+            state: Mutex::default(),
+        }
+    }
+}
+
+impl Fleet {
+    /// Names this replica. Must be called before it is watched.
+    pub(crate) fn set_name(&self, name: String, started_at: Micros) {
+        // Called once, by the start of the service.
+        drop(self.identity.set(ReplicaIdentity { name, started_at }));
+    }
+
+    /// The fleet as it was last read, with the current state of this replica.
+    pub(crate) fn snapshot(&self, gate: &Gate) -> FleetSnapshot {
+        let now = gate.now();
+        let is_shared = gate.records().are_shared();
+        let expected_replicas = gate.active().config.expected_replicas.get();
+        let own = self.own_heartbeat(gate);
+
+        let state = self.state.lock();
+        let this = Member {
+            heartbeat: own,
+            expires_at: now.after(ttl()),
+            is_this: true,
+        };
+        let name = this.heartbeat.name.clone();
+        let others = state.others.iter().filter(|_| is_shared).cloned();
+        let mut members: Vec<Member> = others.collect();
+        members.sort_by(|a, b| a.heartbeat.name.cmp(&b.heartbeat.name));
+        members.insert(0, this);
+
+        let heartbeats: Vec<Heartbeat> = members.iter().map(|one| one.heartbeat.clone()).collect();
+        FleetSnapshot {
+            name,
+            is_shared,
+            expected_replicas,
+            findings: finding::find(&heartbeats, is_shared, expected_replicas),
+            members,
+            read_at: state.read_at,
+            error: state.error.clone(),
+        }
+    }
+
+    /// The heartbeat of this replica now.
+    fn own_heartbeat(&self, gate: &Gate) -> Heartbeat {
+        let state = self.state.lock();
+        let last = state.own.as_ref();
+        let per_second = last.map_or(0.0, |(_, heartbeat)| heartbeat.per_second);
+        drop(state);
+
+        let unnamed = || ReplicaIdentity {
+            name: String::new(),
+            started_at: gate.now(),
+        };
+        let identity = self.identity.get_or_init(unnamed);
+        Heartbeat::new(identity, gate, per_second)
+    }
+
+    /// Puts a heartbeat into the store, and reads those of the others.
+    async fn beat(&self, gate: &Gate) {
+        let heartbeat = self.next_heartbeat(gate);
+        let (records, group) = (gate.records(), RecordGroup::Fleet);
+        // Text and numbers never fail to serialise.
+        let text = serde_json::to_string(&heartbeat).unwrap_or_default();
+        let put = records.put(group, &self.id, &text, HEARTBEAT_TTL).await;
+
+        let Some(known) = self.known_revision() else {
+            return;
+        };
+        let read = match put {
+            Ok(()) => records.read(group, known).await,
+            Err(error) => Err(error),
+        };
+        self.update(gate.now(), read);
+    }
+
+    fn next_heartbeat(&self, gate: &Gate) -> Heartbeat {
+        let now = gate.now();
+        let mut heartbeat = self.own_heartbeat(gate);
+        let mut state = self.state.lock();
+
+        if let Some((at, last)) = &state.own {
+            let last: LastBeat = (*at, last.decisions);
+            heartbeat.per_second = heartbeat::rate(last, (now, heartbeat.decisions));
+        }
+        state.own = Some((now, heartbeat.clone()));
+        state.beats = state.beats.wrapping_add(1);
+        heartbeat
+    }
+
+    /// The revision that is known of the others; none if they are not read with this heartbeat.
+    fn known_revision(&self) -> Option<RecordRevision> {
+        let state = self.state.lock();
+        let every = (state.others.len() / READ_MAX).max(1);
+        state.beats.is_multiple_of(every).then_some(state.revision)
+    }
+
+    fn update(&self, now: Micros, read: Result<Option<RecordList>, RecordError>) {
+        let mut state = self.state.lock();
+        match read {
+            Err(error) => state.error = Some(error.to_string()),
+            Ok(list) => {
+                state.error = None;
+                state.read_at = Some(now);
+                match list {
+                    None => state.others.retain(|member| member.expires_at > now),
+                    Some(list) => {
+                        state.revision = list.revision;
+                        state.others = self.read_members(&list, now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The other replicas. A record that is not a heartbeat is left out.
+    fn read_members(&self, list: &RecordList, now: Micros) -> Vec<Member> {
+        let others = list.records.iter().filter(|record| record.id != self.id);
+        let members = others.filter_map(|record| {
+            let expires_after = Micros::from_duration_ceil(record.expires_after)?;
+            Some(Member {
+                heartbeat: serde_json::from_str(&record.text).ok()?,
+                expires_at: now.after(expires_after),
+                is_this: false,
+            })
+        });
+        members.collect()
+    }
+
+    /// Removes this replica from the fleet.
+    async fn remove(&self, gate: &Gate) {
+        // If it fails, the record expires soon.
+        drop(gate.records().remove(RecordGroup::Fleet, &self.id).await);
+    }
+}
+
+/// Keeps the fleet up to date until the service shuts down, then removes this replica from it.
+pub(crate) async fn watch(gate: Arc<Gate>, fleet: Arc<Fleet>, mut shutdown: ShutdownSignal) {
+    loop {
+        fleet.beat(&gate).await;
+        if !shutdown.pause(INTERVAL).await {
+            return fleet.remove(&gate).await;
+        }
+    }
+}
+
+fn ttl() -> Micros {
+    Micros::from_duration_ceil(HEARTBEAT_TTL).unwrap_or(Micros::MAX)
+}

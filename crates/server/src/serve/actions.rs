@@ -1,0 +1,31 @@
+//! Learns of the actions of operators that other replicas have put into the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tollgate_gate::Gate;
+
+use crate::listen::ShutdownSignal;
+
+/// How often the store is asked for changes: one small call if there are none. Four tries fit into
+/// the second within which an action takes effect everywhere.
+const INTERVAL: Duration = Duration::from_millis(250);
+/// How long the start waits for the actions that are in force.
+const FIRST_READ_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Reads the actions before the first request is decided, so that a restart undoes none of them.
+pub(super) async fn read_first(gate: &Gate) {
+    let read = timeout(FIRST_READ_TIMEOUT, gate.sync_actions()).await;
+    if !matches!(read, Ok(Ok(()))) {
+        tracing::warn!("cannot read the actions of operators: they apply once the store is there");
+    }
+}
+
+/// Keeps the actions up to date until the service shuts down.
+pub(super) async fn watch(gate: Arc<Gate>, mut shutdown: ShutdownSignal) {
+    while shutdown.pause(INTERVAL).await {
+        // The probes log an outage. The known actions stay in force meanwhile.
+        drop(gate.sync_actions().await);
+    }
+}
