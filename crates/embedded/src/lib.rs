@@ -15,7 +15,7 @@ use tokio::runtime::{Builder, Runtime};
 use tollgate::{Decision, ManualClock};
 use tollgate_gate::api::{self, ApiContext};
 use tollgate_gate::metrics::Metrics;
-use tollgate_gate::{Caller, Gate};
+use tollgate_gate::{Caller, Gate, RequestOrigin};
 use tollgate_rules::Config;
 
 pub use self::error::{EmbeddedError, OpenError};
@@ -122,6 +122,7 @@ impl Embedded {
                 gate: &gate,
                 active: &active,
                 caller: Caller::ANYONE,
+                origin: RequestOrigin::UNKNOWN,
             };
             match api::batch(context, body.as_bytes()).await {
                 Ok(text) => done(200, text),

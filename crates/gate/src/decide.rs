@@ -1,14 +1,15 @@
 //! The gate: every decision of the service, and what is counted of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use tollgate::store::Intent;
-use tollgate::{Clock, Decision, Demand, EncodedKey, Micros, SystemClock};
+use tollgate::{Clock, Decision, Demand, EncodedKey, LimitOutcome, Micros, SystemClock};
 use tollgate_rules::{Attributes, Config};
 
 use super::actions::{ActionLog, ActionTable, AppliedRequest, BlockStatus};
 use super::active::{ActiveConfig, DecideError, DirectLimit};
+use super::denial::{Denial, DenialObserver, RequestOrigin};
 use super::permit::{PermitToken, PermitTokenError, TokenKind};
 use super::select::CheckOptions;
 use super::store::StoreOpenError;
@@ -23,6 +24,8 @@ pub struct Gate {
     metrics: Arc<Metrics>,
     /// For durations, and for header fields that name a time.
     clock: Arc<dyn Clock>,
+    /// Who keeps a record of denials, if denials are recorded.
+    observer: OnceLock<Arc<dyn DenialObserver>>,
 }
 
 /// A decision, with the permit to release when the work is done.
@@ -48,6 +51,7 @@ impl Gate {
             action_log: ActionLog::default(),
             metrics,
             clock: Arc::new(SystemClock::new()),
+            observer: OnceLock::new(),
         })
     }
 
@@ -60,6 +64,7 @@ impl Gate {
             action_log: ActionLog::default(),
             metrics,
             clock: Arc::new(clock.clone()),
+            observer: OnceLock::new(),
         }
     }
 
@@ -104,7 +109,8 @@ impl Gate {
         let inline = active.inline_rules(options)?;
         let demands = active.select(attributes, &inline, options);
         let demands = demands.inspect_err(|error| self.metrics.count_refusal(error))?;
-        self.spend(active, &demands, options.intent).await
+        self.spend_from(active, &demands, options.intent, options.origin)
+            .await
     }
 
     /// Decides about one limit, if that needs no waiting. Otherwise, if the limit hands out permits,
@@ -142,12 +148,24 @@ impl Gate {
         demands: &[Demand<'_, EncodedKey>],
         intent: Intent,
     ) -> Result<GateDecision, DecideError> {
+        self.spend_from(active, demands, intent, RequestOrigin::UNKNOWN)
+            .await
+    }
+
+    /// The same for a request whose origin is known.
+    pub async fn spend_from(
+        &self,
+        active: &ActiveConfig,
+        demands: &[Demand<'_, EncodedKey>],
+        intent: Intent,
+        origin: &RequestOrigin,
+    ) -> Result<GateDecision, DecideError> {
         match active.actions.touching(demands) {
-            None => self.spend_asked(active, demands, intent).await,
+            None => self.spend_asked(active, demands, intent, origin).await,
             // Boxed, to keep the future of a request without actions small.
             Some(table) => {
                 let applied = AppliedRequest::new(&table, demands, intent, active.now());
-                Box::pin(self.spend_applied(active, demands, &applied)).await
+                Box::pin(self.spend_applied(active, demands, &applied, origin)).await
             }
         }
     }
@@ -158,6 +176,7 @@ impl Gate {
         active: &ActiveConfig,
         demands: &[Demand<'_, EncodedKey>],
         intent: Intent,
+        origin: &RequestOrigin,
     ) -> Result<GateDecision, DecideError> {
         let started_at = self.clock.now();
         let decision = active.limiter.request(demands, intent).await?;
@@ -166,7 +185,7 @@ impl Gate {
         if intent.is_charge() {
             let now = self.clock.now();
             self.metrics.observe_decision(now.since(started_at));
-            self.count(active, demands, &decision, now);
+            self.count(active, demands, &decision, origin, now);
         }
         Ok(GateDecision {
             permit: active.permit_token(&decision, demands, intent),
@@ -176,17 +195,40 @@ impl Gate {
         })
     }
 
-    /// Counts a decision: the outcome of each limit, and the keys.
+    /// Counts a decision: the outcome of each limit, the keys, and the denials.
     pub fn count(
         &self,
         active: &ActiveConfig,
         demands: &[Demand<'_, EncodedKey>],
         decision: &Decision,
+        origin: &RequestOrigin,
         now: Micros,
     ) {
         active.count(demands, decision);
         active.record_keys(demands, decision, now);
         active.record_usage(demands, decision, now);
+        if active.config.audit_log.is_none() || decision.is_allowed() {
+            return;
+        }
+
+        let Some(observer) = self.observer.get() else {
+            return;
+        };
+        let outcomes = demands.iter().zip(decision.limits());
+        for (demand, outcome) in outcomes.filter(|(_, outcome)| is_denial(outcome)) {
+            observer.denied(&Denial {
+                active,
+                demand,
+                outcome,
+                origin,
+                now,
+            });
+        }
+    }
+
+    /// Records denials from now on. Only the first observer is kept.
+    pub fn observe_denials(&self, observer: Arc<dyn DenialObserver>) {
+        let _ = self.observer.set(observer);
     }
 
     /// Decides by demands to which actions were applied.
@@ -195,6 +237,7 @@ impl Gate {
         active: &ActiveConfig,
         demands: &[Demand<'_, EncodedKey>],
         applied: &AppliedRequest<'_>,
+        origin: &RequestOrigin,
     ) -> Result<GateDecision, DecideError> {
         let started_at = self.clock.now();
         let (asked, intent) = (applied.asked(), applied.intent());
@@ -208,7 +251,7 @@ impl Gate {
         if intent.is_charge() {
             let now = self.clock.now();
             self.metrics.observe_decision(now.since(started_at));
-            self.count(active, demands, &decision, now);
+            self.count(active, demands, &decision, origin, now);
         }
         Ok(GateDecision {
             permit: active.permit_token(&decision, &asked, intent),
@@ -235,6 +278,11 @@ impl Gate {
         }
         Ok(was_held)
     }
+}
+
+/// True for an outcome that denied the request. A shadow limit denies none.
+fn is_denial(outcome: &LimitOutcome) -> bool {
+    outcome.retry().is_some() && !outcome.is_shadow()
 }
 
 impl ActiveConfig {

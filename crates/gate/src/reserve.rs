@@ -7,6 +7,7 @@ use tollgate_rules::{Attribute, Attributes, Cost, RequestedLimit, Selection};
 use super::actions::AppliedRequest;
 use super::active::{ActiveConfig, DecideError};
 use super::decide::{Gate, GateDecision};
+use super::denial::RequestOrigin;
 use super::permit::{PermitToken, PermitTokenError, TokenCounter, TokenKind};
 use super::select::CheckOptions;
 use crate::metrics::ReservationResult;
@@ -46,7 +47,9 @@ impl Gate {
             .map(|demand| active.reserved(demand, options.limits.unwrap_or_default()))
             .unzip();
 
-        self.reserve_demands(active, &demands, &fixed, ttl).await
+        let origin = options.origin;
+        self.reserve_from(active, &demands, &fixed, ttl, origin)
+            .await
     }
 
     /// Charges these demands until they are settled. `fixed` tells which of them have a cost that
@@ -58,14 +61,28 @@ impl Gate {
         fixed: &[bool],
         ttl: Micros,
     ) -> Result<GateDecision, DecideError> {
+        self.reserve_from(active, demands, fixed, ttl, RequestOrigin::UNKNOWN)
+            .await
+    }
+
+    async fn reserve_from(
+        &self,
+        active: &ActiveConfig,
+        demands: &[Demand<'_, EncodedKey>],
+        fixed: &[bool],
+        ttl: Micros,
+        origin: &RequestOrigin,
+    ) -> Result<GateDecision, DecideError> {
         let intent = Intent::Reserve { ttl };
         let Some(table) = active.actions.touching(demands) else {
-            let decision = self.spend_asked(active, demands, intent).await?;
+            let decision = self.spend_asked(active, demands, intent, origin).await?;
             return Ok(active.with_reservation(decision, demands, fixed));
         };
 
         let applied = AppliedRequest::new(&table, demands, intent, active.now());
-        let spent = self.spend_applied(active, demands, &applied).await?;
+        let spent = self
+            .spend_applied(active, demands, &applied, origin)
+            .await?;
         Ok(active.with_reservation(spent, &applied.asked(), &applied.asked_of(fixed)))
     }
 

@@ -7,6 +7,7 @@ use tollgate::store::Intent;
 use tollgate_rules::{Attributes, MissingKeyPolicy, RequestedLimit, SelectError, Selection};
 
 use super::active::ActiveConfig;
+use super::denial::RequestOrigin;
 
 /// What a request asks for in addition to its attributes.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +18,8 @@ pub struct CheckOptions<'q> {
     pub cost: Option<u64>,
     /// Whether the request is charged or only peeks.
     pub intent: Intent,
+    /// Where the request came from.
+    pub origin: &'q RequestOrigin,
 }
 
 impl CheckOptions<'_> {

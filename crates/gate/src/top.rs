@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use tollgate::{Decision, Demand, EncodedKey, Micros};
 
 use super::active::ActiveConfig;
+use crate::top_keys::shared::{self, TopLists};
 use crate::top_keys::{KeyUsage, UsageKind, UsageSpan};
 
 /// Which keys to list.
@@ -65,9 +66,9 @@ impl ActiveConfig {
         }
     }
 
-    /// The heaviest keys on this replica, in descending order. Keys that the active key recipes
-    /// cannot display are left out.
-    pub fn top_keys(&self, query: TopQuery, now: Micros) -> Vec<TopKey> {
+    /// The heaviest keys of this replica and of those that shared their lists, in descending order.
+    /// Keys that the active key recipes cannot display are left out.
+    pub fn top_keys(&self, query: TopQuery, others: &[TopLists], now: Micros) -> Vec<TopKey> {
         let limits = self.metrics().iter().take(self.config.limits.len());
         let wanted = limits
             .enumerate()
@@ -78,7 +79,9 @@ impl ActiveConfig {
             let Some(sketch) = metrics.keys() else {
                 continue;
             };
-            let summary = sketch.top(query.kind, query.span, now);
+            let own = sketch.top(query.kind, query.span, now);
+            let name = metrics.name();
+            let summary = shared::merge(own, others, name, query.kind, query.span);
             let shown = summary
                 .rows()
                 .filter(|row| self.selector.display_key(limit, &row.key).is_some());
@@ -87,14 +90,24 @@ impl ActiveConfig {
                 usage: usage.clone(),
             }));
         }
-        sort_top_keys(&mut keys, query.keys_max);
+
+        keys.sort_by_key(|TopKey { usage, .. }| Reverse((usage.certain_units(), usage.units)));
+        keys.truncate(query.keys_max);
         keys
     }
-}
 
-/// Puts the heaviest keys first: by the units that are certain, then by the upper bound. Drops
-/// those beyond `keys_max`.
-pub fn sort_top_keys(keys: &mut Vec<TopKey>, keys_max: usize) {
-    keys.sort_by_key(|TopKey { usage, .. }| Reverse((usage.certain_units(), usage.units)));
-    keys.truncate(keys_max);
+    /// The heaviest keys of this replica, for the others.
+    pub fn top_lists(&self, spans: &[UsageSpan], now: Micros) -> TopLists {
+        let limits = self.metrics().iter().take(self.config.limits.len());
+        let sketches = limits.filter_map(|metrics| Some((metrics.name(), metrics.keys()?)));
+        let mut lists = TopLists::default();
+        for (name, sketch) in sketches {
+            for kind in [UsageKind::Denied, UsageKind::Admitted] {
+                for span in spans {
+                    lists.push(name, kind, *span, &sketch.top(kind, *span, now));
+                }
+            }
+        }
+        lists
+    }
 }

@@ -10,9 +10,11 @@ use clap::CommandFactory as _;
 
 mod admin;
 mod alerts;
+mod audit_log;
 mod cli;
 mod commands;
 mod fleet;
+mod fleet_top;
 mod grpc;
 mod guard;
 mod help;

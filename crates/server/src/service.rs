@@ -9,7 +9,9 @@ use tollgate_rules::Config;
 use tollgate_rules::config::ServerConfig;
 
 use crate::alerts::Alerts;
+use crate::audit_log::{AuditLog, AuditLogError};
 use crate::fleet::Fleet;
+use crate::fleet_top::FleetTop;
 use crate::http::Readiness;
 use crate::listen::{ListenLimits, PortLoad};
 use crate::reload::{ConfigFile, DataPortTls, Reloader, TlsSettings};
@@ -18,6 +20,15 @@ use crate::reload::{ConfigFile, DataPortTls, Reloader, TlsSettings};
 const ADMIN_CONNECTIONS_MAX: usize = 256;
 /// The most requests in flight on the admin port.
 const ADMIN_IN_FLIGHT_MAX: usize = 64;
+
+/// Why the service cannot start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServiceOpenError {
+    #[error(transparent)]
+    Store(#[from] StoreOpenError),
+    #[error(transparent)]
+    AuditLog(#[from] AuditLogError),
+}
 
 /// Everything the fronts share.
 #[derive(Debug)]
@@ -28,6 +39,8 @@ pub(crate) struct Service {
     pub(crate) tls: Arc<DataPortTls>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) alerts: Arc<Alerts>,
+    pub(crate) audit_log: Arc<AuditLog>,
+    pub(crate) fleet_top: Arc<FleetTop>,
     pub(crate) fleet: Arc<Fleet>,
     /// When the service started, by the gate's clock.
     pub(crate) started_at: Micros,
@@ -39,14 +52,25 @@ impl Service {
         config: Config,
         file: Option<ConfigFile>,
         tls_settings: Option<&TlsSettings>,
-    ) -> Result<Self, StoreOpenError> {
+    ) -> Result<Self, ServiceOpenError> {
+        let audit_log = Arc::new(AuditLog::default());
+        let prepared = audit_log.prepare(config.audit_log.as_ref())?;
         let load = ServiceLoad::new(&config.server);
         let tls = Arc::new(DataPortTls::default());
         tls.replace(tls_settings);
         let gate = Arc::new(Gate::open(config, Arc::new(Metrics::with_top_keys()))?);
+        gate.observe_denials(audit_log.clone());
+        audit_log.replace(prepared);
 
         Ok(Self {
-            reloader: Arc::new(Reloader::new(gate.clone(), file, tls.clone())),
+            reloader: Arc::new(Reloader::new(
+                gate.clone(),
+                file,
+                tls.clone(),
+                audit_log.clone(),
+            )),
+            audit_log,
+            fleet_top: Arc::default(),
             load,
             tls,
             readiness: Arc::default(),

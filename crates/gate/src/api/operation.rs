@@ -11,7 +11,7 @@ use super::answer::Answer;
 use super::error::ApiError;
 use super::json::{BodyText, CountedTokens, JsonBody, NamedAttributes};
 use super::requested_limit::LimitEntry;
-use crate::{ActiveConfig, Caller, CheckOptions, Gate, GateSettlement, SettledCost};
+use crate::{ActiveConfig, Caller, CheckOptions, Gate, GateSettlement, RequestOrigin, SettledCost};
 
 /// An operation that a request body asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub struct ApiContext<'c> {
     pub active: &'c ActiveConfig,
     /// Who asks.
     pub caller: Caller,
+    /// Where the request came from.
+    pub origin: &'c RequestOrigin,
 }
 
 impl ApiOperation {
@@ -119,7 +121,7 @@ async fn check(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, Ap
     } else {
         Intent::Spend
     };
-    let options = body.options(intent);
+    let options = body.options(intent, context.origin);
     let decision = gate.decide(active, &body.attributes, options).await?;
     Ok(if is_count {
         Answer::Counted(decision)
@@ -134,7 +136,7 @@ async fn reserve(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, 
     body.forbid_count("`count` charges whether it fits or not; use /v1/check")?;
 
     let ttl = body.ttl()?;
-    let options = body.options(Intent::Spend);
+    let options = body.options(Intent::Spend, context.origin);
     let decision = gate.reserve(active, &body.attributes, options, ttl).await?;
     Ok(Answer::Decision(decision))
 }
@@ -185,7 +187,7 @@ async fn peek(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, Api
     body.forbid_ttl()?;
     body.forbid_count("a peek charges nothing; use /v1/check")?;
 
-    let options = body.options(Intent::Peek);
+    let options = body.options(Intent::Peek, context.origin);
     let inspection = gate.inspect(active, &body.attributes, options).await?;
     Ok(Answer::Inspection(inspection))
 }
@@ -196,7 +198,7 @@ async fn refund(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, A
     body.forbid_ttl()?;
     body.forbid_count("a refund charges nothing; leave `count` out")?;
 
-    let options = body.options(Intent::Spend);
+    let options = body.options(Intent::Spend, context.origin);
     gate.refund(active, &body.attributes, options).await?;
     Ok(Answer::Done(r#"{"refunded":true}"#.into()))
 }
@@ -207,7 +209,7 @@ async fn reset(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, Ap
     body.forbid_ttl()?;
     body.forbid_count("a reset charges nothing; leave `count` out")?;
 
-    let options = body.options(Intent::Spend);
+    let options = body.options(Intent::Spend, context.origin);
     gate.reset(active, &body.attributes, options).await?;
     Ok(Answer::Done(r#"{"reset":true}"#.into()))
 }
@@ -342,11 +344,12 @@ impl<'b> CheckBody<'b> {
         }
     }
 
-    fn options(&self, intent: Intent) -> CheckOptions<'_> {
+    fn options<'q>(&'q self, intent: Intent, origin: &'q RequestOrigin) -> CheckOptions<'q> {
         CheckOptions {
             limits: self.limits.as_deref(),
             cost: self.cost,
             intent,
+            origin,
         }
     }
 }

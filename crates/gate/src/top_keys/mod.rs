@@ -9,6 +9,7 @@
 //! the caller.
 
 mod history;
+pub mod shared;
 mod summary;
 mod table;
 

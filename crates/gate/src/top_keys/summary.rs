@@ -50,9 +50,30 @@ impl UsageSummary {
         self.total
     }
 
+    /// A summary of these keys, which are found by `hash`. No key that is not among them has more
+    /// than `floor` units.
+    pub(crate) fn new(
+        rows: impl Iterator<Item = KeyUsage>,
+        floor: u64,
+        hash: impl Fn(&EncodedKey) -> u64,
+    ) -> Self {
+        let rows = rows.map(|row| (hash(&row.key), row));
+        Self {
+            rows: rows.collect(),
+            floor,
+            total: 0,
+        }
+    }
+
+    /// The most units that a key may have that is not among the first `rows_max`.
+    pub(crate) fn floor_below(&self, rows_max: usize) -> u64 {
+        let dropped = self.rows().skip(rows_max).map(|row| row.units);
+        self.floor.max(dropped.max().unwrap_or(0))
+    }
+
     /// The sum of several summaries. What a key may have used in a period that does not list it
     /// becomes part of its error.
-    pub(super) fn merge<'s>(parts: impl Iterator<Item = &'s Self> + Clone) -> Self {
+    pub(crate) fn merge<'s>(parts: impl Iterator<Item = &'s Self> + Clone) -> Self {
         let floors = || parts.clone().map(|part| part.floor);
         let floor = floors().fold(0, u64::saturating_add);
         let totals = parts.clone().map(|part| part.total);
@@ -121,7 +142,7 @@ impl UsageSummary {
     }
 
     /// Puts the heaviest keys first: by the units that are certain, then by the upper bound.
-    pub(super) fn sort(&mut self) {
+    pub(crate) fn sort(&mut self) {
         let rank = |row: &KeyUsage| Reverse((row.certain_units(), row.units));
         self.rows.sort_by_key(|(hash, row)| (rank(row), *hash));
     }

@@ -8,6 +8,7 @@ use tollgate::FailurePolicy;
 use tollgate_http::{DenialTemplate, EnabledFields};
 use tollgate_subject::ClientResolver;
 
+use super::audit_log::{self, AuditLogConfig};
 use super::clients::{self, HashConfig};
 use super::denial;
 use super::diagnostic::{ConfigError, Diagnostic, Diagnostics, SourceMap, SourcePosition};
@@ -63,6 +64,8 @@ pub struct Config {
     pub denial: Option<DenialTemplate>,
     /// Metrics, alerts and tracing.
     pub monitoring: MonitoringConfig,
+    /// The audit log of denials. `None` disables it.
+    pub audit_log: Option<AuditLogConfig>,
     /// The resource limits of the server, and who may use it.
     pub server: ServerConfig,
     /// About valid settings that probably do not do what the user expects. Each starts with its
@@ -188,6 +191,7 @@ fn read_root(field: &ConfigField<'_>, fingerprint: ConfigFingerprint) -> Option<
     let headers = root.read("headers", monitoring::read_headers);
     let denial = root.read("denial", denial::read);
     let monitoring = root.read("monitoring", monitoring::read);
+    let audit_log = root.read("audit_log", audit_log::read);
     let store = root.read("store", store::read).unwrap_or_default();
     let clients = root.read("client_ip", clients::read);
     let hashing = clients::read_hashing(&root, limits.as_deref().unwrap_or_default());
@@ -211,6 +215,7 @@ fn read_root(field: &ConfigField<'_>, fingerprint: ConfigFingerprint) -> Option<
         headers: headers.unwrap_or_default(),
         denial,
         monitoring: monitoring.unwrap_or_default(),
+        audit_log,
         server: server.unwrap_or_default(),
         warnings: field.diagnostics.take_warnings(),
         forward_auth_warnings,

@@ -8,6 +8,7 @@
 //! a whole file in one go.
 
 mod access;
+mod audit_log;
 mod changes;
 mod clients;
 mod denial;
@@ -36,6 +37,7 @@ mod variables;
 mod yaml;
 
 pub use access::{AccessConfig, AccessToken, TlsConfig};
+pub use audit_log::{AuditLogConfig, AuditTarget, AuditedDenials};
 pub use changes::ConfigChanges;
 pub use clients::HashConfig;
 pub use diagnostic::{ConfigError, Diagnostic, SourceMap};

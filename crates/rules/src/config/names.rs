@@ -21,8 +21,16 @@ pub(super) const ROOT: &[&str] = &[
     "headers",
     "denial",
     "monitoring",
+    "audit_log",
     "server",
 ];
+
+pub(super) const AUDIT_LOG: &[&str] = &["denials", "per", "to", "rotate", "lines_per_second_max"];
+
+pub(super) const ROTATE: &[&str] = &["size", "keep"];
+
+/// The values of `audit_log.denials`, and whether only the first denials of a key get a line.
+pub(super) const DENIALS: &[(&str, bool)] = &[("every", false), ("first", true)];
 
 /// Fields that were renamed, with their current names.
 pub(super) const RENAMED: &[(&str, &str)] = &[("lease", "permit_timeout")];

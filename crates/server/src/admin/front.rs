@@ -128,7 +128,7 @@ impl AdminFront {
             "/admin/fleet" => fleet::respond(service),
             "/admin/keys" if method == Method::DELETE => keys::reset(service, request).await?,
             "/admin/keys" => keys::show(service, request).await?,
-            "/admin/top" => top::respond(service, request)?,
+            "/admin/top" => top::respond(service, request).await?,
             "/admin/reload" => reload::respond(service).await?,
             "/admin/events" => {
                 return Ok(self.dashboard.events(connection)?.map(Either::Right));

@@ -38,6 +38,7 @@ pub(super) fn respond(service: &Service) -> Result<Response<Body>, ApiError> {
         page.family(kind, name, help, samples);
     }
     write_evictions(service, &mut page);
+    write_audit_log(service, &mut page);
     write_alerts(service, &mut page);
 
     let text = page
@@ -231,6 +232,18 @@ fn write_evictions(service: &Service, page: &mut MetricsPage) {
 
     let help = "Counters lost to the memory store's cap; limited: of clients being limited";
     page.family(COUNTER, "evictions_total", help, samples);
+}
+
+fn write_audit_log(service: &Service, page: &mut MetricsPage) {
+    let audit_log = &service.audit_log;
+    let written = one(to_f64(audit_log.written()));
+    let help = "Lines of the audit log about denials";
+    page.family(COUNTER, "audit_log_lines_total", help, written);
+
+    let dropped = audit_log.dropped();
+    let dropped = dropped.map(|(reason, count)| (vec![("reason", reason)], to_f64(count)));
+    let help = "Denials without a line in the audit log: over the rate, queue full, output failed";
+    page.family(COUNTER, "audit_log_dropped_total", help, dropped);
 }
 
 fn write_alerts(service: &Service, page: &mut MetricsPage) {

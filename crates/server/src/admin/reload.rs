@@ -67,6 +67,9 @@ pub(super) async fn respond(service: &Service) -> Result<Response<Body>, ApiErro
         Err(ConfigReloadError::Store(error)) => {
             Err(ApiError::unprocessable("bad-store", error.to_string()))
         }
+        Err(ConfigReloadError::AuditLog(error)) => {
+            Err(ApiError::unprocessable("bad-audit-log", error.to_string()))
+        }
     }
 }
 

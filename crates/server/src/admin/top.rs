@@ -46,15 +46,16 @@ struct TopKeyView<'a> {
 }
 
 /// Lists the heaviest keys.
-pub(super) fn respond<B>(
+pub(super) async fn respond<B>(
     service: &Service,
     request: &Request<B>,
 ) -> Result<Response<Body>, ApiError> {
     let active = service.gate.active();
     let query = parse(&active, request.uri().query().unwrap_or_default())?;
 
+    let others = service.fleet_top.others(&service.gate).await;
     let now = service.gate.now();
-    let keys = active.top_keys(query, now);
+    let keys = active.top_keys(query, &others, now);
     let since = query.span.start(now).max(service.started_at);
     let seconds = seconds_at_least_one(millis(now.since(since)));
 
@@ -65,7 +66,7 @@ pub(super) fn respond<B>(
         by: query.kind,
         minutes: query.span.minutes(),
         since_ms: millis(since),
-        replicas: 1,
+        replicas: 1 + others.len(),
         keys: views.collect(),
     }))
 }

@@ -4,11 +4,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use hyper::header::HeaderValue;
 use tollgate::store::Intent;
 use tollgate_envoy::tonic::metadata::MetadataMap;
 use tollgate_envoy::tonic::{Request, Response, Status, async_trait};
 use tollgate_envoy::{RateLimitDescriptor, RateLimitRequest, RateLimitResponse, RateLimitService};
-use tollgate_gate::{ActiveConfig, Gate, GateDecision};
+use tollgate_gate::{ActiveConfig, Gate, GateDecision, RequestOrigin};
 use tollgate_rules::Permission;
 
 use super::error::{GrpcError, access_denied, overloaded};
@@ -35,11 +36,12 @@ impl RateLimitService for EnvoyRateLimiter {
         if active.requires_token() {
             authorize(&active, request.metadata(), &request.get_ref().descriptors)?;
         }
+        let origin = origin(&active, request.metadata());
         let request = request.into_inner();
         if active.decides_in_process() {
-            return self.handle_now(&active, &request);
+            return self.handle_now(&active, &request, &origin);
         }
-        Box::pin(self.handle(&active, &request)).await
+        Box::pin(self.handle(&active, &request, &origin)).await
     }
 }
 
@@ -50,16 +52,26 @@ impl EnvoyRateLimiter {
 
     /// Handles a request with a single poll, for a store in this process. The future of a decision has a few
     /// thousand bytes; not moving it to the heap saves a good part of a decision's time.
-    fn handle_now(&self, active: &ActiveConfig, request: &RateLimitRequest) -> RateLimitResult {
-        let result = pin!(self.handle(active, request));
+    fn handle_now(
+        &self,
+        active: &ActiveConfig,
+        request: &RateLimitRequest,
+        origin: &RequestOrigin,
+    ) -> RateLimitResult {
+        let result = pin!(self.handle(active, request, origin));
         match result.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => result,
             Poll::Pending => Err(Status::internal("the in-process store did not reply")),
         }
     }
 
-    async fn handle(&self, active: &ActiveConfig, request: &RateLimitRequest) -> RateLimitResult {
-        match self.decide(active, request).await {
+    async fn handle(
+        &self,
+        active: &ActiveConfig,
+        request: &RateLimitRequest,
+        origin: &RequestOrigin,
+    ) -> RateLimitResult {
+        match self.decide(active, request, origin).await {
             Ok(response) => Ok(Response::new(response)),
             Err(GrpcError::Denied(reason)) => {
                 let descriptors = request.descriptors.len();
@@ -81,6 +93,7 @@ impl EnvoyRateLimiter {
         &self,
         active: &ActiveConfig,
         request: &RateLimitRequest,
+        origin: &RequestOrigin,
     ) -> Result<RateLimitResponse, GrpcError> {
         descriptor::validate(request)?;
         let plan = RequestPlan::new(active, request)?;
@@ -91,7 +104,7 @@ impl EnvoyRateLimiter {
             active.refund(&plan.refunds).await?;
         }
 
-        let decision = self.spend(active, &plan).await?;
+        let decision = self.spend(active, &plan, origin).await?;
         Ok(encode::decision(active, &plan, &decision, self.gate.now()))
     }
 
@@ -100,13 +113,15 @@ impl EnvoyRateLimiter {
         &self,
         active: &ActiveConfig,
         plan: &RequestPlan<'_>,
+        origin: &RequestOrigin,
     ) -> Result<GateDecision, GrpcError> {
         if let Some(demands) = plan.demands_with_peeks() {
             let peeked = self.gate.spend(active, &demands, Intent::Peek).await?;
             if !peeked.decision.is_allowed() || plan.is_free() {
                 // The gate does not count peeks. This one is the request's decision, so count it.
                 let now = self.gate.now();
-                self.gate.count(active, &demands, &peeked.decision, now);
+                self.gate
+                    .count(active, &demands, &peeked.decision, origin, now);
                 return Ok(peeked);
             }
         }
@@ -116,7 +131,23 @@ impl EnvoyRateLimiter {
         } else {
             Intent::Spend
         };
-        Ok(self.gate.spend(active, &plan.demands, intent).await?)
+        let spending = self.gate.spend_from(active, &plan.demands, intent, origin);
+        Ok(spending.await?)
+    }
+}
+
+/// What a request says about itself, if denials are recorded.
+fn origin(active: &ActiveConfig, metadata: &MetadataMap) -> RequestOrigin {
+    if active.config.audit_log.is_none() {
+        return RequestOrigin::default();
+    }
+    let header = |name: &str| {
+        let value = metadata.get(name)?;
+        HeaderValue::from_bytes(value.as_encoded_bytes()).ok()
+    };
+    RequestOrigin {
+        request_id: header("x-request-id"),
+        traceparent: header("traceparent"),
     }
 }
 

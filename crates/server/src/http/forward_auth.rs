@@ -46,6 +46,7 @@ pub(super) async fn handle(
         limits: None,
         cost: None,
         intent: Intent::Spend,
+        origin: &active.origin(request.headers()),
     };
     let GateDecision {
         decision,

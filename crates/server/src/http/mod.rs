@@ -76,6 +76,7 @@ impl HttpFront {
             gate,
             active,
             caller,
+            origin: &active.origin(request.headers()),
         };
 
         match route {

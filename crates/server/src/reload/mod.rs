@@ -19,6 +19,7 @@ use tollgate_rules::config::{ConfigChanges, ConfigError};
 
 pub(crate) use self::config_file::ConfigFile;
 pub(crate) use self::tls::{DataPortTls, TlsFileError, TlsSettings, watch as watch_tls};
+use crate::audit_log::{AuditLog, AuditLogError};
 use crate::listen::{ShutdownPhase, ShutdownSignal};
 
 /// How often the file is polled. It is read completely, at most 1 MiB, because an edit may keep its
@@ -32,6 +33,7 @@ pub(crate) struct Reloader {
     /// None when the built-in configuration is active.
     file: Option<ConfigFile>,
     tls: Arc<DataPortTls>,
+    audit_log: Arc<AuditLog>,
     status: Mutex<ReloadStatus>,
     /// Locked by a reload, so that the last one to finish read the newest file.
     last_read: tokio::sync::Mutex<LastRead>,
@@ -88,6 +90,8 @@ pub(crate) enum ConfigReloadError {
     Tls(#[from] TlsFileError),
     #[error(transparent)]
     Store(#[from] StoreOpenError),
+    #[error(transparent)]
+    AuditLog(#[from] AuditLogError),
 }
 
 impl Reloader {
@@ -95,6 +99,7 @@ impl Reloader {
         gate: Arc<Gate>,
         mut file: Option<ConfigFile>,
         tls: Arc<DataPortTls>,
+        audit_log: Arc<AuditLog>,
     ) -> Self {
         let status = ReloadStatus {
             active_since: gate.now(),
@@ -111,6 +116,7 @@ impl Reloader {
             gate,
             file,
             tls,
+            audit_log,
             status: Mutex::new(status),
             last_read: tokio::sync::Mutex::new(last_read),
         }
@@ -177,9 +183,11 @@ impl Reloader {
             .await
             .expect("reading a certificate does not panic")?;
 
+        let audit_log = self.audit_log.prepare(config.audit_log.as_ref())?;
         log_warnings(&config);
         self.gate.replace(config)?;
         self.tls.replace(tls.as_ref());
+        self.audit_log.replace(audit_log);
         Ok(())
     }
 

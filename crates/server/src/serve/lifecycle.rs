@@ -17,6 +17,7 @@ use super::{probe, sample_request};
 use crate::admin::AdminFront;
 use crate::alerts;
 use crate::fleet;
+use crate::fleet_top;
 use crate::grpc;
 use crate::http::HttpFront;
 use crate::listen::{self, ListenProtocol, ShutdownHandle, ShutdownPhase, ShutdownSignal};
@@ -58,6 +59,9 @@ pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<(), S
     stopped.await;
     drain(&service, &handle, &mut tasks).await;
 
+    let audit_log = service.audit_log.clone();
+    // Waits for a slow output at most a second, and no task does.
+    drop(tokio::task::spawn_blocking(move || audit_log.finish()).await);
     let returned = timeout(RETURN_LEASES_TIMEOUT, service.gate.return_leases()).await;
     if !matches!(returned, Ok(Ok(()))) {
         tracing::warn!("could not return all leased units: they count as spent");
@@ -135,6 +139,7 @@ fn start_watches(service: &Service, tasks: &mut JoinSet<()>, shutdown: &Shutdown
         tls,
         alerts,
         fleet,
+        fleet_top,
         ..
     } = service;
 
@@ -148,6 +153,11 @@ fn start_watches(service: &Service, tasks: &mut JoinSet<()>, shutdown: &Shutdown
     tasks.spawn(reload::watch_tls(
         gate.clone(),
         tls.clone(),
+        shutdown.clone(),
+    ));
+    tasks.spawn(fleet_top::watch(
+        gate.clone(),
+        fleet_top.clone(),
         shutdown.clone(),
     ));
     tasks.spawn(probe::watch(gate.clone(), shutdown.clone()));

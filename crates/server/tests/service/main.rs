@@ -5,6 +5,7 @@ mod actions;
 mod admin;
 mod alerts;
 mod answers;
+mod audit_log;
 mod audit_paths;
 mod bad_requests;
 mod batch;

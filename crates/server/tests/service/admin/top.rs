@@ -2,9 +2,12 @@
 
 use serde_json::{Value, json};
 
+use testkit::servers::{Flavor, Server};
+use testkit::wait;
+
 use super::{CONFIG, check, get, json as body};
 use crate::cli::tollgate;
-use crate::harness::Tollgate;
+use crate::harness::{PATIENCE, Tollgate};
 
 const ANN: &str = r#"{"client_ip": "203.0.113.7", "email": "ann@example.com"}"#;
 const BOB: &str = r#"{"client_ip": "203.0.113.7", "email": "bob@example.com"}"#;
@@ -165,4 +168,34 @@ fn wrong_parameters_are_named() {
         let found = problem["detail"].as_str().unwrap_or_default();
         assert!(found.contains(detail), "{query}: {found}");
     }
+}
+
+#[test]
+fn the_keys_of_all_replicas_are_added_up() {
+    let store = Server::start(Flavor::Redis);
+    let config = format!(
+        "store: {{ type: redis, endpoints: ['{}'], timeout: 1s }}\n{CONFIG}",
+        store.url()
+    );
+    let replicas = [
+        Tollgate::with_config(&config),
+        Tollgate::with_config(&config),
+    ];
+    for replica in &replicas {
+        (0..6).for_each(|_| drop(check(replica, "login", ANN)));
+        drop(check(replica, "plan", SECRET));
+    }
+
+    // Of twelve requests, the shared limit admitted three.
+    let expected = vec![row("login", "ann@example.com", 9, 9)];
+    for replica in &replicas {
+        let mut found = Value::Null;
+        wait::until_true(PATIENCE, "the keys of both replicas", || {
+            found = top(replica, "?minutes=1");
+            found["replicas"] == 2 && rows(&found) == expected
+        });
+        assert!(!found.to_string().contains("sk-live"));
+    }
+    let admitted = rows(&top(&replicas[0], "?minutes=1&by=admitted&limit=plan"));
+    assert_eq!(admitted[0].2, 2, "one of each replica, under the same hash");
 }
