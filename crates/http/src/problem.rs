@@ -120,8 +120,8 @@ impl<'a> Problem<'a> {
     /// The problem details of a denied request; `None` when it is allowed.
     ///
     /// The status is 503 when a limit denies only because the store is unavailable (see
-    /// [`Decision::is_unavailable`]), else 429. The type is [`ABNORMAL_USAGE_DETECTED`] when the key
-    /// is locked out.
+    /// [`Decision::is_unavailable`]), else 429. The type is [`ABNORMAL_USAGE_DETECTED`] when the
+    /// key is locked out.
     pub fn denied(decision: &'a Decision) -> Option<Self> {
         let decider = decision.denied_by()?;
 

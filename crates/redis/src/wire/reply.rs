@@ -10,7 +10,8 @@ use tollgate::store::remote::{
 use tollgate::store::{Intent, SpendReply};
 use tollgate::{Consistency, Demand, Micros, Outcome, Quota, Source};
 
-use super::call::{Operation, StoreCall};
+use super::call::StoreCall;
+use super::operation::Operation;
 use crate::error::CallError;
 
 /// The status byte of a call that failed; an error text follows.
@@ -158,7 +159,8 @@ fn read_numbers<const COUNT: usize>(
     Some(numbers)
 }
 
-/// Reads the numbers of a lockout. The level is encoded as `-1 - level` when the key was just locked.
+/// Reads the numbers of a lockout. The level is encoded as `-1 - level` when the key was just
+/// locked.
 fn read_lockout(reply: &mut &[u8], is_valid: &mut bool) -> Option<LockoutReply> {
     let [ends, denials] = read_numbers(reply, is_valid)?;
     let encoded = reply.try_get_f64_le().ok()?;
