@@ -153,7 +153,7 @@ impl CallEncoder {
                 write_period(&mut arguments, quota);
                 keys.push(self.reservations_name(&demand.key));
             }
-            if let Some(lockout) = demand.limit.lockout().filter(|_| flags.has_lockout) {
+            if let Some(lockout) = &flags.lockout {
                 write_lockout(&mut arguments, lockout);
                 keys.push(self.lockout_name(&demand.key));
                 lockouts.push(index);
@@ -263,8 +263,8 @@ struct DemandFlags {
     needs_reservations: bool,
     /// What expired reservations have charged is returned.
     is_released: bool,
-    /// The limit has a lockout, which denials count towards, or which the outcome shows.
-    has_lockout: bool,
+    /// The lockout of the limit, which denials count towards, or which the outcome shows.
+    lockout: Option<Lockout>,
 }
 
 impl DemandFlags {
@@ -281,13 +281,17 @@ impl DemandFlags {
             is_shadow: demand.limit.is_shadow(),
             needs_reservations: !is_permit && (is_reservation || is_released || is_lowering),
             is_released: !is_permit && is_released,
-            has_lockout: operation.has_lockouts() && demand.limit.lockout().is_some(),
+            lockout: demand
+                .limit
+                .lockout()
+                .filter(|_| operation.has_lockouts())
+                .copied(),
         }
     }
 
     fn to_byte(self) -> u8 {
         let [one, two] = [self.is_shadow, self.needs_reservations].map(u8::from);
-        let [four, eight] = [self.is_released, self.has_lockout].map(u8::from);
+        let [four, eight] = [self.is_released, self.lockout.is_some()].map(u8::from);
         one + 2 * two + 4 * four + 8 * eight
     }
 }
