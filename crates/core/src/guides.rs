@@ -25,6 +25,8 @@ guides! {
     consistency: "consistency.md",
     /// While the store is unavailable.
     failure: "failure.md",
+    /// Keys that are denied too often are locked.
+    lockout: "lockout.md",
     /// Waiting, queues and permits.
     waiting: "waiting.md",
     /// The memory store: bounds, eviction, snapshots.

@@ -16,8 +16,8 @@ use crate::time::Micros;
 
 /// Reads a limit as in the service's configuration file; needs the feature `serde`. An invalid
 /// limit is an error. `unit`, `consistency`, `on_store_failure`, `shadow`, `align`, `mode`,
-/// `debt_max`, `reservation_max`, `on_reservation_expiry` and `lockout` are optional. A lockout is an
-/// object with `after`, `within`, `for` and perhaps `factor` and `max`.
+/// `debt_max`, `reservation_max`, `on_reservation_expiry` and `lockout` are optional. A lockout is
+/// an object with `after`, `within`, `for` and perhaps `factor` and `max`.
 ///
 /// | `algorithm` | its fields |
 /// |---|---|

@@ -1,7 +1,7 @@
 //! The arithmetic of units that expire one by one, shared by the sliding log and the concurrency
 //! limit.
 
-use super::lockout::KeyLock;
+use super::key_lock::KeyLock;
 use super::outcome::{Outcome, Verdict};
 use crate::time::Micros;
 

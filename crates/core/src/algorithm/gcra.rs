@@ -10,7 +10,7 @@
 //! a remainder in `per`-ths of one.
 
 use super::division::ProductInt;
-use super::lockout::KeyLock;
+use super::key_lock::KeyLock;
 use super::outcome::{CLOCK_SLACK, Outcome, Verdict};
 use crate::limit_error::{AMOUNT_MAX, LimitError, validate_amount};
 use crate::rate::Rate;

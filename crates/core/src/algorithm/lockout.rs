@@ -6,6 +6,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use super::key_lock::KeyLock;
 use super::outcome::{CLOCK_SLACK, Outcome, Verdict};
 use crate::limit_error::{
     LOCKOUT_AFTER_MAX, LOCKOUT_FACTOR_MAX, LimitError, WINDOW_MAX, WINDOW_MIN,
@@ -153,8 +154,8 @@ impl Lockout {
         length
     }
 
-    /// The state at this moment: forgotten if that time has come, and corrected if the clock was set
-    /// back or the lockout was made shorter.
+    /// The state at this moment: forgotten if that time has come, and corrected if the clock was
+    /// set back or the lockout was made shorter.
     #[must_use]
     pub fn update(&self, state: LockoutState, now: Micros) -> LockoutState {
         if state.until <= now {
@@ -238,40 +239,6 @@ impl LockoutState {
             locked_for: self.locked_for(now).unwrap_or(Micros::ZERO),
             level: self.level,
         }
-    }
-}
-
-/// Whether the key of a demand is locked out, and for how long.
-///
-/// One word, because every outcome has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KeyLock {
-    /// Microseconds, and the highest bit if the lockout has just begun; 0 if the key is not locked.
-    word: u64,
-}
-
-impl KeyLock {
-    /// The key is not locked.
-    pub const NONE: Self = Self { word: 0 };
-    const NEW: u64 = 1 << 63;
-
-    /// The key is locked for this time. `is_new` if the demand itself has caused it.
-    pub const fn new(rest: Micros, is_new: bool) -> Self {
-        let flag = if is_new { Self::NEW } else { 0 };
-        Self {
-            word: rest.get() | flag,
-        }
-    }
-
-    /// How long the key is still locked; `None` if it is not.
-    pub fn rest(self) -> Option<Micros> {
-        let rest = Micros::new(self.word & !Self::NEW);
-        (rest > Micros::ZERO).then_some(rest)
-    }
-
-    /// True when the demand has caused the lockout.
-    pub const fn is_new(self) -> bool {
-        self.word & Self::NEW != 0
     }
 }
 

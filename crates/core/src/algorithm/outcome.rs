@@ -1,6 +1,6 @@
 //! The outcome of one limit for one demand.
 
-use super::lockout::KeyLock;
+use super::key_lock::KeyLock;
 use crate::limit_error::AMOUNT_MAX;
 use crate::time::Micros;
 

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use super::division::ProductInt;
-use super::lockout::KeyLock;
+use super::key_lock::KeyLock;
 use super::outcome::{
     CLOCK_SLACK, FixedStateAlgorithm, Outcome, Verdict, WindowAlgorithm, charged_count,
 };

@@ -63,8 +63,8 @@ impl Counters {
         let Some(rest) = state.locked_for(now) else {
             return;
         };
-        // What is only counted is charged although the key is locked, and evaluated again. All others
-        // charge nothing, so their outcome must not show a charge.
+        // What is only counted is charged although the key is locked, and evaluated again. All
+        // others charge nothing, so their outcome must not show a charge.
         if cost > 0 && !is_denied && intent != Intent::Count {
             let verdict = evaluation.outcome.verdict;
             let index = shard.find(context.fingerprint);

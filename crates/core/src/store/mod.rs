@@ -61,8 +61,8 @@ pub enum Intent {
     /// Charge every demand, whether it fits or not. The outcome of a demand that does not fit is a
     /// denial, with the retry time after the charge.
     Count,
-    /// Charge nothing, because the request is denied elsewhere, but count its denials by limits with
-    /// a [lockout](crate::Lockout). A store that has no lockouts may take it for a peek.
+    /// Charge nothing, because the request is denied elsewhere, but count its denials by limits
+    /// with a [lockout](crate::Lockout). A store that has no lockouts may take it for a peek.
     Refuse,
     /// Like [`Spend`](Self::Spend), and remember for `ttl` what was charged, to
     /// [settle](Store::settle) it later. The permit id is the id of the reservation.
@@ -194,8 +194,8 @@ impl SpendReply {
 pub trait Store: Send + Sync + fmt::Debug {
     /// Spends 1 to [`DEMANDS_MAX`] demands, no two of them on the same counter: all of them, or
     /// none if any demand that is not a shadow is denied. In the same step, a limit with a
-    /// [lockout](crate::Lockout) counts its own denial, and denies if the key is locked. Demands on concurrency limits take their
-    /// permits under `permit_id`.
+    /// [lockout](crate::Lockout) counts its own denial, and denies if the key is locked. Demands on
+    /// concurrency limits take their permits under `permit_id`.
     fn spend<'a>(
         &'a self,
         demands: &[Demand<'_>],

@@ -166,8 +166,8 @@ impl LeaseCaller {
         outcome
     }
 
-    /// Denies a request by a denial that is known here. Other limits with a lockout must count their
-    /// own denials, so they ask the store.
+    /// Denies a request by a denial that is known here. Other limits with a lockout must count
+    /// their own denials, so they ask the store.
     fn deny_all(
         self: &Arc<Self>,
         demands: &[Demand<'_>],

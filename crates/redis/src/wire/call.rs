@@ -159,7 +159,7 @@ impl CallEncoder {
                 write_period(&mut arguments, quota);
                 keys.push(self.reservations_name(&demand.key));
             }
-            if let Some(lockout) = demand.limit.lockout().filter(|_| flags.has_lockout) {
+            if let Some(lockout) = &flags.lockout {
                 write_lockout(&mut arguments, lockout);
                 keys.push(self.lockout_name(&demand.key));
                 lockouts.push(index);

@@ -1,6 +1,6 @@
 //! What the script must know of a demand besides its numbers.
 
-use tollgate::{Demand, Quota, ReservationExpiry};
+use tollgate::{Demand, Lockout, Quota, ReservationExpiry};
 
 use super::operation::Operation;
 
@@ -12,8 +12,8 @@ pub(super) struct DemandFlags {
     pub(super) needs_reservations: bool,
     /// What expired reservations have charged is returned.
     pub(super) is_released: bool,
-    /// The limit has a lockout, which denials count towards, or which the outcome shows.
-    pub(super) has_lockout: bool,
+    /// The lockout of the limit, which denials count towards, or which the outcome shows.
+    pub(super) lockout: Option<Lockout>,
 }
 
 impl DemandFlags {
@@ -30,13 +30,17 @@ impl DemandFlags {
             is_shadow: demand.limit.is_shadow(),
             needs_reservations: !is_permit && (is_reservation || is_released || is_lowering),
             is_released: !is_permit && is_released,
-            has_lockout: operation.has_lockouts() && demand.limit.lockout().is_some(),
+            lockout: demand
+                .limit
+                .lockout()
+                .filter(|_| operation.has_lockouts())
+                .copied(),
         }
     }
 
     pub(super) fn to_byte(self) -> u8 {
         let [one, two] = [self.is_shadow, self.needs_reservations].map(u8::from);
-        let [four, eight] = [self.is_released, self.has_lockout].map(u8::from);
+        let [four, eight] = [self.is_released, self.lockout.is_some()].map(u8::from);
         one + 2 * two + 4 * four + 8 * eight
     }
 }

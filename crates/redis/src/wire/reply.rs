@@ -169,7 +169,8 @@ fn read_numbers<const COUNT: usize>(
     Some(numbers)
 }
 
-/// Reads the numbers of a lockout. The level is encoded as `-1 - level` when the key was just locked.
+/// Reads the numbers of a lockout. The level is encoded as `-1 - level` when the key was just
+/// locked.
 fn read_lockout(reply: &mut &[u8], is_valid: &mut bool) -> Option<LockoutReply> {
     let [ends, denials] = read_numbers(reply, is_valid)?;
     let encoded = reply.try_get_f64_le().ok()?;

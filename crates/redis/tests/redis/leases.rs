@@ -524,7 +524,7 @@ fn eventual_limits_stay_within_their_documented_excess() {
     assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
 }
 
-/// A denial that is known here spares the store call, unless another limit must count its own denial.
+/// A denial that is known here spares the store call, unless another limit must count its own.
 #[test]
 fn a_cached_denial_hides_no_denial_that_counts_towards_a_lockout() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));

@@ -248,7 +248,8 @@ mod tests {
         assert_eq!(
             without_colours(&lines(body.as_object().unwrap(), false).join("\n")) + "\n",
             "limit        login\nkey          client_ip = 203.0.113.7, email = ab12 (hash)\n\
-             lockout      locked for 1m 1s, lockouts: 2\nnew          {\"a\":[1]}\nremaining    3\nreset_after  1m 1s\nretry_after  none\n"
+             lockout      locked for 1m 1s, lockouts: 2\n\
+             new          {\"a\":[1]}\nremaining    3\nreset_after  1m 1s\nretry_after  none\n"
         );
     }
 

@@ -21,8 +21,8 @@ pub(super) struct LockoutModel {
 }
 
 impl LockoutModel {
-    /// Corrects what a clock that was set back left behind: nothing lasts longer than it would if it
-    /// began now.
+    /// Corrects what a clock that was set back left behind: nothing lasts longer than it would if
+    /// it began now.
     pub(super) fn update(&mut self, lockout: &Lockout, now: i128) {
         if self.forgotten_at <= now {
             return;

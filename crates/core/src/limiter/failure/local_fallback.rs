@@ -57,8 +57,8 @@ impl LocalFallback {
     }
 
     /// Drains the counters of the limits by which the store denied a request: at most this
-    /// process's share of what the store has left remains. A key that the store has locked out stays
-    /// locked here.
+    /// process's share of what the store has left remains. A key that the store has locked out
+    /// stays locked here.
     pub(in crate::limiter) fn record_denials(
         &self,
         demands: &[Demand<'_>],
