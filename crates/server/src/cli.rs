@@ -1,8 +1,8 @@
 //! The command line. Doc comments of arguments and commands are the help texts.
 
 use crate::commands::{
-    AuditPathsArgs, CancelArgs, CheckArgs, CompletionsArgs, ExplainArgs, KeysArgs, LoadArgs,
-    ReserveArgs, SettleArgs, SimulateArgs, ValidateArgs,
+    AuditPathsArgs, CancelArgs, CheckArgs, CompletionsArgs, ExplainArgs, ImportArgs, KeysArgs,
+    LoadArgs, ReserveArgs, SettleArgs, SimulateArgs, ValidateArgs,
 };
 use crate::help;
 use crate::serve::ServeArgs;
@@ -53,6 +53,9 @@ pub enum Command {
     /// Send variants of a request to your own stack, and report those that a limit does not count
     #[command(after_long_help = help::AUDIT_PATHS)]
     AuditPaths(AuditPathsArgs),
+    /// Translate the limits of Envoy's rate limit service, Limitador, nginx or Kong
+    #[command(after_long_help = help::IMPORT)]
+    Import(ImportArgs),
     /// Print a shell completion script
     #[command(after_long_help = help::COMPLETIONS)]
     Completions(CompletionsArgs),

@@ -27,8 +27,9 @@ mod traces;
 pub use cli::{Cli, Command};
 pub use commands::{
     AttributeArgs, AuditPathsArgs, CancelArgs, CheckArgs, ClientArgs, CompletionsArgs,
-    ConnectionArgs, ExplainArgs, KeyArgs, KeysArgs, KeysCommand, LoadArgs, LogLayout, RequestArgs,
-    ReservationArgs, ReserveArgs, SettleArgs, SimulateArgs, ValidateArgs,
+    ConnectionArgs, ExplainArgs, ImportArgs, ImportFormat, KeyArgs, KeysArgs, KeysCommand,
+    LoadArgs, LogLayout, RequestArgs, ReservationArgs, ReserveArgs, SettleArgs, SimulateArgs,
+    ValidateArgs,
 };
 #[cfg(feature = "fuzzing")]
 pub use grpc::rate_limit_service;
@@ -41,6 +42,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Serve(args) => commands::serve(args),
         Command::Validate(args) => commands::validate(args),
         Command::Explain(args) => commands::explain(args),
+        Command::Import(args) => commands::import(args),
         Command::Check(args) => commands::check(args),
         Command::Reserve(args) => commands::reserve(args),
         Command::Settle(args) => commands::settle(args),
