@@ -8,7 +8,7 @@ use super::tokens::Directive;
 pub(super) struct BlockScope {
     pub(super) hosts: Vec<String>,
     pub(super) path: Option<String>,
-    /// Why the requests of the block cannot be told from others. Its limits are left out.
+    /// Why no condition describes the requests of the block. Its limits are left out.
     pub(super) unsupported: Option<String>,
     pub(super) is_dry_run: [bool; 2],
     /// Whether an outer block has limits of this kind, which nginx replaces.
