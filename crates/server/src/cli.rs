@@ -2,8 +2,8 @@
 
 use crate::commands::{
     AuditPathsArgs, BlockArgs, CancelArgs, CheckArgs, CompletionsArgs, ExemptArgs, ExplainArgs,
-    KeysArgs, LoadArgs, OverrideArgs, ReserveArgs, SettleArgs, ShadowArgs, SimulateArgs,
-    ValidateArgs,
+    ImportArgs, KeysArgs, LoadArgs, OverrideArgs, ReserveArgs, SettleArgs, ShadowArgs,
+    SimulateArgs, ValidateArgs,
 };
 use crate::help;
 use crate::serve::ServeArgs;
@@ -66,6 +66,9 @@ pub enum Command {
     /// Send variants of a request to your own stack, and report those that a limit does not count
     #[command(after_long_help = help::AUDIT_PATHS)]
     AuditPaths(AuditPathsArgs),
+    /// Translate the limits of Envoy's rate limit service, Limitador, nginx or Kong
+    #[command(after_long_help = help::IMPORT)]
+    Import(ImportArgs),
     /// Print a shell completion script
     #[command(after_long_help = help::COMPLETIONS)]
     Completions(CompletionsArgs),

@@ -319,6 +319,25 @@ Exit codes:
   2  invalid arguments
   3  no response, or the limit could not be used up";
 
+pub(crate) const IMPORT: &str = "\
+Formats:
+  envoy      YAML of envoyproxy/ratelimit
+  limitador  limits file of Limitador
+  nginx      configuration with limit_req or limit_conn; included files are not read
+  kong       declarative configuration, or a KongPlugin, with the plugin rate-limiting
+
+The configuration is printed to standard output, and is always valid. What has no equivalent is
+listed on standard error, with its line and what to do instead. Read both before you use the file.
+
+Examples:
+  tollgate import ratelimit.yaml --output tollgate.yaml
+  tollgate import --from nginx /etc/nginx/nginx.conf > tollgate.yaml
+  tollgate import --json kong.yml | jq .gaps
+
+Exit codes:
+  0  success, even if something has no equivalent
+  2  invalid arguments or file, no limit in it, or the output file exists";
+
 pub(crate) const COMPLETIONS: &str = "\
 Examples:
   source <(tollgate completions bash)

@@ -30,10 +30,10 @@ mod traces;
 pub use cli::{Cli, Command};
 pub use commands::{
     ActionArgs, ActionsCommand, AdminArgs, AttributeArgs, AuditPathsArgs, BlockArgs, CancelArgs,
-    CheckArgs, ClientArgs, CompletionsArgs, ConnectionArgs, ExemptArgs, ExplainArgs, KeyArgs,
-    KeysArgs, KeysCommand, ListActionsArgs, LoadArgs, LogLayout, OverrideArgs, RemoveActionArgs,
-    RequestArgs, ReservationArgs, ReserveArgs, SettleArgs, ShadowArgs, SimulateArgs, TargetArgs,
-    TopArgs, ValidateArgs,
+    CheckArgs, ClientArgs, CompletionsArgs, ConnectionArgs, ExemptArgs, ExplainArgs, ImportArgs,
+    ImportFormat, KeyArgs, KeysArgs, KeysCommand, ListActionsArgs, LoadArgs, LogLayout,
+    OverrideArgs, RemoveActionArgs, RequestArgs, ReservationArgs, ReserveArgs, SettleArgs,
+    ShadowArgs, SimulateArgs, TargetArgs, TopArgs, ValidateArgs,
 };
 #[cfg(feature = "fuzzing")]
 pub use grpc::rate_limit_service;
@@ -46,6 +46,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Serve(args) => commands::serve(args),
         Command::Validate(args) => commands::validate(args),
         Command::Explain(args) => commands::explain(args),
+        Command::Import(args) => commands::import(args),
         Command::Check(args) => commands::check(args),
         Command::Reserve(args) => commands::reserve(args),
         Command::Settle(args) => commands::settle(args),

@@ -29,8 +29,8 @@ impl ConfigChanges {
     /// ```
     /// use tollgate_rules::config::ConfigChanges;
     ///
-    /// let limit = "limits: [{ name: api, key: [], algorithm: fixed_window, limit: 5, window: 1m }]";
-    /// let changes = ConfigChanges::between(limit, &limit.replace("5", "9"));
+    /// let before = "limits: [{ name: api, limit: 5, window: 1m }]";
+    /// let changes = ConfigChanges::between(before, &before.replace('5', "9"));
     /// assert_eq!(changes.lines(), [r#"limit "api": limit 5 -> 9"#]);
     /// ```
     pub fn between(before: &str, after: &str) -> Self {

@@ -1,6 +1,7 @@
-//! Fields of other rate limiters, with the field that has their meaning here: of envoyproxy/ratelimit,
-//! Limitador, nginx, Kong, Traefik, express-rate-limit, rate-limiter-flexible, resilience4j, Spring
-//! Cloud Gateway and others. Most files begin as a copy of one that worked elsewhere.
+//! Fields of other rate limiters, with the field that has their meaning here: of
+//! envoyproxy/ratelimit, Limitador, nginx, Kong, Traefik, express-rate-limit,
+//! rate-limiter-flexible, resilience4j, Spring Cloud Gateway and others. Most files begin as a copy
+//! of one that worked elsewhere.
 
 use std::fmt;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tollgate_gate::OpenStore;
 use tollgate_redis::Endpoint;
-use tollgate_rules::config::{Diagnostic, RedisTopology, StoreConfig};
+use tollgate_rules::config::{ConfigError, Diagnostic, RedisTopology, StoreConfig};
 use tollgate_rules::{Config, Selector};
 
 use super::numbers::counted;
@@ -57,6 +57,16 @@ pub(super) fn read(file: &Path) -> Result<Config, InvalidConfigError> {
     } else {
         Config::read(file, &env)
     };
+    with_store(read)
+}
+
+/// Validates the text of a configuration that has no variables. `name` is its name in diagnostics.
+pub(super) fn parse(text: &str, name: &str) -> Result<Config, InvalidConfigError> {
+    with_store(Config::parse(text, name, &|_| None))
+}
+
+/// Also validates what the store needs of a configuration.
+fn with_store(read: Result<Config, ConfigError>) -> Result<Config, InvalidConfigError> {
     let config = read.map_err(|error| InvalidConfigError {
         diagnostics: error.iter().cloned().collect(),
         more: error.more(),

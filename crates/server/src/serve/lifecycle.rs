@@ -243,9 +243,15 @@ fn warn_about_open_ports(access: &AccessConfig, listeners: &Listeners) {
     let missing = match (&access.tls, is_anonymous) {
         _ if exposed.is_empty() => return,
         (Some(_), false) => return,
-        (None, true) => "without TLS (server.tls) and without a token (server.tokens)",
+        (None, true) => {
+            "without TLS (server.tls) and without a token (server.tokens), and so charge and \
+             refund any key"
+        }
         (None, false) => "without TLS (server.tls), which would keep tokens secret",
-        (Some(_), true) => "without a token (server.tokens) or client certificate",
+        (Some(_), true) => {
+            "without a token (server.tokens) or client certificate, and so charge and refund any \
+             key"
+        }
     };
     tracing::warn!(
         ports = exposed.join(", "),

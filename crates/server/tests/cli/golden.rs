@@ -64,6 +64,7 @@ fn help() {
         "load",
         "simulate",
         "audit-paths",
+        "import",
         "completions",
         "schema",
     ] {
@@ -89,6 +90,7 @@ fn every_help_has_an_example_and_the_exit_codes() {
         "load",
         "simulate",
         "audit-paths",
+        "import",
         "completions",
         "schema",
     ];
@@ -108,6 +110,24 @@ fn every_help_has_an_example_and_the_exit_codes() {
         let name = command.get_name();
         assert!(helps.contains(&name), "{name} has no test of its help");
     }
+}
+
+#[test]
+fn import() {
+    for file in ["envoy.yaml", "limitador.yaml", "nginx.conf", "kong.yaml"] {
+        let path = format!("crates/server/tests/cli/data/import/{file}");
+        let name = file.split('.').next().unwrap_or_default();
+        golden(&format!("import-{name}"), &["import", &path]);
+    }
+    for file in ["broken.conf", "broken.yaml", "none.yaml"] {
+        let path = format!("crates/server/tests/cli/data/import/{file}");
+        golden(
+            &format!("import-{}", file.replace('.', "-")),
+            &["import", &path],
+        );
+    }
+    golden("import-unknown", &["import", WRONG]);
+    golden("import-other", &["import", "--from", "envoy", WRONG]);
 }
 
 #[test]

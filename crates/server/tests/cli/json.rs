@@ -149,3 +149,29 @@ fn a_dash_reads_standard_input() {
         "<stdin>:1:9: limits: expected 1 to 1000 limits, found 0\n"
     );
 }
+
+#[test]
+fn an_import_writes_a_file_once() {
+    const SOURCE: &str = "crates/server/tests/cli/data/import/kong.yaml";
+    let found = object(&["import", "--json", SOURCE], 0);
+    assert_eq!(found["format"], "Kong");
+    assert!(found["gaps"][0]["line"].is_u64() && found["gaps"][0]["advice"].is_string());
+
+    let directory = std::env::temp_dir().join(format!("tollgate-import-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("tollgate.yaml");
+    let written = |arguments: &[&str]| {
+        let output = ["import", SOURCE, "--output", file.to_str().unwrap()];
+        tollgate(&[&output[..], arguments].concat())
+    };
+    assert_eq!(written(&[]).status.code(), Some(0));
+    let config = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(found["config"], config);
+
+    let refused = written(&[]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("exists; --force replaces it"));
+    assert_eq!(written(&["--force"]).status.code(), Some(0));
+    object(&["validate", "--json", file.to_str().unwrap()], 0);
+    std::fs::remove_dir_all(directory).unwrap();
+}
