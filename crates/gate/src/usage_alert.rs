@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate::{Clock, Decision, Demand, EncodedKey, Micros};
 
-use crate::metrics::{LimitMetrics, LimitUsage, Metrics, UsageWatch};
+use crate::metrics::{KeyUsage, LimitMetrics, Metrics, UsageWatch};
 
 /// Reports keys that have used most of a limit, if that is configured.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl UsageAlert {
             let (Some(window), Some(limit)) = (window, limit) else {
                 continue;
             };
-            let usage = LimitUsage {
+            let usage = KeyUsage {
                 limit: outcome.limit(),
                 remaining: outcome.remaining(),
                 is_denied: outcome.retry().is_some(),

@@ -31,7 +31,7 @@ pub(crate) use self::limit::ReservationResult;
 pub use self::limit::{LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
 pub use self::page::{CONTENT_TYPE, MetricSample, MetricType, MetricsPage, seconds, to_f64};
 pub use self::token::TokenCounts;
-pub(crate) use self::usage::LimitUsage;
+pub(crate) use self::usage::KeyUsage;
 pub use self::usage::{USAGE_PERCENTS, UsageReport, UsageWatch};
 
 /// Everything that is counted about decisions and tokens.
