@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate::{Decision, Demand, EncodedKey, Micros};
 
 use super::active::ActiveConfig;
-use crate::metrics::{LimitUsage, UsageWatch};
+use crate::metrics::{UsageWatch, UsedShare};
 
 /// Reports keys that have used most of a limit.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ impl ActiveConfig {
             let (Some(window), true) = (window, position < self.config.limits.len()) else {
                 continue;
             };
-            let usage = LimitUsage {
+            let usage = UsedShare {
                 limit: outcome.limit(),
                 remaining: outcome.remaining(),
                 is_denied: outcome.retry().is_some(),

@@ -46,13 +46,13 @@ pub struct UsageReport {
 
 /// The part of a limit that a decision has left of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LimitUsage {
+pub(crate) struct UsedShare {
     pub(crate) limit: u64,
     pub(crate) remaining: u64,
     pub(crate) is_denied: bool,
 }
 
-impl LimitUsage {
+impl UsedShare {
     /// The highest of [`USAGE_PERCENTS`] that is reached; none if too little is used.
     pub(crate) fn percent(self) -> Option<u8> {
         let [most, all] = USAGE_PERCENTS;
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn most_of_a_limit_is_four_fifths() {
         let percent = |limit, remaining, is_denied| {
-            LimitUsage {
+            UsedShare {
                 limit,
                 remaining,
                 is_denied,
