@@ -172,7 +172,7 @@ impl Gate {
             let has_ended = log.drop_ended(now);
             match &read {
                 Ok(None) => (Vec::new(), has_ended),
-                Ok(Some(list)) => (log.replace(began, list.clone(), now), true),
+                Ok(Some(list)) => (log.replace(began, list, now), true),
                 Err(_) => {
                     log.record_failure();
                     (Vec::new(), has_ended)

@@ -56,6 +56,10 @@ pub struct DecisionBody<'a> {
 /// The outcome of one limit, in [`DecisionBody::limits`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a member of the object"
+)]
 pub struct LimitBody<'a> {
     /// The limit's name.
     pub name: &'a str,

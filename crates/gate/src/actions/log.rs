@@ -68,7 +68,7 @@ impl LogState {
 
     /// Adds an action that was put through this replica.
     pub(crate) fn add(&mut self, action: &Action, now: Micros) {
-        self.changes += 1;
+        self.start_change();
         self.forget_own(&action.id);
         self.own.push((action.clone(), now));
         self.actions.insert(action.id.clone(), action.clone());
@@ -76,7 +76,7 @@ impl LogState {
 
     /// Removes an action that was removed through this replica.
     pub(crate) fn remove(&mut self, id: &str) {
-        self.changes += 1;
+        self.start_change();
         self.forget_own(id);
         self.actions.remove(id);
     }
@@ -91,7 +91,7 @@ impl LogState {
     pub(crate) fn replace(
         &mut self,
         began: LogPosition,
-        list: RecordList,
+        list: &RecordList,
         now: Micros,
     ) -> Vec<Action> {
         if began.changes != self.changes {
@@ -105,10 +105,10 @@ impl LogState {
         let has_failed = std::mem::take(&mut self.has_failed);
         self.own.retain(|(_, put_at)| now.since(*put_at) < OWN_FOR);
         let own = self.own.iter().map(|(action, _)| action);
-        let lost = own.filter(|action| {
+        let missing = own.filter(|action| {
             has_failed && action.is_live(now) && !self.actions.contains_key(&action.id)
         });
-        lost.cloned().collect()
+        missing.cloned().collect()
     }
 
     /// Drops the actions that have ended. Returns whether there were any.
@@ -116,6 +116,13 @@ impl LogState {
         let before = self.actions.len();
         self.actions.retain(|_, action| action.is_live(now));
         self.actions.len() < before
+    }
+
+    /// The next read must return everything: a fail-over can bring back the revision before the
+    /// change, and then the change is lost.
+    fn start_change(&mut self) {
+        self.changes += 1;
+        self.revision = RecordRevision::default();
     }
 
     fn forget_own(&mut self, id: &str) {

@@ -488,6 +488,17 @@ async fn what_a_fail_over_loses_is_put_again() {
     assert!(!scene.check(&["api"], ANN).await.is_allowed());
 }
 
+/// A server that never had the action has the revision that was known before it.
+#[tokio::test]
+async fn a_fail_over_to_the_revision_before_an_action_is_noticed() {
+    let scene = scene();
+    scene.gate.sync_actions().await.unwrap();
+    let before = scene.gate.action_log.lock().position().revision;
+    scene.act("api", ANN_IP, BLOCK).await.unwrap();
+    let after = scene.gate.action_log.lock().position().revision;
+    assert_ne!(before, after, "the next read returns everything");
+}
+
 #[test]
 fn a_request_without_actions_finds_no_table() {
     let scene = scene();

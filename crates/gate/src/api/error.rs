@@ -142,13 +142,6 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "no-token", detail)
     }
 
-    /// The token of the admin port is for reading.
-    pub fn view_only() -> Self {
-        let detail = "the token in TOLLGATE_ADMIN_VIEW_TOKEN may only view; to act, send the value \
-                      of TOLLGATE_ADMIN_TOKEN";
-        Self::new(StatusCode::FORBIDDEN, "view-only", detail)
-    }
-
     /// The service's state does not allow the operation.
     pub fn conflict(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::CONFLICT, code, detail)

@@ -3,7 +3,7 @@
 //! With a token, every request must carry it, or the one that may only view. Without one, the port listens on a loopback address
 //! and every local program has access, except for web pages of other sites.
 
-use hyper::{Method, Request};
+use hyper::{Method, Request, StatusCode};
 use tollgate_gate::api::ApiError;
 use tollgate_rules::TokenHash;
 
@@ -53,9 +53,16 @@ impl AdminTokens {
 
         match *request.method() {
             Method::GET | Method::HEAD => Ok(()),
-            _ => Err(ApiError::view_only()),
+            _ => Err(view_only()),
         }
     }
+}
+
+/// The error of a token that may only view.
+fn view_only() -> ApiError {
+    let detail = "the token in TOLLGATE_ADMIN_VIEW_TOKEN may only view; to act, send the value of \
+                  TOLLGATE_ADMIN_TOKEN";
+    ApiError::new(StatusCode::FORBIDDEN, "view-only", detail)
 }
 
 impl AdminGuard {

@@ -10,6 +10,7 @@ use crate::config::field::{ConfigField, collect_all};
 use crate::config::field_map::FieldMap;
 use crate::config::names::{BLOCK, BLOCK_STATUSES, EXEMPT};
 use crate::config::yaml::YamlEntry;
+use crate::key_attribute::KeyAttribute;
 use crate::limit::{Recipe, StandingBlock, StandingKey, StandingList};
 
 /// The most keys, and the most networks, of a list.
@@ -96,7 +97,7 @@ fn read_attribute(
     recipe: &Recipe,
 ) -> Option<(Attribute, Box<str>)> {
     let attribute: Option<Attribute> = entry.key.text.parse().ok();
-    let mut own = recipe.parts.iter().flatten().map(|own| own.attribute());
+    let mut own = recipe.parts.iter().flatten().map(KeyAttribute::attribute);
     let attribute = attribute.filter(|attribute| own.any(|own| own == attribute));
     let Some(attribute) = attribute else {
         let parts = recipe.part_names();

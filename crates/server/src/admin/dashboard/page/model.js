@@ -5,7 +5,7 @@ export const SAMPLES_MAX = 900;
 const MINUTE_MS = 60_000;
 /** The counts of a limit, in the order of the events: three outcomes, then one count for each source. */
 export const ALLOWED = 0, DENIED = 1, SHADOW = 2, FIRST_SOURCE = 3;
-const COUNTS = 8;
+const COUNTS = 10;
 
 /** One ring buffer for each count. */
 const emptySeries = () => Array.from({ length: COUNTS }, () => new Float64Array(SAMPLES_MAX));
