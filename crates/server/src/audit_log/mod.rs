@@ -49,13 +49,13 @@ impl DropReason {
 
 /// The lines so far.
 #[derive(Debug, Default)]
-struct LineCounts {
+struct AuditLineCounts {
     written: AtomicU64,
     /// In the order of [`DropReason::ALL`].
     dropped: [AtomicU64; DropReason::ALL.len()],
 }
 
-impl LineCounts {
+impl AuditLineCounts {
     fn drop_lines(&self, reason: DropReason, lines: u64) {
         self.dropped[reason as usize].fetch_add(lines, Relaxed);
     }
@@ -69,7 +69,7 @@ impl LineCounts {
 #[derive(Debug, Default)]
 pub(crate) struct AuditLog {
     active: ArcSwapOption<OpenAuditLog>,
-    counts: Arc<LineCounts>,
+    counts: Arc<AuditLineCounts>,
 }
 
 /// The log of one configuration. Dropping it ends its thread, after the last lines.

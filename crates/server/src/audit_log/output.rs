@@ -22,8 +22,8 @@ pub(crate) struct AuditLogError {
 /// An output of lines.
 #[derive(Debug)]
 pub(super) enum AuditOutput {
-    /// A copy of the descriptor: whoever else prints does not wait for a lock that is held while the
-    /// reader is slow.
+    /// A copy of the descriptor. The lock of standard output would be held while its reader is slow,
+    /// and everything else that prints would wait for it.
     Stdout(File),
     File(RotatedFile),
 }
