@@ -7,9 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use tollgate_rules::config::AuditLogConfig;
-
-use super::AuditTarget;
+use tollgate_rules::config::{AuditLogConfig, AuditTarget};
 
 /// The output cannot be opened.
 #[derive(Debug, thiserror::Error)]

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tollgate::{Clock as _, Micros, SystemClock};
 
+use super::counts::{AuditLineCounts, DropReason};
 use super::line::encode_dropped;
 use super::output::AuditOutput;
 use super::queue::LineQueue;
-use super::{AuditLineCounts, DropReason};
 
 /// How long the shutdown waits for the last lines.
 pub(super) const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
