@@ -1,12 +1,14 @@
 //! The arguments of `cargo xtask`. The comments here are the help texts.
 
+use std::path::PathBuf;
+
 /// Sets up, checks, tests and benchmarks Tollgate
 #[derive(Debug, clap::Parser)]
 // Usage errors show the usage line, so it lists the commands.
 #[command(
     name = "cargo xtask",
     bin_name = "cargo xtask",
-    subcommand_value_name = "ci|test|faults|lint|deny|size|semver|bench|experiment|picture|fuzz|help"
+    subcommand_value_name = "ci|test|faults|lint|deny|size|semver|bench|experiment|package|picture|fuzz|help"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -47,6 +49,18 @@ pub(crate) enum Command {
     Experiment {
         #[command(subcommand)]
         experiment: Experiment,
+    },
+    /// Build a Debian package of the service from a release build, in `target/debian`
+    Package {
+        /// Package this binary instead
+        #[arg(long, value_name = "FILE")]
+        binary: Option<PathBuf>,
+        /// Put the package into this directory instead
+        #[arg(long, value_name = "DIRECTORY")]
+        directory: Option<PathBuf>,
+        /// Compress quickly instead of well, as the tests do
+        #[arg(long)]
+        quick: bool,
     },
     /// Run the fuzz targets with nightly Rust, after installing cargo-fuzz
     Fuzz {

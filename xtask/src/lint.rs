@@ -84,7 +84,7 @@ fn package(workspace: &Workspace) -> Step {
     for package in published.filter(|package| package.is_publishable()) {
         command.args(["--package", &package.name]);
     }
-    Step::new("package", command)
+    Step::new("crates", command)
 }
 
 fn docs(workspace: &Workspace) -> Step {

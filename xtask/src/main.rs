@@ -1,5 +1,5 @@
 //! The project's own commands: `cargo xtask ci`, `test`, `faults`, `lint`, `deny`, `size`, `semver`,
-//! `bench`, `experiment`, `picture`, `fuzz`.
+//! `bench`, `experiment`, `package`, `picture`, `fuzz`.
 //!
 //! They are written in Rust so that they run wherever the project builds, and are type-checked and
 //! linted like the rest. Each command is a file that lists its steps; `run` runs them.
@@ -25,6 +25,7 @@ mod lint;
 mod modules;
 mod names;
 mod node;
+mod package;
 mod picture;
 mod run;
 mod semver;
@@ -60,6 +61,11 @@ fn dispatch(command: Command) -> Result<(), Error> {
         Command::Semver { baseline } => run::all(semver::plan(&workspace, &baseline)),
         Command::Fuzz { target, seconds } => run::all(fuzz::plan(&workspace, target, seconds)?),
         Command::Picture { picture } => run::alone(picture::command(&workspace, &picture)?),
+        Command::Package {
+            binary,
+            directory,
+            quick,
+        } => package::build(&workspace, binary, directory, quick),
         Command::Bench { bench } => bench::commands(&workspace, bench)?
             .into_iter()
             .try_for_each(run::alone),

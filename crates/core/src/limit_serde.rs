@@ -5,8 +5,8 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::algorithm::{
-    AMOUNT_MAX, Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, Quota, Rate,
-    SlidingLog, SlidingWindow, TokenBucket, WindowStart,
+    AMOUNT_MAX, Calendar, Concurrency, FixedWindow, LOCKOUT_MAX_DEFAULT, LeakyBucket, LeakyMode,
+    Lockout, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket, WindowStart,
 };
 use crate::consistency::Consistency;
 use crate::limit::{
@@ -16,7 +16,8 @@ use crate::time::Micros;
 
 /// Reads a limit as in the service's configuration file; needs the feature `serde`. An invalid
 /// limit is an error. `unit`, `consistency`, `on_store_failure`, `shadow`, `align`, `mode`,
-/// `debt_max`, `reservation_max` and `on_reservation_expiry` are optional.
+/// `debt_max`, `reservation_max`, `on_reservation_expiry` and `lockout` are optional. A lockout is an
+/// object with `after`, `within`, `for` and perhaps `factor` and `max`.
 ///
 /// | `algorithm` | its fields |
 /// |---|---|
@@ -49,6 +50,10 @@ impl<'de> Deserialize<'de> for Limit {
             .reservation_max(fields.reservation_max.unwrap_or(RESERVATION_MAX_DEFAULT))
             .on_reservation_expiry(fields.on_reservation_expiry);
         let limit = if fields.shadow { limit.shadow() } else { limit };
+        let limit = match fields.lockout {
+            Some(lockout) => limit.lockout(lockout.to_lockout().map_err(D::Error::custom)?),
+            None => limit,
+        };
 
         limit.validate().map_err(D::Error::custom)?;
         Ok(limit)
@@ -73,6 +78,7 @@ impl Serialize for Limit {
                 difference.abs() > f64::EPSILON
             }),
             on_reservation_expiry: rule.on_reservation_expiry(),
+            lockout: rule.lockout().map(LockoutFields::new),
         };
         fields.serialize(serializer)
     }
@@ -98,6 +104,51 @@ struct LimitFields {
     reservation_max: Option<f64>,
     #[serde(default, skip_serializing_if = "is_default")]
     on_reservation_expiry: ReservationExpiry,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lockout: Option<LockoutFields>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LockoutFields {
+    after: u32,
+    within: String,
+    #[serde(rename = "for")]
+    length: String,
+    #[serde(default = "one")]
+    factor: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max: Option<String>,
+}
+
+impl LockoutFields {
+    fn new(lockout: &Lockout) -> Self {
+        Self {
+            after: lockout.after(),
+            within: lockout.within().to_string(),
+            length: lockout.length().to_string(),
+            factor: lockout.factor(),
+            max: Some(lockout.max().to_string()),
+        }
+    }
+
+    /// The lockout, or why it is invalid.
+    fn to_lockout(&self) -> Result<Lockout, String> {
+        let length = Micros::from_text(&self.length)?;
+        let within = Micros::from_text(&self.within)?;
+        let max = match &self.max {
+            Some(max) => Micros::from_text(max)?,
+            None => length.max(LOCKOUT_MAX_DEFAULT),
+        };
+
+        let lockout = Lockout::new(self.after, within.into(), length.into());
+        let lockout = lockout.and_then(|lockout| lockout.with_growth(self.factor, max.into()));
+        lockout.map_err(|error| error.to_string())
+    }
+}
+
+const fn one() -> u32 {
+    1
 }
 
 #[derive(Serialize, Deserialize)]

@@ -26,6 +26,9 @@ pub use self::limits::{LIMITS_MAX, LimitId};
 /// their failure policies until it is there.
 const READY_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// How often the store is asked for the actions of operators.
+const ACTIONS_INTERVAL: Duration = Duration::from_millis(250);
+
 /// A gate, and the runtime that its store works on.
 #[derive(Debug)]
 pub struct Embedded {
@@ -49,7 +52,9 @@ impl Embedded {
             Gate::open(config, Arc::new(Metrics::default()))?
         };
         runtime.block_on(gate.wait_until_ready(READY_TIMEOUT));
-        Ok(Self::new(gate, None, runtime))
+        let embedded = Self::new(gate, None, runtime);
+        embedded.watch_actions();
+        Ok(embedded)
     }
 
     /// Opens a configuration in memory, whatever its store, with a clock that moves only by
@@ -59,6 +64,21 @@ impl Embedded {
         let clock = ManualClock::default();
         let gate = Gate::with_clock(&clock, config);
         Ok(Self::new(gate, Some(clock), runtime()?))
+    }
+
+    /// Learns of what operators do through the service on the same store, as its replicas do.
+    fn watch_actions(&self) {
+        if self.gate.active().decides_in_process() {
+            return;
+        }
+        let gate = self.gate.clone();
+        self.spawn(async move {
+            loop {
+                // Without the store, the known actions stay in force.
+                drop(gate.sync_actions().await);
+                tokio::time::sleep(ACTIONS_INTERVAL).await;
+            }
+        });
     }
 
     fn new(gate: Gate, clock: Option<ManualClock>, runtime: Runtime) -> Self {

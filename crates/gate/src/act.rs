@@ -242,9 +242,9 @@ impl ActiveConfig {
                 return Err(ActError::ForeignAttribute {
                     limit: limit.to_owned(),
                     found: name.chars().take(80).collect(),
-                    key: match parts.is_empty() {
-                        true => "empty: all requests share one counter".to_owned(),
-                        false => parts.join(" and "),
+                    key: match parts.as_slice() {
+                        [] => "empty: all requests share one counter".to_owned(),
+                        parts => parts.join(" and "),
                     },
                 });
             }

@@ -16,6 +16,7 @@ use super::overrides::{OVERRIDES, override_rules};
 use super::permit::PermitSealer;
 use super::records::SharedRecords;
 use super::store::{OpenStore, StoreOpenError};
+use super::usage::UsageAlert;
 use crate::metrics::{LimitMetrics, Metrics, ReservationResult, TokenCounts};
 
 /// The most probes per second that are charged: more than all replicas together send.
@@ -70,6 +71,8 @@ pub struct ActiveConfig {
     pub(super) actions: ActiveActions,
     /// By the position of a limit.
     pub(super) metrics: Vec<Arc<LimitMetrics>>,
+    /// Reports keys that have used most of a limit; none if they are not reported.
+    pub(super) usage: Option<UsageAlert>,
     /// By the index of a token.
     pub(super) token_metrics: TokenCounts,
     /// Whether a request came through forward-auth since this configuration is active.
@@ -146,6 +149,7 @@ impl ActiveConfig {
         metrics: &Metrics,
     ) -> Self {
         let names = config.limits.iter().map(|limit| limit.rule.name().as_str());
+        let usage = UsageAlert::new(config.monitoring.near_limit, metrics.usage());
         let tokens = config.server.access.tokens.iter();
         let token_metrics = metrics.set_tokens(tokens.map(|token| &token.name));
         let inline_metrics = metrics.inline().clone();
@@ -165,6 +169,7 @@ impl ActiveConfig {
             store,
             records,
             metrics,
+            usage,
             token_metrics,
             is_behind_proxy: AtomicBool::new(false),
         }

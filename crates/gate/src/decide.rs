@@ -206,6 +206,7 @@ impl Gate {
     ) {
         active.count(demands, decision);
         active.record_keys(demands, decision, now);
+        active.record_usage(demands, decision, now);
         if active.config.audit_log.is_none() || decision.is_allowed() {
             return;
         }
@@ -240,9 +241,9 @@ impl Gate {
     ) -> Result<GateDecision, DecideError> {
         let started_at = self.clock.now();
         let (asked, intent) = (applied.asked(), applied.intent());
-        let answer = match asked.is_empty() {
-            true => None,
-            false => Some(active.limiter.request(&asked, intent).await?),
+        let answer = match asked.as_slice() {
+            [] => None,
+            asked => Some(active.limiter.request(asked, intent).await?),
         };
         let decision = applied.decision(answer.as_ref());
 

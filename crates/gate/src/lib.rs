@@ -27,6 +27,7 @@ mod snapshot_file;
 mod store;
 mod top;
 mod trace;
+mod usage;
 
 pub use access::{AccessError, Caller};
 pub use act::{ActError, ActionDraft, ListedAction};

@@ -1,5 +1,5 @@
-//! Small facts that the replicas of a store share: who they are, what an operator has ordered, which
-//! keys are heaviest. With a memory store, this process shares them with itself.
+//! Small facts that the replicas of a store share: who they are, what an operator has ordered,
+//! which keys are heaviest. With a memory store, this process shares them with itself.
 //!
 //! No decision waits for a record.
 

@@ -81,6 +81,9 @@ pub struct LimitBody<'a> {
     /// True when an operator has exempted the key, so that nothing was charged. Absent otherwise.
     #[serde(skip_serializing_if = "is_false")]
     pub exempt: bool,
+    /// True when the key is locked out because it was denied too often. Absent otherwise.
+    #[serde(skip_serializing_if = "is_false")]
+    pub locked_out: bool,
     /// The failure policy that decided instead of the store, named as by
     /// [`FailurePolicy::as_str`](tollgate::FailurePolicy::as_str). Absent when the store was
     /// available.
@@ -158,6 +161,7 @@ impl<'a> LimitBody<'a> {
             shadow: limit.is_shadow(),
             blocked: limit.is_blocked(),
             exempt: limit.is_exempt(),
+            locked_out: limit.is_locked_out(),
             fallback: limit.fallback().map(FailurePolicy::as_str),
             counter: None,
         }
@@ -176,6 +180,7 @@ impl ToJson for LimitBody<'_> {
         object.optional("shadow", self.shadow.then_some(true));
         object.optional("blocked", self.blocked.then_some(true));
         object.optional("exempt", self.exempt.then_some(true));
+        object.optional("locked_out", self.locked_out.then_some(true));
         object.optional("fallback", self.fallback);
         if let Some(counter) = self.counter {
             counter.write(&mut object);

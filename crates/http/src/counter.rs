@@ -1,10 +1,11 @@
 //! What a counter contains, as members of a limit in a JSON body.
 
 use serde::{Serialize, Serializer};
-use tollgate::algorithm::{CounterDetail, CounterView, ReservedUnits, WindowSpan};
+use tollgate::algorithm::{CounterDetail, CounterView, LockoutView, ReservedUnits, WindowSpan};
 use tollgate::{Micros, Quota};
 
 use crate::json::{ObjectWriter, ToJson};
+use crate::time::millis_ceil;
 
 /// What a counter contains: the members that a peek adds to a [`LimitBody`](crate::LimitBody).
 /// Field names are member names; those without a value are absent.
@@ -60,6 +61,9 @@ pub struct CounterBody {
     /// Units on lease to the instance that answers and not spent, of a leased limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<u64>,
+    /// The denials and the lockout of the key, if the limit has a lockout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lockout: Option<LockoutBody>,
     /// The tier whose quota applies. [`CounterBody::new`] leaves it out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
@@ -89,6 +93,18 @@ pub struct ReservedBody {
     pub units: u64,
 }
 
+/// The denials and the lockout of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct LockoutBody {
+    /// Denials in the current window.
+    pub denials: u32,
+    /// How long the key is still locked, in milliseconds, rounded up; 0 if it is not.
+    pub locked_ms: u64,
+    /// How often the key was locked out, as far as that is remembered.
+    pub level: u32,
+}
+
 /// How full a bucket is: in JSON, a number with up to three decimals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -113,6 +129,7 @@ impl CounterBody {
             reserved: (count > 0).then_some(ReservedBody { count, units }),
             leased: view.leased,
             held: view.held,
+            lockout: view.lockout.map(LockoutBody::new),
             tier: None,
         };
 
@@ -153,6 +170,7 @@ impl CounterBody {
         object.optional("reserved", self.reserved);
         object.optional("leased", self.leased);
         object.optional("held", self.held);
+        object.optional("lockout", self.lockout);
         object.optional("tier", self.tier.as_deref());
     }
 }
@@ -165,6 +183,26 @@ impl WindowBody {
             length_ms: millis(window.length),
             oldest_ms: oldest.map(millis),
         }
+    }
+}
+
+impl LockoutBody {
+    fn new(view: LockoutView) -> Self {
+        Self {
+            denials: view.denials,
+            locked_ms: millis_ceil(view.locked_for.into()),
+            level: view.level,
+        }
+    }
+}
+
+impl ToJson for LockoutBody {
+    fn write(&self, out: &mut String) {
+        let mut object = ObjectWriter::new(out);
+        object.member("denials", &u64::from(self.denials));
+        object.member("locked_ms", &self.locked_ms);
+        object.member("level", &u64::from(self.level));
+        object.end();
     }
 }
 

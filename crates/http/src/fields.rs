@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use http::header::{Entry, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use smallvec::SmallVec;
 use tollgate::{Decision, LimitOutcome, Micros, QuotaUnit};
 
@@ -44,13 +44,13 @@ pub const X_RATE_LIMIT_FALLBACK: HeaderName = HeaderName::from_static("x-ratelim
 /// head of a response too long.
 const LISTED_MAX: usize = 32;
 /// The number of fields of an allowed request.
-const FIELDS_USUAL: usize = 5;
+pub(crate) const FIELDS_USUAL: usize = 5;
 /// A capacity that is enough for the values of a request over two limits.
 const VALUES_CAPACITY: usize = 192;
 /// The value of `X-RateLimit-Fallback`.
 const FALLBACK: HeaderValue = HeaderValue::from_static("true");
 /// The largest integer of a structured field: 15 digits. Limits can be larger and are capped.
-const INTEGER_MAX: u64 = 999_999_999_999_999;
+pub(crate) const INTEGER_MAX: u64 = 999_999_999_999_999;
 
 /// The header fields of a decision. Iterating over it yields names and values, always in the same
 /// order.
@@ -235,7 +235,7 @@ impl IntoIterator for Fields {
 }
 
 /// Takes the next value of the text; `None` if it is left out.
-fn take_value(text: &mut Bytes, length: usize) -> Option<HeaderValue> {
+pub(crate) fn take_value(text: &mut Bytes, length: usize) -> Option<HeaderValue> {
     if length == 0 {
         return None;
     }
@@ -245,19 +245,19 @@ fn take_value(text: &mut Bytes, length: usize) -> Option<HeaderValue> {
 
 /// Inserts `X-RateLimit-Limit`, unless the response already describes a limit with no more than
 /// `remaining` units left. Returns whether it was inserted.
-fn insert_limit(headers: &mut HeaderMap, value: HeaderValue, remaining: u64) -> bool {
-    if let Entry::Vacant(vacant) = headers.entry(X_RATE_LIMIT_LIMIT) {
-        vacant.insert(value);
+pub(crate) fn insert_limit(headers: &mut HeaderMap, value: HeaderValue, remaining: u64) -> bool {
+    // Usually there is none, and inserting is the fastest way to find out.
+    let Some(previous) = headers.insert(X_RATE_LIMIT_LIMIT, value) else {
         return true;
-    }
+    };
 
     let other = headers
         .get(X_RATE_LIMIT_REMAINING)
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.parse::<u64>().ok());
     let is_tightest = other.is_none_or(|other| other > remaining);
-    if is_tightest {
-        headers.insert(X_RATE_LIMIT_LIMIT, value);
+    if !is_tightest {
+        headers.insert(X_RATE_LIMIT_LIMIT, previous);
     }
     is_tightest
 }
@@ -269,31 +269,57 @@ fn write_policies(text: &mut Vec<u8>, decision: &Decision) -> usize {
     let mut written: SmallVec<[_; 4]> = SmallVec::new();
 
     for limit in enforced(decision).take(LISTED_MAX) {
-        let window_secs = limit.window().map(|window| secs_ceil(window).max(1));
-        let policy = (limit.name_bytes(), limit.limit(), window_secs, limit.unit());
+        let (window, unit) = (limit.window(), limit.unit());
+        let policy = (limit.name_bytes(), limit.limit(), window, unit);
         if written.contains(&policy) {
             continue;
         }
-        write_name(text, limit, written.is_empty());
-        write_parameter(text, *b";q=", limit.limit());
-        if let Some(window_secs) = window_secs {
-            write_parameter(text, *b";w=", window_secs);
+        if !written.is_empty() {
+            text.extend_from_slice(b", ");
         }
-        if let Some(unit) = unit_name(limit) {
-            text.extend_from_slice(b";qu=\"");
-            text.extend_from_slice(unit);
-            text.push(b'"');
-        }
+        write_policy(text, limit.name_bytes(), limit.limit(), window, unit);
         written.push(policy);
     }
     text.len() - start
 }
 
+/// The value of `RateLimit-Policy` for one limit.
+pub(crate) fn policy_value(
+    name: &[u8],
+    limit: u64,
+    window: Option<Duration>,
+    unit: QuotaUnit,
+) -> Vec<u8> {
+    let mut text = Vec::new();
+    write_policy(&mut text, name, limit, window, unit);
+    text
+}
+
+/// Appends a member of `RateLimit-Policy`.
+fn write_policy(
+    text: &mut Vec<u8>,
+    name: &[u8],
+    limit: u64,
+    window: Option<Duration>,
+    unit: QuotaUnit,
+) {
+    write_name(text, name);
+    write_parameter(text, *b";q=", limit);
+    if let Some(window) = window {
+        write_parameter(text, *b";w=", secs_ceil(window).max(1));
+    }
+    if let Some(unit) = unit_name(window, unit) {
+        text.extend_from_slice(b";qu=\"");
+        text.extend_from_slice(unit);
+        text.push(b'"');
+    }
+}
+
 /// The unit of a limit as the draft names it; `None` for its default, `requests`. The draft has no
 /// names for tokens, but other units than its own are allowed.
-fn unit_name(limit: &LimitOutcome) -> Option<&'static [u8]> {
-    match limit.unit() {
-        _ if limit.window().is_none() => Some(b"concurrent-requests"),
+fn unit_name(window: Option<Duration>, unit: QuotaUnit) -> Option<&'static [u8]> {
+    match unit {
+        _ if window.is_none() => Some(b"concurrent-requests"),
         QuotaUnit::Tokens => Some(b"tokens"),
         QuotaUnit::InputTokens => Some(b"input-tokens"),
         QuotaUnit::OutputTokens => Some(b"output-tokens"),
@@ -307,7 +333,10 @@ fn write_states(text: &mut Vec<u8>, decision: &Decision) -> usize {
     let start = text.len();
     let latest = decision.retry_after().unwrap_or(Duration::MAX);
     for limit in enforced(decision).take(LISTED_MAX) {
-        write_name(text, limit, text.len() == start);
+        if text.len() > start {
+            text.extend_from_slice(b", ");
+        }
+        write_name(text, limit.name_bytes());
         write_parameter(text, *b";r=", limit.remaining());
         if let Some(length) = limit.more_after().filter(|length| *length <= latest) {
             write_parameter(text, *b";t=", secs_ceil(length));
@@ -317,12 +346,9 @@ fn write_states(text: &mut Vec<u8>, decision: &Decision) -> usize {
 }
 
 /// Begins a member of a structured list with the quoted name of a limit.
-fn write_name(text: &mut Vec<u8>, limit: &LimitOutcome, is_first: bool) {
-    if !is_first {
-        text.extend_from_slice(b", ");
-    }
+fn write_name(text: &mut Vec<u8>, name: &[u8]) {
     text.push(b'"');
-    text.extend_from_slice(limit.name_bytes());
+    text.extend_from_slice(name);
     text.push(b'"');
 }
 

@@ -41,6 +41,7 @@ mod counter;
 mod denial;
 mod fields;
 mod json;
+mod limit_fields;
 mod problem;
 mod profiles;
 mod reported;
@@ -49,12 +50,13 @@ mod tests;
 mod time;
 
 pub use body::{DecisionBody, LimitBody};
-pub use counter::{BucketLevel, CounterBody, ReservedBody, WindowBody};
+pub use counter::{BucketLevel, CounterBody, LockoutBody, ReservedBody, WindowBody};
 pub use denial::{DenialTemplate, DenialTemplateError};
 pub use fields::{
     Fields, RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_FALLBACK, X_RATE_LIMIT_LIMIT,
     X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET,
 };
+pub use limit_fields::{LimitFields, LimitState};
 pub use problem::{
     ABNORMAL_USAGE_DETECTED, PROBLEM_JSON, Problem, QUOTA_EXCEEDED, TEMPORARY_REDUCED_CAPACITY,
 };

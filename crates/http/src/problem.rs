@@ -22,8 +22,8 @@ pub const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-type
 /// The problem type of a denial because of a temporary problem of the server.
 pub const TEMPORARY_REDUCED_CAPACITY: &str =
     "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
-
-/// The problem type of a denial because an operator has blocked the client.
+/// The problem type of a denial because the client is locked out, as it was denied too often, or
+/// because an operator has blocked it.
 pub const ABNORMAL_USAGE_DETECTED: &str =
     "https://iana.org/assignments/http-problem-types#abnormal-usage-detected";
 
@@ -121,8 +121,8 @@ impl<'a> Problem<'a> {
     /// The problem details of a denied request; `None` when it is allowed.
     ///
     /// The status is 503 when a limit denies only because the store is unavailable (see
-    /// [`Decision::is_unavailable`]), else 429. If an operator has blocked the client, the type is
-    /// [`ABNORMAL_USAGE_DETECTED`].
+    /// [`Decision::is_unavailable`]), else 429. If an operator has blocked the client, or the key is
+    /// locked out, the type is [`ABNORMAL_USAGE_DETECTED`].
     pub fn denied(decision: &'a Decision) -> Option<Self> {
         let decider = decision.denied_by()?;
 
@@ -140,6 +140,15 @@ impl<'a> Problem<'a> {
                 kind: ABNORMAL_USAGE_DETECTED,
                 title: "Request not satisfied due to detection of abnormal request pattern",
                 ..Self::new(StatusCode::TOO_MANY_REQUESTS, block_detail(decider))
+            }
+        } else if decision.is_locked_out() {
+            Self {
+                kind: ABNORMAL_USAGE_DETECTED,
+                title: "Request not satisfied due to detection of abnormal request pattern",
+                ..Self::new(
+                    StatusCode::TOO_MANY_REQUESTS,
+                    detail(decider, "was exceeded too often"),
+                )
             }
         } else {
             Self::quota_exceeded(detail(decider, "exceeded"))

@@ -22,7 +22,8 @@ pub use attribute::{ATTRIBUTE_NAME_MAX, Attribute, AttributeError, AttributeKind
 pub use config::{Config, ConfigError, Diagnostic, InlineLimitError, InlineLimits};
 pub use key_attribute::{KeyAttribute, KeyAttributeError, Normaliser};
 pub use limit::{
-    AmbiguousPathPolicy, Condition, Cost, LimitConfig, Pattern, Recipe, Tiers, TokenWeight,
+    AmbiguousPathPolicy, Condition, Cost, LimitConfig, Pattern, Recipe, StandingBlock, StandingKey,
+    StandingList, Tiers, TokenWeight,
 };
 pub use select::{
     Attributes, DisplayPart, Explanation, LimitDemands, MissingKeyPolicy, RequestedLimit,

@@ -1,9 +1,10 @@
 //! One limit of the configuration: its quota, its conditions, its key, its tiers and its cost.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use tollgate::{Quota, Rule};
-use tollgate_subject::Glob;
+use tollgate_subject::{Glob, Network};
 
 use crate::attribute::Attribute;
 use crate::key_attribute::KeyAttribute;
@@ -26,6 +27,39 @@ pub struct LimitConfig {
     pub tiers: Option<Tiers>,
     /// The cost of a request. `None` means 1, unless the request states its cost.
     pub cost: Option<Cost>,
+    /// Keys and networks that the limit always lets pass, without charging them.
+    pub exempt: StandingList,
+    /// Keys and networks that the limit always denies.
+    pub blocked: StandingBlock,
+}
+
+/// Keys and networks of the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StandingList {
+    /// At most 1,000.
+    pub keys: Vec<StandingKey>,
+    /// At most 1,000. Every client address inside matches.
+    pub networks: Vec<Network>,
+}
+
+/// Keys and networks that a limit always denies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StandingBlock {
+    /// Which.
+    pub list: StandingList,
+    /// The HTTP status of the denial: 429 or 403.
+    pub status: u16,
+}
+
+/// A key of the file: a value for an attribute of each part of the limit's key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StandingKey(pub Vec<(Attribute, Box<str>)>);
+
+/// Omits the values, because they can identify people and must not appear in logs.
+impl fmt::Debug for StandingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StandingKey(..)")
+    }
 }
 
 /// What a limit does with a path that servers read differently, so that its condition holds for some

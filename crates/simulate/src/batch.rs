@@ -37,7 +37,7 @@ pub struct SimulationProgress {
 
 /// How to read a log.
 #[derive(Clone, Debug)]
-pub(crate) struct LogReading {
+pub(crate) struct LogOptions {
     pub(crate) parser: LogParser,
     /// Whether to take the durations of requests, and to sort them by their start.
     pub(crate) by_start: bool,
@@ -48,14 +48,14 @@ pub(crate) struct LogReading {
 /// One pass through a log: parses lines and counts them by result.
 #[derive(Debug)]
 pub(crate) struct LogPass {
-    pub(crate) reading: LogReading,
+    pub(crate) options: LogOptions,
     pub(crate) lines: LineCounts,
     order: StartOrder,
     /// Whether a line had a duration. Until then, nothing is held back.
     has_durations: bool,
 }
 
-impl LogReading {
+impl LogOptions {
     /// When a request started.
     fn start(&self, record: &LogRecord<'_>) -> Micros {
         let moment = self.logged_at.unwrap_or_else(|| record.logged_moment());
@@ -67,9 +67,9 @@ impl LogReading {
 }
 
 impl LogPass {
-    pub(crate) fn new(reading: LogReading) -> Self {
+    pub(crate) fn new(options: LogOptions) -> Self {
         Self {
-            reading,
+            options,
             lines: LineCounts::default(),
             order: StartOrder::default(),
             has_durations: false,
@@ -85,10 +85,10 @@ impl LogPass {
         mut replay: impl FnMut(&[ReplayRequest<LogRecord<'_>>]),
     ) -> io::Result<()> {
         while let Some(chunk) = input.chunk()? {
-            if self.reading.by_start {
+            if self.options.by_start {
                 self.sort_chunk(chunk, &mut replay);
             } else {
-                for_each_batch(&self.reading.parser, chunk, &mut self.lines, &mut replay);
+                for_each_batch(&self.options.parser, chunk, &mut self.lines, &mut replay);
             }
             on_progress(SimulationProgress {
                 bytes_read: input.bytes_read(),
@@ -136,17 +136,17 @@ impl LogPass {
     fn hold(&mut self, line: &[u8]) {
         let repaired;
         let mut text = line;
-        let mut parsed = self.reading.parser.parse(text);
+        let mut parsed = self.options.parser.parse(text);
         if matches!(parsed, Err(LineError::NotUtf8)) {
             repaired = String::from_utf8_lossy(line);
             text = repaired.as_bytes();
-            parsed = self.reading.parser.parse(text);
+            parsed = self.options.parser.parse(text);
         }
 
         match parsed {
             Ok(record) => {
                 let held = HeldLine {
-                    start: self.reading.start(&record),
+                    start: self.options.start(&record),
                     number: self.lines.all,
                     text: text.into(),
                 };
@@ -165,7 +165,7 @@ impl LogPass {
         replay: &mut impl FnMut(&[ReplayRequest<LogRecord<'_>>]),
     ) {
         // It was parsed before it was held back.
-        let Ok(record) = self.reading.parser.parse(&held.text) else {
+        let Ok(record) = self.options.parser.parse(&held.text) else {
             return;
         };
 

@@ -8,7 +8,7 @@ use std::io;
 use tollgate::Quota;
 use tollgate_rules::{Config, LimitConfig};
 
-use crate::batch::{LogPass, LogReading, ReplayRequest, SimulationProgress};
+use crate::batch::{LogOptions, LogPass, ReplayRequest, SimulationProgress};
 use crate::compare::Comparison;
 use crate::config_run::ConfigRun;
 use crate::counts::SimulationTimeline;
@@ -83,14 +83,14 @@ impl Simulation {
         let peaks = plan
             .suggest
             .map(|range| UsagePeaks::new(plan.config, range == SuggestionRange::BeyondKnee));
-        let reading = LogReading {
+        let options = LogOptions {
             parser: LogParser::new(plan.format, fields),
             by_start: configs().any(has_concurrency),
             logged_at: plan.logged_at,
         };
 
         Ok(Self {
-            pass: LogPass::new(reading),
+            pass: LogPass::new(options),
             state: SimulationState {
                 timeline: SimulationTimeline::new(series),
                 first,
@@ -115,7 +115,7 @@ impl Simulation {
     pub fn trials(&mut self) -> Option<SuggestionTrials> {
         self.finish();
         let peaks = self.state.peaks.as_ref()?;
-        Some(SuggestionTrials::new(peaks, self.pass.reading.clone()))
+        Some(SuggestionTrials::new(peaks, self.pass.options.clone()))
     }
 
     /// Replays the requests that were held back, at the end of the log.

@@ -51,6 +51,24 @@ pub fn utc(time: Micros) -> String {
         .to_string()
 }
 
+/// How many times a number another one is, with a decimal below 10.
+///
+/// ```
+/// use tollgate_simulate::text::times;
+///
+/// assert_eq!(times(48, 2), "24");
+/// assert_eq!(times(16, 5), "3.2");
+/// ```
+pub fn times(number: u64, other: u64) -> String {
+    let other = u128::from(other.max(1));
+    let tenths = (u128::from(number) * 10 + other / 2) / other;
+    if tenths < 100 {
+        format!("{}.{}", tenths / 10, tenths % 10)
+    } else {
+        (tenths / 10).to_string()
+    }
+}
+
 /// A length of time in its largest whole unit: `10 minutes`, `1 hour`.
 ///
 /// ```

@@ -128,6 +128,12 @@ impl ClientResolver {
         }
     }
 
+    /// Whether there are trusted proxies at all.
+    #[inline]
+    pub const fn trusts_any(&self) -> bool {
+        !self.trusted.is_empty()
+    }
+
     /// Whether this address is a trusted proxy.
     #[inline]
     pub fn trusts(&self, peer: IpAddr) -> bool {

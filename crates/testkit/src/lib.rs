@@ -17,6 +17,7 @@
 //! - [`certificates`]: authorities and the certificates they sign.
 //! - [`browser`]: a real Chromium, for tests of web pages.
 //! - [`processes`]: starts and ends the processes of servers, proxies and browsers.
+//! - [`ports`]: reserved ports, for servers that are restarted on the same address.
 //! - [`dice`]: seeded random numbers.
 //! - [`wait`]: waits for a condition, never for a fixed time.
 //!
@@ -32,7 +33,7 @@ pub mod fault_proxy;
 pub mod fleet;
 pub mod lending;
 pub mod model;
-mod ports;
+pub mod ports;
 pub mod processes;
 pub mod reverse_proxy;
 pub mod servers;

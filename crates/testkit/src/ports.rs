@@ -21,7 +21,7 @@ const COUNT: u16 = 4_000;
 /// A port of the loopback interface, with the one for the cluster bus, reserved until it is
 /// dropped.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub struct Port {
     number: u16,
     /// Dropping the file releases the port. A port chosen by the caller is not locked.
     _lock: Option<File>,
@@ -33,7 +33,7 @@ impl Port {
     /// # Panics
     ///
     /// If no port is free, or the directory of lock files is not writable.
-    pub(crate) fn reserve() -> Self {
+    pub fn reserve() -> Self {
         let directory = locks();
 
         // A random start keeps processes that start together from trying the same ports one after
@@ -65,11 +65,13 @@ impl Port {
         }
     }
 
-    pub(crate) fn number(&self) -> u16 {
+    /// Its number.
+    pub fn number(&self) -> u16 {
         self.number
     }
 
-    pub(crate) fn addr(&self) -> SocketAddr {
+    /// Its address on the loopback interface.
+    pub fn addr(&self) -> SocketAddr {
         loopback(self.number)
     }
 }

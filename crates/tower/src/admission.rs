@@ -1,15 +1,14 @@
 //! Admission: checks the demands of a request and decides whether it is admitted or rejected.
 
-use std::slice;
+use std::iter;
 use std::sync::Arc;
 use std::task::Context;
 
 use http::{Request, Response};
 use smallvec::smallvec;
 use tollgate::limiter::Acquisition;
-use tollgate::store::Intent;
-use tollgate::{Decision, Demand, EncodedKey, Error, Micros, Quota};
-use tollgate_http::Fields;
+use tollgate::{Decision, Demand, EncodedKey, Error, KeyParts, Micros, Quota};
+use tollgate_http::{Fields, LimitState};
 
 use crate::limit::{LayerLimit, OwnedDemand};
 use crate::observe::{log, metrics};
@@ -22,8 +21,20 @@ use crate::response_body::ResponseBody;
 use crate::settlement::PendingSettlement;
 
 /// Whether a request is admitted: what to do with its response, or why it is rejected. `None` if
-/// the layer has nothing to do with the response.
-pub(crate) type AdmissionResult = Result<Option<Box<AdmittedRequest>>, Box<RejectionCause>>;
+/// the layer has nothing to do with the response. The task is boxed, because outer layers move it
+/// many times with the future.
+pub(crate) type AdmissionResult = Result<Option<Box<ResponseTask>>, Box<RejectionCause>>;
+
+/// What the layer does with the response to an admitted request.
+pub(crate) enum ResponseTask {
+    /// It adds the fields of the only limit, which has this state.
+    AddState {
+        policy: Arc<LayerPolicy>,
+        state: LimitState,
+    },
+    /// Anything else.
+    Finish(AdmittedRequest),
+}
 
 /// How far a request got without waiting.
 pub(crate) enum SyncAdmission {
@@ -43,6 +54,7 @@ pub(crate) struct AdmittedRequest {
 }
 
 /// Decides about a request without waiting, if that is possible.
+#[inline]
 pub(crate) fn try_admit<B>(
     policy: &Arc<LayerPolicy>,
     path: AdmissionPath,
@@ -54,48 +66,73 @@ pub(crate) fn try_admit<B>(
     }
 
     let head = RequestHead::new(request);
-    let demand = match policy.only_demand(&head) {
-        Ok(Some(demand)) => demand,
+    // The key stays where it is written, because copying it takes longer than deciding.
+    let mut parts = KeyParts::default();
+    let limit = match policy.only_limit(&head, &mut parts) {
+        Ok(Some(limit)) => limit,
         Ok(None) => return SyncAdmission::Complete(Ok(None)),
         Err(cause) => return SyncAdmission::Complete(Err(cause)),
     };
 
-    let demands = slice::from_ref(&demand);
     // A denial charges nothing, so it is decided again for its details, unless it counts towards a
     // lockout.
-    let is_repeatable = demand.limit.lockout().is_none();
-    if path == AdmissionPath::Verdict && is_repeatable && !log::traces_decisions() {
-        let check = policy.limiter.request(demands, Intent::Spend);
-        match check.try_is_allowed() {
-            Ok(true) => {
-                policy.monitor.track_degradation(false);
-                policy.record_admission(request);
-                return SyncAdmission::Complete(Ok(None));
-            }
-            Ok(false) => {}
-            Err(error) => return SyncAdmission::without_decision(&error, demand),
-        }
+    let is_repeatable = limit.rule.lockout().is_none() && !log::traces_decisions();
+    let check = policy.limiter.with_rule(&limit.rule).check(&parts);
+    if path == AdmissionPath::Verdict && is_repeatable && matches!(check.try_is_allowed(), Ok(true))
+    {
+        policy.monitor.track_degradation(false);
+        policy.record_admission(request);
+        return SyncAdmission::Complete(Ok(None));
     }
+    if path == AdmissionPath::State
+        && is_repeatable
+        && let Some(fields) = &policy.state_fields
+        && let Ok(outcome) = check.try_outcome()
+        && outcome.outcome().verdict.is_allowed()
+    {
+        policy.monitor.track_degradation(false);
+        policy.record_admission(request);
+        let state = fields.state(&outcome, policy.limiter.clock().now());
+        let policy = policy.clone();
+        let task = ResponseTask::AddState { policy, state };
+        return SyncAdmission::Complete(Ok(Some(Box::new(task))));
+    }
+    try_decide(policy, limit, request, &parts)
+}
 
+/// Decides about a request with this key without waiting, if that is possible, with every detail.
+#[inline(never)]
+fn try_decide<B>(
+    policy: &Arc<LayerPolicy>,
+    limit: &LayerLimit,
+    request: &mut Request<B>,
+    parts: &KeyParts,
+) -> SyncAdmission {
+    let head = RequestHead::new(request);
+    let demand = limit.demand(&head, parts);
     let started = metrics::start(&policy.limiter);
-    let intent = policy.intent(demands);
-    match intent.and_then(|intent| policy.limiter.request(demands, intent).try_now()) {
+    let intent = policy.intent(iter::once(limit));
+    match intent.and_then(|intent| policy.limiter.request_one(&demand, intent).try_now()) {
         Ok(decision) => {
             observe(policy, &head, &decision, started);
+            let demands = iter::once_with(|| OwnedDemand::from_parts(&demand)).flatten();
             SyncAdmission::Complete(conclude(policy, request, demands, decision, None))
         }
-        Err(error) => SyncAdmission::without_decision(&error, demand),
+        Err(error) => SyncAdmission::without_decision(&error, limit, &demand),
     }
 }
 
 impl SyncAdmission {
-    /// A request that the limiter has not decided: it must wait, or the layer is set up wrongly.
+    /// A request that the limiter has not decided: it must wait, its key is invalid, or the layer is
+    /// set up wrongly.
     #[cold]
-    fn without_decision(error: &Error, demand: Demand<'_, EncodedKey>) -> Self {
-        match error {
-            Error::WouldBlock => Self::Incomplete(Some(demand.into())),
-            error => Self::Complete(Err(RejectionCause::misconfigured(error))),
-        }
+    fn without_decision(error: &Error, limit: &LayerLimit, demand: &Demand<'_, &KeyParts>) -> Self {
+        let cause = match (error, OwnedDemand::from_parts(demand)) {
+            (Error::WouldBlock, Ok(demand)) => return Self::Incomplete(Some(demand)),
+            (_, Err(source)) => limit.invalid_key(source),
+            (error, Ok(_)) => RejectionCause::misconfigured(error),
+        };
+        Self::Complete(Err(cause))
     }
 }
 
@@ -124,7 +161,8 @@ pub(crate) async fn admit<B>(
     let (decision, permit) = result.map_err(|error| RejectionCause::misconfigured(&error))?;
 
     observe(policy, &RequestHead::new(request), &decision, started);
-    conclude(policy, request, &demands, decision, permit)
+    let demands = demands.into_iter().map(OwnedDemand::from);
+    conclude(policy, request, demands, decision, permit)
 }
 
 /// Checks all demands together, and waits as long as the policy and the queue limits allow.
@@ -132,7 +170,9 @@ async fn decide(
     policy: &LayerPolicy,
     demands: &[Demand<'_, EncodedKey>],
 ) -> Result<(Decision, Option<PermitGuard>), Error> {
-    let check = policy.limiter.request(demands, policy.intent(demands)?);
+    let limits = demands.iter().map(|demand| demand.limit.position());
+    let intent = policy.intent(limits.map(|position| &policy.limits[position]))?;
+    let check = policy.limiter.request(demands, intent);
     let Some(permit_timeout) = shortest_permit_timeout(demands) else {
         let decision = match policy.max_wait {
             Some(max_wait) => check.wait_up_to(max_wait).await?,
@@ -183,7 +223,7 @@ fn observe(
 fn conclude<B>(
     policy: &Arc<LayerPolicy>,
     request: &mut Request<B>,
-    demands: &[Demand<'_, EncodedKey>],
+    demands: impl Iterator<Item = OwnedDemand>,
     decision: Decision,
     permit: Option<PermitGuard>,
 ) -> AdmissionResult {
@@ -200,13 +240,46 @@ fn conclude<B>(
     }
 
     let settlement = needs_settlement.then(|| {
-        let demands = demands.iter().cloned().map(OwnedDemand::from);
         let settlement = PendingSettlement::new(policy, request, demands, &decision, permit);
         Box::new(settlement)
     });
     let fields =
         enabled.map(|enabled| Fields::new(&decision, enabled, policy.limiter.clock().now()));
-    Ok(Some(Box::new(AdmittedRequest { fields, settlement })))
+    let admitted = AdmittedRequest { fields, settlement };
+    Ok(Some(Box::new(ResponseTask::Finish(admitted))))
+}
+
+impl ResponseTask {
+    /// Renews the permit, if one is held, while the application handles the request.
+    #[inline]
+    pub(crate) fn renew_permit(&mut self, context: &mut Context<'_>) {
+        if let Self::Finish(admitted) = self {
+            admitted.renew_permit(context);
+        }
+    }
+
+    /// Turns the result of the application into that of the layer. A function of its own, to keep
+    /// the path of requests without a task short.
+    #[inline(never)]
+    pub(crate) fn finish<B, E>(
+        self,
+        result: Result<Response<B>, E>,
+    ) -> Result<Response<ResponseBody<B>>, E> {
+        match (result, self) {
+            (Ok(mut response), Self::AddState { policy, state }) => {
+                if let Some(fields) = &policy.state_fields {
+                    fields.add_to(state, response.headers_mut());
+                }
+                Ok(ResponseBody::wrap(response))
+            }
+            (Ok(response), Self::Finish(admitted)) => Ok(admitted.into_response(response)),
+            (Err(error), Self::Finish(admitted)) => {
+                admitted.fail();
+                Err(error)
+            }
+            (Err(error), Self::AddState { .. }) => Err(error),
+        }
+    }
 }
 
 impl AdmittedRequest {
@@ -232,8 +305,12 @@ impl AdmittedRequest {
         if let Some(fields) = self.fields {
             fields.add_to(response.headers_mut());
         }
-        let settlement = self.settlement.filter(|settlement| settlement.is_pending());
-        ResponseBody::wrap(response, settlement)
+        match self.settlement {
+            Some(settlement) if settlement.is_pending() => {
+                ResponseBody::wrap_settled(response, settlement)
+            }
+            _ => ResponseBody::wrap(response),
+        }
     }
 
     /// Settles a request whose service failed without a response.

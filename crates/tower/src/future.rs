@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use http::Response;
 use pin_project_lite::pin_project;
 
-use crate::admission::AdmittedRequest;
+use crate::admission::ResponseTask;
 use crate::response_body::ResponseBody;
 
 /// The result of a rate limited service: a response, or the error of the inner service.
@@ -55,6 +55,7 @@ where
 {
     type Output = ServiceResult<B, E>;
 
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
             StateProjection::Admitted { future } => future.poll(context),
@@ -70,19 +71,18 @@ impl<F, B, E> fmt::Debug for RateLimitFuture<F, B, E> {
 }
 
 pin_project! {
-    /// The response future of an admitted request. Large and rare values are boxed, because outer
-    /// layers move the future many times.
+    /// The response future of an admitted request.
     pub(crate) struct AdmittedFuture<F> {
         #[pin]
         inner: F,
         // `None` if the layer has nothing to do with the response.
-        admitted: Option<Box<AdmittedRequest>>,
+        task: Option<Box<ResponseTask>>,
     }
 }
 
 impl<F> AdmittedFuture<F> {
-    pub(crate) const fn new(inner: F, admitted: Option<Box<AdmittedRequest>>) -> Self {
-        Self { inner, admitted }
+    pub(crate) const fn new(inner: F, task: Option<Box<ResponseTask>>) -> Self {
+        Self { inner, task }
     }
 }
 
@@ -92,23 +92,17 @@ where
 {
     type Output = ServiceResult<B, E>;
 
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        if let Some(admitted) = this.admitted {
-            admitted.renew_permit(context);
+        if let Some(task) = this.task {
+            task.renew_permit(context);
         }
-
         let result = ready!(this.inner.poll(context));
 
-        Poll::Ready(match (result, this.admitted.take()) {
-            (Ok(response), Some(admitted)) => Ok(admitted.into_response(response)),
-            (Ok(response), None) => Ok(ResponseBody::wrap(response, None)),
-            (Err(error), admitted) => {
-                if let Some(admitted) = admitted {
-                    admitted.fail();
-                }
-                Err(error)
-            }
+        Poll::Ready(match this.task.take() {
+            Some(task) => task.finish(result),
+            None => result.map(ResponseBody::wrap),
         })
     }
 }

@@ -217,7 +217,7 @@ impl RateLimitLayer {
         self,
         is_listed: impl Fn(&RequestHead<'_>) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.configure(|policy| policy.skip.push(Arc::new(is_listed)))
+        self.configure(|policy| policy.lists_mut().skip.push(Arc::new(is_listed)))
     }
 
     /// A deny list: requests for which the function returns true are rejected with status 403
@@ -227,7 +227,7 @@ impl RateLimitLayer {
         self,
         is_listed: impl Fn(&RequestHead<'_>) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.configure(|policy| policy.deny.push(Arc::new(is_listed)))
+        self.configure(|policy| policy.lists_mut().deny.push(Arc::new(is_listed)))
     }
 
     /// Looks up something about a request before the limits are checked, such as the user of a
@@ -365,7 +365,9 @@ impl RateLimitLayer {
     }
 
     fn configure(mut self, change: impl FnOnce(&mut LayerPolicy)) -> Self {
-        change(Arc::make_mut(&mut self.policy));
+        let policy = Arc::make_mut(&mut self.policy);
+        change(policy);
+        policy.prepare_fields();
         self
     }
 

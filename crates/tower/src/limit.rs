@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tollgate::{Demand, EncodedKey, LeakyMode, Quota, Rule};
+use tollgate::{Demand, EncodedKey, KeyError, KeyParts, LeakyMode, Quota, Rule};
 
 use crate::by::{KeyExtractor, MissingKey};
 use crate::rejection::RejectionCause;
@@ -85,25 +85,48 @@ impl LayerLimit {
         !matches!(self.settle, SettlementRule::Never) && !self.has_permits()
     }
 
+    /// Whether every request that the limit applies to takes one unit of the limit's own quota.
+    pub(crate) const fn takes_one_unit(&self) -> bool {
+        self.cost.is_none() && self.quota.is_none() && !self.is_estimated()
+    }
+
     /// Whether this is a concurrency limit.
     pub(crate) const fn has_permits(&self) -> bool {
         matches!(self.rule.quota(), Quota::Concurrency(_))
     }
 
     /// What a request asks of this limit; `None` if the limit does not apply to it.
-    #[inline]
-    pub(crate) fn demand(
+    pub(crate) fn encoded_demand(
         &self,
         head: &RequestHead<'_>,
     ) -> Result<Option<Demand<'_, EncodedKey>>, Box<RejectionCause>> {
-        if self.when.as_ref().is_some_and(|applies| !applies(head)) {
+        let mut parts = KeyParts::default();
+        if !self.write_key(head, &mut parts)? {
             return Ok(None);
         }
+        let key = EncodedKey::new(&parts).map_err(|source| self.invalid_key(source))?;
+        Ok(Some(self.demand(head, key)))
+    }
 
-        let Some(key) = self.key(head)? else {
-            return Ok(None);
-        };
+    /// Writes the key of a request. Returns false if the limit does not apply to the request.
+    #[inline]
+    pub(crate) fn write_key(
+        &self,
+        head: &RequestHead<'_>,
+        parts: &mut KeyParts,
+    ) -> Result<bool, Box<RejectionCause>> {
+        if self.when.as_ref().is_some_and(|applies| !applies(head)) {
+            return Ok(false);
+        }
+        match self.key.extract(head, parts) {
+            Ok(()) => Ok(true),
+            Err(missing) => without_key(missing),
+        }
+    }
 
+    /// What a request with this key asks of the limit.
+    #[inline]
+    pub(crate) fn demand<K>(&self, head: &RequestHead<'_>, key: K) -> Demand<'_, K> {
         let cost = self.cost.as_ref().map_or(1, |cost| cost(head));
         let quota = self.quota.as_ref().and_then(|quota| quota(head));
         let mut demand = Demand {
@@ -115,32 +138,23 @@ impl LayerLimit {
         if self.is_estimated() {
             demand.cost = demand.reserved_cost();
         }
-        Ok(Some(demand))
+        demand
     }
 
-    /// The key of a request; `None` if the limit does not apply to requests without one.
-    #[inline]
-    fn key(&self, head: &RequestHead<'_>) -> Result<Option<EncodedKey>, Box<RejectionCause>> {
-        let mut missing = None;
-        let key = EncodedKey::from_writer(|parts| missing = self.key.extract(head, parts).err());
-        if let Some(missing) = missing {
-            return without_key(missing);
-        }
-        match key {
-            Ok(key) => Ok(Some(key)),
-            Err(source) => Err(Box::new(RejectionCause::InvalidKey {
-                limit: *self.rule.name(),
-                source,
-            })),
-        }
+    #[cold]
+    pub(crate) fn invalid_key(&self, source: KeyError) -> Box<RejectionCause> {
+        Box::new(RejectionCause::InvalidKey {
+            limit: *self.rule.name(),
+            source,
+        })
     }
 }
 
 /// What becomes of a request without a key: the limit does not apply to it, or it is rejected.
 #[cold]
-fn without_key(missing: MissingKey) -> Result<Option<EncodedKey>, Box<RejectionCause>> {
+fn without_key(missing: MissingKey) -> Result<bool, Box<RejectionCause>> {
     let cause = match missing {
-        MissingKey::Skip => return Ok(None),
+        MissingKey::Skip => return Ok(false),
         MissingKey::Reject {
             status,
             description,
@@ -152,6 +166,18 @@ fn without_key(missing: MissingKey) -> Result<Option<EncodedKey>, Box<RejectionC
         MissingKey::Misconfigured { reason } => RejectionCause::Misconfigured { reason },
     };
     Err(Box::new(cause))
+}
+
+impl OwnedDemand {
+    /// Copies a demand with the parts of its key, or returns why they are no key.
+    pub(crate) fn from_parts(demand: &Demand<'_, &KeyParts>) -> Result<Self, KeyError> {
+        Ok(Self {
+            limit_index: demand.limit.position(),
+            key: EncodedKey::new(demand.key)?,
+            cost: demand.cost,
+            quota: demand.quota,
+        })
+    }
 }
 
 impl From<Demand<'_, EncodedKey>> for OwnedDemand {

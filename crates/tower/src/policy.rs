@@ -10,8 +10,8 @@ use http::{Extensions, Request};
 use smallvec::SmallVec;
 use tollgate::limiter::reservation_ttl;
 use tollgate::store::Intent;
-use tollgate::{Demand, EncodedKey, Error, Limiter};
-use tollgate_http::EnabledFields;
+use tollgate::{Demand, EncodedKey, Error, KeyParts, Limiter};
+use tollgate_http::{EnabledFields, LimitFields};
 
 use crate::by::KeyExtractor;
 use crate::limit::{LayerLimit, OwnedDemand, RequestFn};
@@ -28,10 +28,8 @@ pub(crate) const RESERVATION_TTL: Duration = Duration::from_secs(600);
 pub(crate) struct LayerPolicy {
     pub(crate) limiter: Limiter,
     pub(crate) limits: Vec<LayerLimit>,
-    /// The allow list: requests that pass without being counted.
-    pub(crate) skip: Vec<RequestFn<bool>>,
-    /// The deny list: requests that are rejected without being counted.
-    pub(crate) deny: Vec<RequestFn<bool>>,
+    /// `None` if no request is exempt or rejected by a list.
+    lists: Option<Box<RequestLists>>,
     pub(crate) lookups: Vec<LookupFn>,
     /// How long a request may wait until the limits admit it; `None` if requests wait in queue
     /// limits only.
@@ -41,6 +39,8 @@ pub(crate) struct LayerPolicy {
     /// `None` if responses are left as they are. On outgoing calls their fields describe the limits
     /// of the remote service.
     pub(crate) fields: Option<EnabledFields>,
+    /// The fields of the only limit, if they need nothing but its state.
+    pub(crate) state_fields: Option<LimitFields>,
     /// `None` for the default response.
     pub(crate) respond: Option<RejectionHandler>,
     pub(crate) hooks: DecisionHooks,
@@ -50,14 +50,27 @@ pub(crate) struct LayerPolicy {
     unknown_limit: Option<Box<str>>,
 }
 
+/// The requests that are not counted.
+#[derive(Clone, Default)]
+pub(crate) struct RequestLists {
+    /// The allow list: requests that pass.
+    pub(crate) skip: Vec<RequestFn<bool>>,
+    /// The deny list: requests that are rejected.
+    pub(crate) deny: Vec<RequestFn<bool>>,
+}
+
 /// The way on which a layer admits requests. It only depends on the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdmissionPath {
-    /// A request may have to wait: for one of several limits, a queue, a permit or a lookup.
+    /// A request may have to wait: for one of several limits, a queue, a permit or a lookup. Also
+    /// the way of requests to a layer that is set up wrongly.
     Waiting,
     /// There is one limit, which the store may be able to decide without waiting.
     Decision,
-    /// Like `Decision`, and of an allowed request only the verdict matters.
+    /// Like `Decision`, and every request takes one unit of the limit's own quota, and of one that
+    /// is allowed only the state of the limit matters, for the fields of its response.
+    State,
+    /// Like `State`, and of an allowed request only the verdict matters.
     Verdict,
 }
 
@@ -74,13 +87,13 @@ impl LayerPolicy {
             limiter: limiter.clone(),
             limits: Vec::new(),
 
-            skip: Vec::new(),
-            deny: Vec::new(),
+            lists: None,
             lookups: Vec::new(),
             max_wait: None,
             reservation_ttl: RESERVATION_TTL,
 
             fields: Some(EnabledFields::default()),
+            state_fields: None,
             respond: None,
             hooks: DecisionHooks::default(),
             monitor: Arc::default(),
@@ -115,14 +128,13 @@ impl LayerPolicy {
         }
     }
 
-    /// What a request does: it reserves its estimates if it has any.
+    /// What a request does under these limits: it reserves its estimates if it has any.
     #[inline]
-    pub(crate) fn intent(&self, demands: &[Demand<'_, EncodedKey>]) -> Result<Intent, Error> {
-        let is_estimated = |demand: &Demand<'_, EncodedKey>| {
-            let limit = &self.limits[demand.limit.position()];
-            limit.is_estimated()
-        };
-        if !demands.iter().any(is_estimated) {
+    pub(crate) fn intent<'l>(
+        &self,
+        mut limits: impl Iterator<Item = &'l LayerLimit>,
+    ) -> Result<Intent, Error> {
+        if !limits.any(LayerLimit::is_estimated) {
             return Ok(Intent::Spend);
         }
         let ttl = reservation_ttl(self.reservation_ttl)?;
@@ -131,22 +143,46 @@ impl LayerPolicy {
 
     /// The way on which requests are admitted.
     pub(crate) fn path(&self) -> AdmissionPath {
+        let may_wait = self.max_wait.is_some() || !self.lookups.is_empty();
         match &self.limits[..] {
-            [limit] if !limit.may_wait() && self.max_wait.is_none() && self.lookups.is_empty() => {
-                if self.needs_only_verdict(limit) {
-                    AdmissionPath::Verdict
-                } else {
-                    AdmissionPath::Decision
-                }
+            [limit] if !may_wait && !limit.may_wait() && self.unknown_limit.is_none() => {
+                self.path_without_waiting(limit)
             }
             _ => AdmissionPath::Waiting,
         }
     }
 
-    /// Whether no field, hook, metric or settlement depends on more than the verdict of an allowed
-    /// request.
-    fn needs_only_verdict(&self, limit: &LayerLimit) -> bool {
-        !self.fields.is_some_and(EnabledFields::describe_allowed)
+    /// The way if the only limit is decided without waiting.
+    fn path_without_waiting(&self, limit: &LayerLimit) -> AdmissionPath {
+        if !self.is_plain(limit) {
+            AdmissionPath::Decision
+        } else if !self.fields.is_some_and(EnabledFields::describe_allowed) {
+            AdmissionPath::Verdict
+        } else if self.state_fields.is_some() {
+            AdmissionPath::State
+        } else {
+            AdmissionPath::Decision
+        }
+    }
+
+    /// Writes in advance what the fields of responses say about the only limit. To be called when
+    /// the policy is complete.
+    pub(crate) fn prepare_fields(&mut self) {
+        self.state_fields = match (&self.limits[..], self.fields) {
+            ([limit], Some(enabled)) => LimitFields::new(&limit.rule, enabled),
+            _ => None,
+        };
+    }
+
+    /// The lists, to add something to them.
+    pub(crate) fn lists_mut(&mut self) -> &mut RequestLists {
+        self.lists.get_or_insert_default()
+    }
+
+    /// Whether every request takes one unit of the limit's own quota, and no hook, metric or
+    /// settlement depends on the decision about an allowed one.
+    fn is_plain(&self, limit: &LayerLimit) -> bool {
+        limit.takes_one_unit()
             && self.hooks.allowed.is_empty()
             && !metrics::ARE_RECORDED
             && !limit.depends_on_response()
@@ -166,27 +202,31 @@ impl LayerPolicy {
         &self,
         head: &RequestHead<'_>,
     ) -> Result<LayerDemands<'_>, Box<RejectionCause>> {
+        if self.unknown_limit.is_some()
+            && let Some(error) = self.error()
+        {
+            return Err(RejectionCause::misconfigured(&error));
+        }
+
         let mut demands = LayerDemands::new();
         if !self.is_exempt(head)? {
             for limit in &self.limits {
-                demands.extend(limit.demand(head)?);
+                demands.extend(limit.encoded_demand(head)?);
             }
         }
         Ok(demands)
     }
 
-    /// The demand of a request under a policy with exactly one limit; `None` if the limit does not
-    /// apply to it.
+    /// The limit of a policy that has exactly one, if it applies to a request, whose key it writes.
     #[inline]
-    pub(crate) fn only_demand(
+    pub(crate) fn only_limit(
         &self,
         head: &RequestHead<'_>,
-    ) -> Result<Option<Demand<'_, EncodedKey>>, Box<RejectionCause>> {
-        if self.is_exempt(head)? {
-            Ok(None)
-        } else {
-            self.limits[0].demand(head)
-        }
+        parts: &mut KeyParts,
+    ) -> Result<Option<&LayerLimit>, Box<RejectionCause>> {
+        let limit = &self.limits[0];
+        let applies = !self.is_exempt(head)? && limit.write_key(head, parts)?;
+        Ok(applies.then_some(limit))
     }
 
     /// A demand that was made earlier, with its limit.
@@ -199,16 +239,18 @@ impl LayerPolicy {
         }
     }
 
-    /// Whether a request is on the allow list. It is an error if the request is on the deny list,
-    /// or if the policy has a limit that the limiter does not have.
+    /// Whether a request is on the allow list. It is an error if the request is on the deny list.
     #[inline]
     fn is_exempt(&self, head: &RequestHead<'_>) -> Result<bool, Box<RejectionCause>> {
-        if self.unknown_limit.is_some()
-            && let Some(error) = self.error()
-        {
-            return Err(RejectionCause::misconfigured(&error));
+        match &self.lists {
+            Some(lists) => lists.exempt(head),
+            None => Ok(false),
         }
+    }
+}
 
+impl RequestLists {
+    fn exempt(&self, head: &RequestHead<'_>) -> Result<bool, Box<RejectionCause>> {
         if self.deny.iter().any(|is_listed| is_listed(head)) {
             return Err(Box::new(RejectionCause::DenyListed));
         }

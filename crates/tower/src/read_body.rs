@@ -113,7 +113,7 @@ where
             parts.extensions.insert(BufferedBody(body.clone()));
             let request = Request::from_parts(parts, Full::new(body));
             let response = inner.call(request).await?;
-            Ok(ResponseBody::wrap(response, None))
+            Ok(ResponseBody::wrap(response))
         })
     }
 }

@@ -121,15 +121,19 @@ impl<'r> RequestHead<'r> {
     }
 
     /// The address and port of the connection's peer.
-    #[inline]
     pub(crate) fn peer_socket(&self) -> Option<SocketAddr> {
-        let address = self.extensions.get::<Peer>().map(|peer| peer.0);
-
-        #[cfg(feature = "axum")]
-        let address = address.or_else(|| self.axum_peer());
+        let address = self.peer_extension().copied();
         #[cfg(feature = "tonic")]
         let address = address.or_else(|| self.tonic_peer());
+        address
+    }
 
+    /// The address and port of the connection's peer, unless tonic alone provides them.
+    #[inline]
+    pub(crate) fn peer_extension(&self) -> Option<&'r SocketAddr> {
+        let address = self.extensions.get::<Peer>().map(|peer| &peer.0);
+        #[cfg(feature = "axum")]
+        let address = address.or_else(|| self.axum_peer());
         address
     }
 
@@ -137,14 +141,14 @@ impl<'r> RequestHead<'r> {
     /// takes precedence, as in axum's own extractor.
     #[cfg(feature = "axum")]
     #[inline]
-    fn axum_peer(&self) -> Option<SocketAddr> {
+    fn axum_peer(&self) -> Option<&'r SocketAddr> {
         use axum::extract::ConnectInfo;
         use axum::extract::connect_info::MockConnectInfo;
 
         let connection = self.extensions.get::<ConnectInfo<SocketAddr>>();
-        connection.map(|connection| connection.0).or_else(|| {
+        connection.map(|connection| &connection.0).or_else(|| {
             let mock = self.extensions.get::<MockConnectInfo<SocketAddr>>();
-            mock.map(|mock| mock.0)
+            mock.map(|mock| &mock.0)
         })
     }
 

@@ -60,21 +60,25 @@ impl<B> ResponseBody<B> {
         Self::boxed(BoxedBody::Rejection { body })
     }
 
+    /// The application's response, of whose body nothing remains to be done at its end.
+    #[inline]
+    pub(crate) fn wrap(response: Response<B>) -> Response<Self> {
+        response.map(|body| Self {
+            kind: Kind::Application { body },
+        })
+    }
+
     /// The application's response, and what remains to be done at the end of its body.
-    pub(crate) fn wrap(
+    pub(crate) fn wrap_settled(
         response: Response<B>,
-        settlement: Option<Box<PendingSettlement>>,
+        settlement: Box<PendingSettlement>,
     ) -> Response<Self> {
         let status = response.status();
         response.map(|body| {
-            if settlement.is_none() {
-                let kind = Kind::Application { body };
-                return Self { kind };
-            }
             let body = SettledBody {
                 body,
                 status,
-                settlement,
+                settlement: Some(settlement),
             };
             Self::boxed(BoxedBody::Settled { body })
         })

@@ -11,7 +11,8 @@ use tollgate_http::Fields;
 use tower_service::Service;
 
 use crate::admission::{SyncAdmission, admit, try_admit};
-use crate::future::{AdmittedFuture, RateLimitFuture, take_ready};
+use crate::future::{AdmittedFuture, BoxedResponse, RateLimitFuture, take_ready};
+use crate::limit::OwnedDemand;
 use crate::policy::{AdmissionPath, LayerPolicy};
 use crate::rejection::{Rejection, RejectionCause};
 use crate::request_head::RequestHead;
@@ -60,30 +61,49 @@ where
 
     fn call(&mut self, mut request: Request<R>) -> Self::Future {
         // The fast path needs neither an allocation nor a clone of the service.
-        let demand = match try_admit(&self.policy, self.path, &mut request) {
-            SyncAdmission::Complete(Ok(admitted)) => {
+        match try_admit(&self.policy, self.path, &mut request) {
+            SyncAdmission::Complete(Ok(task)) => {
                 let inner = self.inner.call(request);
-                return RateLimitFuture::admitted(AdmittedFuture::new(inner, admitted));
+                RateLimitFuture::admitted(AdmittedFuture::new(inner, task))
             }
             SyncAdmission::Complete(Err(cause)) => {
                 let response = reject(&self.policy, &request, &cause);
-                return RateLimitFuture::boxed(Box::pin(std::future::ready(Ok(response))));
+                RateLimitFuture::boxed(Box::pin(std::future::ready(Ok(response))))
             }
-            SyncAdmission::Incomplete(demand) => demand,
-        };
-
-        let mut inner = take_ready(&mut self.inner);
-        let policy = self.policy.clone();
-        RateLimitFuture::boxed(Box::pin(async move {
-            match admit(&policy, &mut request, demand).await {
-                Ok(admitted) => AdmittedFuture::new(inner.call(request), admitted).await,
-                Err(cause) => Ok(reject(&policy, &request, &cause)),
+            SyncAdmission::Incomplete(demand) => {
+                let inner = take_ready(&mut self.inner);
+                RateLimitFuture::boxed(wait(self.policy.clone(), inner, request, demand))
             }
-        }))
+        }
     }
 }
 
+/// The response to a request that is not decided yet. A function of its own, to keep the path of
+/// other requests short.
+#[inline(never)]
+fn wait<S, R, B>(
+    policy: Arc<LayerPolicy>,
+    mut inner: S,
+    mut request: Request<R>,
+    demand: Option<OwnedDemand>,
+) -> BoxedResponse<B, S::Error>
+where
+    S: Service<Request<R>, Response = Response<B>> + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+    R: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+{
+    Box::pin(async move {
+        match admit(&policy, &mut request, demand).await {
+            Ok(task) => AdmittedFuture::new(inner.call(request), task).await,
+            Err(cause) => Ok(reject(&policy, &request, &cause)),
+        }
+    })
+}
+
 /// The response to a rejected request.
+#[inline(never)]
 fn reject<R, B>(
     policy: &LayerPolicy,
     request: &Request<R>,
@@ -152,8 +172,8 @@ mod tests {
 
     #[test]
     fn every_path_charges_a_request_once_and_gives_the_details_of_a_denial() {
-        use AdmissionPath::{Decision, Verdict, Waiting};
-        for path in [Waiting, Decision, Verdict] {
+        use AdmissionPath::{Decision, State, Verdict, Waiting};
+        for path in [Waiting, Decision, State, Verdict] {
             let (statuses, retry_after) = statuses(path);
             assert_eq!(
                 statuses,

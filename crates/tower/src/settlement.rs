@@ -83,6 +83,7 @@ impl PendingSettlement {
         self.permit.is_some() || !self.charges.is_empty()
     }
 
+    #[inline(never)]
     pub(crate) fn renew_permit(&mut self, context: &mut Context<'_>) {
         if let Some(permit) = &mut self.permit {
             permit.poll_renewal(context);

@@ -41,7 +41,12 @@ impl ProductInt for u64 {
         if divisor == 1 {
             (self, 0)
         } else {
-            (self / divisor, self % divisor)
+            // A divisor is never 0. Without the panic for it, the compiler leaves out a division
+            // whose result is not used.
+            (
+                self.checked_div(divisor).unwrap_or_default(),
+                self.checked_rem(divisor).unwrap_or_default(),
+            )
         }
     }
 }

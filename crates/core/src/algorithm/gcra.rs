@@ -88,10 +88,10 @@ impl Gcra {
         now: Micros,
     ) -> (BucketState, Outcome) {
         if self.is_narrow && !state.is_in_debt {
-            self.spend_in::<u64>(state, cost, now)
-        } else {
-            self.spend_wide(state, cost, now)
+            return self.spend_in::<u64>(state, cost, now);
         }
+        // In pieces, so that the usual case keeps the state in registers.
+        self.spend_wide((state.at, state.part), state.is_in_debt, cost, now)
     }
 
     /// Converts a state last used with other parameters, under which a whole bucket took `span` to
@@ -201,7 +201,18 @@ impl Gcra {
     }
 
     #[cold]
-    fn spend_wide(&self, state: BucketState, cost: u64, now: Micros) -> (BucketState, Outcome) {
+    fn spend_wide(
+        &self,
+        (at, part): (Micros, u64),
+        is_in_debt: bool,
+        cost: u64,
+        now: Micros,
+    ) -> (BucketState, Outcome) {
+        let state = BucketState {
+            at,
+            part,
+            is_in_debt,
+        };
         self.spend_in::<u128>(state, cost, now)
     }
 

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{Decision, LimitOutcome, Retry};
-use crate::algorithm::{Outcome, PermitId, Verdict};
+use crate::algorithm::{KeyLock, Outcome, PermitId, Verdict};
 use crate::demand::Demand;
 use crate::store::Source;
 use crate::time::Micros;
@@ -83,6 +83,7 @@ impl LimitOutcome {
             remaining,
             reset_after,
             more_after: Micros::ZERO,
+            lock: KeyLock::NONE,
         };
         Self {
             name: *demand.limit.name(),

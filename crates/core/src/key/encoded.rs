@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use super::parts::{
-    KEY_MAX, KeyBuffer, KeyError, KeyPart, KeyParts, Parts, single_text, take_part,
-};
+use super::parts::{KEY_MAX, KeyBuffer, KeyError, KeyPart, KeyParts, Parts, take_part};
 
 /// An encoded key. It identifies the same counter as the value it was made from.
 ///
@@ -48,7 +46,7 @@ impl EncodedKey {
     /// Borrows the parts.
     #[inline]
     pub(crate) fn as_parts(&self) -> Parts<'_> {
-        single_text(&self.bytes).map_or(Parts::Encoded(&self.bytes), Parts::Text)
+        Parts::from_encoded(&self.bytes)
     }
 
     /// The encoded parts.

@@ -1,7 +1,7 @@
 //! The parts of a key and their encoding.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use smallvec::SmallVec;
 
@@ -71,8 +71,8 @@ impl Default for KeyParts {
 pub(super) const TEXT_MAX: usize = KEY_MAX - 3;
 
 /// The text, if the encoded parts are a single text.
-#[inline]
-pub(super) fn single_text(parts: &[u8]) -> Option<&str> {
+#[inline(always)]
+fn single_text(parts: &[u8]) -> Option<&str> {
     let ([TEXT, low, high], text) = parts.split_first_chunk()? else {
         return None;
     };
@@ -138,15 +138,28 @@ impl KeyParts {
     pub(super) fn encode(write: impl FnOnce(&mut Self)) -> Result<KeyBuffer, KeyError> {
         let mut parts = Self::default();
         write(&mut parts);
+        parts.validate()?;
+        Ok(parts.into_buffer())
+    }
 
-        let found = parts.length;
-        if parts.has_empty_part {
+    /// Why the parts written so far are no key, if they are none.
+    #[inline]
+    const fn validate(&self) -> Result<(), KeyError> {
+        if self.has_empty_part {
             Err(KeyError::Empty)
-        } else if found > KEY_MAX {
-            Err(KeyError::TooLong { found })
+        } else if self.length > KEY_MAX {
+            Err(KeyError::TooLong { found: self.length })
         } else {
-            Ok(parts.into_buffer())
+            Ok(())
         }
+    }
+
+    /// The parts written so far, encoded, or why they are no key.
+    #[inline]
+    pub(super) fn as_bytes(&self) -> Result<&[u8], KeyError> {
+        self.validate()?;
+        // The first bytes are in `short` for as long as all of them are.
+        Ok(self.short.get(..self.length).unwrap_or(&self.long))
     }
 
     /// The encoded parts, provided that they are not too long.
@@ -176,15 +189,26 @@ impl KeyParts {
     }
 
     /// Adds an IP address. An IPv4-mapped IPv6 address is encoded as the IPv4 address.
-    #[inline]
+    #[inline(always)]
     pub fn address(&mut self, address: IpAddr) {
-        match address.to_canonical() {
-            IpAddr::V4(v4) => {
-                // Many keys are a single IPv4 address, so it is copied in one piece.
-                let [a, b, c, d] = v4.octets();
-                self.append(&[IPV4, a, b, c, d]);
-            }
-            IpAddr::V6(v6) => self.push(IPV6, &v6.octets()),
+        match address {
+            IpAddr::V4(v4) => self.ipv4(v4),
+            IpAddr::V6(v6) => self.ipv6(v6),
+        }
+    }
+
+    #[inline(always)]
+    fn ipv4(&mut self, address: Ipv4Addr) {
+        // Many keys are a single IPv4 address, so it is copied in one piece.
+        let [a, b, c, d] = address.octets();
+        self.append(&[IPV4, a, b, c, d]);
+    }
+
+    #[inline(never)]
+    fn ipv6(&mut self, address: Ipv6Addr) {
+        match address.to_ipv4_mapped() {
+            Some(v4) => self.ipv4(v4),
+            None => self.push(IPV6, &address.octets()),
         }
     }
 
@@ -196,6 +220,16 @@ impl KeyParts {
     /// Adds parts that are encoded already.
     pub(super) fn encoded(&mut self, parts: &[u8]) {
         self.append(parts);
+    }
+
+    /// Adds all parts of another key.
+    pub(super) fn append_parts(&mut self, other: &Self) {
+        match other.as_bytes() {
+            Ok(parts) => self.encoded(parts),
+            Err(KeyError::Empty) => self.missing(),
+            // Only the length matters of a key that is too long.
+            Err(KeyError::TooLong { found }) => self.length = self.length.saturating_add(found),
+        }
     }
 
     /// Records that a part is missing, which makes the key invalid.
@@ -249,7 +283,13 @@ impl fmt::Debug for PartsBuf {
     }
 }
 
-impl Parts<'_> {
+impl<'a> Parts<'a> {
+    /// The parts in encoded bytes.
+    #[inline]
+    pub(super) fn from_encoded(parts: &'a [u8]) -> Self {
+        single_text(parts).map_or(Self::Encoded(parts), Self::Text)
+    }
+
     /// Copies the parts into owned ones.
     pub(crate) fn to_buf(self) -> PartsBuf {
         match self {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::encoded::EncodedKey;
 use super::hash::KeyHash;
-use super::parts::{KeyBuffer, KeyError, KeyParts, Parts, TEXT_MAX, single_text};
+use super::parts::{KeyBuffer, KeyError, KeyParts, Parts, TEXT_MAX};
 
 /// A type that can be a key: text, a number, an address, a hash, or a tuple of these.
 ///
@@ -33,10 +33,11 @@ pub trait ToKey {
         None
     }
 
-    /// The encoded key, if the key is encoded already: then it need not be encoded again.
+    /// The encoded parts, or why they are no key, if the key is encoded already: then it need not
+    /// be encoded again.
     #[doc(hidden)]
     #[inline]
-    fn as_encoded(&self) -> Option<&EncodedKey> {
+    fn as_encoded(&self) -> Option<Result<&[u8], KeyError>> {
         None
     }
 }
@@ -49,11 +50,13 @@ impl<'a> Parts<'a> {
         buffer: &'a mut KeyBuffer,
     ) -> Result<Self, KeyError> {
         let Some(text) = key.as_text() else {
-            if let Some(key) = key.as_encoded() {
-                return Ok(Self::Encoded(key.as_bytes()));
-            }
-            *buffer = KeyParts::encode(|parts| key.write(parts))?;
-            return Ok(single_text(buffer).map_or(Self::Encoded(buffer), Self::Text));
+            let parts = if let Some(parts) = key.as_encoded() {
+                parts?
+            } else {
+                *buffer = KeyParts::encode(|parts| key.write(parts))?;
+                buffer
+            };
+            return Ok(Self::from_encoded(parts));
         };
 
         match text.len() {
@@ -77,13 +80,20 @@ impl ToKey for EncodedKey {
     }
 
     #[inline]
-    fn as_text(&self) -> Option<&str> {
-        single_text(self.as_bytes())
+    fn as_encoded(&self) -> Option<Result<&[u8], KeyError>> {
+        Some(Ok(self.as_bytes()))
+    }
+}
+
+/// The parts written so far.
+impl ToKey for KeyParts {
+    fn write(&self, parts: &mut KeyParts) {
+        parts.append_parts(self);
     }
 
     #[inline]
-    fn as_encoded(&self) -> Option<&Self> {
-        Some(self)
+    fn as_encoded(&self) -> Option<Result<&[u8], KeyError>> {
+        Some(self.as_bytes())
     }
 }
 
@@ -147,7 +157,7 @@ impl<T: ToKey + ?Sized> ToKey for &T {
     }
 
     #[inline]
-    fn as_encoded(&self) -> Option<&EncodedKey> {
+    fn as_encoded(&self) -> Option<Result<&[u8], KeyError>> {
         (**self).as_encoded()
     }
 }

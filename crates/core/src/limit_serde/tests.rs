@@ -259,3 +259,19 @@ fn invalid_limits_are_neither_read_nor_written() {
     let error = serde_json::to_string(&no_units).unwrap_err();
     assert_eq!(error.to_string(), text(&no_units));
 }
+
+#[test]
+fn a_lockout_is_read_and_written() {
+    let text = r#"{"name":"login","algorithm":"sliding_log","limit":5,"window":"1m","lockout":{"after":10,"within":"10m","for":"15m","factor":4,"max":"1d"}}"#;
+    let limit: Limit = serde_json::from_str(text).unwrap();
+    let lockout = *limit.validate().unwrap().lockout().unwrap();
+    assert_eq!((lockout.after(), lockout.factor()), (10, 4));
+    assert_eq!(lockout.max(), crate::Micros::from_secs(86_400));
+    assert_eq!(serde_json::to_string(&limit).unwrap(), text);
+
+    let leased = text.replace("\"limit\":5", "\"limit\":5,\"consistency\":\"leased\"");
+    let error = serde_json::from_str::<Limit>(&leased).unwrap_err();
+    let expected = "a lockout cannot count every denial with consistency leased; \
+                    use strict, or local for each replica by itself";
+    assert!(error.to_string().contains(expected), "{error}");
+}

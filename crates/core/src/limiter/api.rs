@@ -132,6 +132,28 @@ impl Limiter {
         Check::new(&self.engine, demands, intent)
     }
 
+    /// Decides about one demand, as [`request`](Self::request) does about a list of them. The key
+    /// may be of any kind.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::store::Intent;
+    /// use tollgate::{Demand, Limit, Limiter};
+    ///
+    /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))])?;
+    /// let demand = Demand::new(limiter.rule("api")?, "ann").with_cost(5);
+    /// assert_eq!(limiter.request_one(&demand, Intent::Spend).try_now()?.remaining(), 95);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[inline]
+    pub const fn request_one<'a, K: ToKey>(
+        &'a self,
+        demand: &'a Demand<'a, K>,
+        intent: Intent,
+    ) -> Check<'a, &'a Demand<'a, K>> {
+        Check::new(&self.engine, demand, intent)
+    }
+
     /// Returns the units that a [`request`](Self::request) has spent.
     pub fn refund_request<'a>(
         &'a self,

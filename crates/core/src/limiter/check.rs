@@ -106,7 +106,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     #[inline(always)]
     pub fn try_now(&self) -> Result<Decision, Error> {
         self.demands.with(&self.engine.rules, |demands| {
-            self.try_decide(demands, |decision| decision)
+            self.plan().try_decide(demands, |decision| decision)
         })
     }
 
@@ -124,26 +124,17 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     /// }
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    #[inline]
+    // Inlined like `try_now`.
+    #[inline(always)]
     pub fn try_is_allowed(&self) -> Result<bool, Error> {
-        self.demands.with(&self.engine.rules, |demands| {
-            // The fast path: a single demand without a permit, decided in memory.
-            if let [demand] = demands
-                && self.intent == Intent::Spend
-                && !demand.needs_permit()
-            {
-                let store = self.engine.store_for(demand.limit);
-                let Some(is_allowed) = store.try_is_allowed(demand) else {
-                    return Err(Error::WouldBlock);
-                };
-                if demand.limit.consistency() != Consistency::Strict {
-                    self.engine.record_lease(demand, self.intent, is_allowed);
+        self.demands
+            .with(&self.engine.rules, |demands| match demands {
+                // The fast path: a single demand without a permit, decided in memory.
+                [demand] if self.intent == Intent::Spend && !demand.needs_permit() => {
+                    self.engine.try_is_allowed(demand)
                 }
-                return Ok(is_allowed || demand.limit.is_shadow());
-            }
-
-            self.try_decide(demands, |decision| decision.is_allowed())
-        })
+                demands => self.plan().try_is_allowed(demands),
+            })
     }
 
     /// Sends the request to the store.
@@ -152,19 +143,79 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
         self.demands.with(&self.engine.rules, |demands| {
             // The fast path: a single demand that the store decides without waiting.
             if let [_] = demands
-                && let Ok(progress) = self.try_decide(demands, CheckProgress::Decided)
+                && let Ok(progress) = self.plan().try_decide(demands, CheckProgress::Decided)
             {
                 return Ok(progress);
             }
-            Ok(self.call_store(demands))
+            Ok(self.plan().call_store(demands))
         })
+    }
+
+    /// The decision from the result of a store call that was awaited.
+    pub(super) fn resolve(
+        &self,
+        result: Result<SpendReply, StoreError>,
+        permit_id: Option<PermitId>,
+    ) -> Result<Decision, Error> {
+        self.demands.with(&self.engine.rules, |demands| {
+            Ok(self.plan().conclude(demands, result, permit_id))
+        })
+    }
+
+    /// The check without its demands. Not inlined functions get a copy of it, so that the demands
+    /// stay in registers.
+    #[inline(always)]
+    const fn plan(&self) -> Plan<'a> {
+        Plan {
+            engine: self.engine,
+            intent: self.intent,
+        }
+    }
+}
+
+impl<'a, K: ToKey> Check<'a, OneDemand<'a, K>> {
+    /// Returns only the outcome of the limit, if that needs no waiting: for hot paths that need no
+    /// more. Otherwise returns [`Error::WouldBlock`] like [`try_now`](Self::try_now), as does a check
+    /// that takes a permit, which would be lost.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, Limiter};
+    ///
+    /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))])?;
+    /// assert_eq!(limiter.check("api", "ann").try_outcome()?.remaining(), 99);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[inline(always)]
+    pub fn try_outcome(&self) -> Result<LimitOutcome, Error> {
+        self.demands
+            .with(&self.engine.rules, |demands| match demands {
+                [demand] if !self.intent.is_reserve() && !demand.needs_permit() => {
+                    self.plan().try_outcome(demand, PermitId::NONE)
+                }
+                _ => Err(Error::WouldBlock),
+            })
+    }
+}
+
+/// How the demands of a check are decided.
+#[derive(Clone, Copy)]
+struct Plan<'a> {
+    engine: &'a Arc<Engine>,
+    intent: Intent,
+}
+
+impl<'a> Plan<'a> {
+    #[inline(never)]
+    fn try_is_allowed(self, demands: &[Demand<'_>]) -> Result<bool, Error> {
+        self.try_decide(demands, |decision| decision.is_allowed())
     }
 
     /// Decides without waiting, and returns what `extract` takes of the decision, which is built in
     /// place. [`Error::WouldBlock`] if a store call is needed; then nothing has been charged.
     #[inline(always)]
     fn try_decide<T>(
-        &self,
+        self,
         demands: &[Demand<'_>],
         extract: impl FnOnce(Decision) -> T,
     ) -> Result<T, Error> {
@@ -172,16 +223,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
 
         // The usual case.
         if let [demand] = demands {
-            let (intent, id) = (self.intent, permit_id.unwrap_or(PermitId::NONE));
-            let store = self.engine.store_for(demand.limit);
-            let Some((outcome, source)) = store.try_spend(demand, intent, id) else {
-                return Err(Error::WouldBlock);
-            };
-            if source == Source::Lease {
-                self.engine
-                    .record_lease(demand, intent, outcome.verdict.is_allowed());
-            }
-            let limit = LimitOutcome::new(demand, outcome, source);
+            let limit = self.try_outcome(demand, permit_id.unwrap_or(PermitId::NONE))?;
             let decision = Decision::single(limit, limit.source(), permit_id);
             return Ok(extract(self.keep_counted(decision, permit_id)));
         }
@@ -189,9 +231,24 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
         decision.map(extract).ok_or(Error::WouldBlock)
     }
 
+    /// The outcome of one demand, decided without waiting.
+    #[inline(always)]
+    fn try_outcome(self, demand: &Demand<'_>, id: PermitId) -> Result<LimitOutcome, Error> {
+        let store = self.engine.store_for(demand.limit);
+        let Some((outcome, source)) = store.try_spend(demand, self.intent, id) else {
+            return Err(Error::WouldBlock);
+        };
+
+        if source == Source::Lease {
+            self.engine
+                .record_lease(demand, self.intent, outcome.verdict.is_allowed());
+        }
+        Ok(LimitOutcome::new(demand, outcome, source))
+    }
+
     #[inline(never)]
     fn try_spend_all(
-        &self,
+        self,
         demands: &[Demand<'_>],
         permit_id: Option<PermitId>,
     ) -> Option<Decision> {
@@ -204,7 +261,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
 
     /// A request that is only counted has its permit even if it does not fit.
     #[inline(always)]
-    fn keep_counted(&self, decision: Decision, permit_id: Option<PermitId>) -> Decision {
+    fn keep_counted(self, decision: Decision, permit_id: Option<PermitId>) -> Decision {
         if self.intent == Intent::Count {
             return decision.with_counted_permit(permit_id);
         }
@@ -213,7 +270,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
 
     /// A new permit id if the request takes permits.
     #[inline]
-    fn next_permit_id(&self, demands: &[Demand<'_>]) -> Option<PermitId> {
+    fn next_permit_id(self, demands: &[Demand<'_>]) -> Option<PermitId> {
         let needs_id = match self.intent {
             Intent::Peek | Intent::Inspect | Intent::Refuse => false,
             Intent::Spend | Intent::Count => needs_permit(demands),
@@ -225,7 +282,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
     /// The slow path of [`start`](Self::start), for several demands and for stores that must wait.
     /// It is a function of its own to keep the fast path small.
     #[inline(never)]
-    fn call_store(&self, demands: &[Demand<'_>]) -> CheckProgress<'a> {
+    fn call_store(self, demands: &[Demand<'_>]) -> CheckProgress<'a> {
         let engine = self.engine;
         if demands.is_empty() {
             return CheckProgress::Decided(assemble_decision(demands, &[], None));
@@ -245,21 +302,10 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
         }
     }
 
-    /// The decision from the result of a store call that was awaited.
-    pub(super) fn resolve(
-        &self,
-        result: Result<SpendReply, StoreError>,
-        permit_id: Option<PermitId>,
-    ) -> Result<Decision, Error> {
-        self.demands.with(&self.engine.rules, |demands| {
-            Ok(self.conclude(demands, result, permit_id))
-        })
-    }
-
     /// The decision from the result of a store call: by the store's reply, or by the failure
     /// policies if the call failed.
     fn conclude(
-        &self,
+        self,
         demands: &[Demand<'_>],
         result: Result<SpendReply, StoreError>,
         permit_id: Option<PermitId>,

@@ -126,6 +126,20 @@ impl Engine {
         None
     }
 
+    /// Charges one demand that needs no permit if its limit allows it, without waiting, and returns
+    /// whether it does. [`Error::WouldBlock`] if a store call is needed; then nothing has been
+    /// charged.
+    #[inline(always)]
+    pub(super) fn try_is_allowed(&self, demand: &Demand<'_>) -> Result<bool, Error> {
+        let Some(is_allowed) = self.store_for(demand.limit).try_is_allowed(demand) else {
+            return Err(Error::WouldBlock);
+        };
+        if demand.limit.consistency() != Consistency::Strict {
+            self.record_lease(demand, Intent::Spend, is_allowed);
+        }
+        Ok(is_allowed || demand.limit.is_shadow())
+    }
+
     /// Returns what a decision has charged. Takes effect even if the future is dropped.
     pub(super) fn refund_charged<'a>(
         &'a self,

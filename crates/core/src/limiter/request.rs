@@ -12,8 +12,8 @@ use crate::key::{EncodedKey, KeyBuffer, KeyError, ToKey};
 use crate::limit::Rule;
 use crate::store::DEMANDS_MAX;
 
-/// The demands of a request: [`OneDemand`], [`DemandList`] or a slice of demands. This trait is
-/// sealed.
+/// The demands of a request: [`OneDemand`], [`DemandList`], or a reference to one demand or several.
+/// This trait is sealed.
 pub trait Demands<'a>: sealed::Sealed + Sized {
     /// Calls `then` with the demands as stores take them, or returns what is wrong with them.
     #[doc(hidden)]
@@ -44,6 +44,7 @@ mod sealed {
     pub trait Sealed {}
     impl<K> Sealed for super::OneDemand<'_, K> {}
     impl Sealed for super::DemandList<'_> {}
+    impl<K> Sealed for &super::Demand<'_, K> {}
     impl Sealed for &[super::Demand<'_, super::EncodedKey>] {}
     impl Sealed for &[super::DemandBuf] {}
 }
@@ -100,20 +101,21 @@ impl<'a, K: ToKey> Demands<'a> for OneDemand<'a, K> {
         rules: &Rules,
         then: impl FnOnce(&[Demand<'_>]) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let demand = match &self.demand {
-            Ok(demand) => demand,
-            Err(name) => return Err(rules.unknown(name)),
-        };
-        if !demand.has_shape_of_limit() {
-            return Err(quota_mismatch(demand));
+        match &self.demand {
+            Ok(demand) => with_one(demand, rules, then),
+            Err(name) => Err(rules.unknown(name)),
         }
+    }
+}
 
-        let mut buffer = KeyBuffer::new();
-        match demand.encode(&mut buffer) {
-            // Borrowed, because copying values that were just written stalls the processor.
-            Ok(demand) => then(slice::from_ref(&demand)),
-            Err(error) => Err(DemandError::Key(demand.limit, error).into_error(rules)),
-        }
+impl<'a, K: ToKey> Demands<'a> for &'a Demand<'a, K> {
+    #[inline(always)]
+    fn with<T>(
+        &self,
+        rules: &Rules,
+        then: impl FnOnce(&[Demand<'_>]) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        with_one(self, rules, then)
     }
 }
 
@@ -204,12 +206,12 @@ impl<'a> Demands<'a> for &'a [Demand<'a, EncodedKey>] {
     #[inline]
     fn with<T>(
         &self,
-        _: &Rules,
+        rules: &Rules,
         then: impl FnOnce(&[Demand<'_>]) -> Result<T, Error>,
     ) -> Result<T, Error> {
         match self {
             // The usual case.
-            [demand] if demand.quota.is_none() => then(&[demand.as_demand()]),
+            [demand] => with_one(demand, rules, then),
             _ => with_list(self, then),
         }
     }
@@ -224,6 +226,25 @@ impl<'a> Demands<'a> for &'a [DemandBuf] {
     ) -> Result<T, Error> {
         let demands: SmallVec<[Demand<'_>; 4]> = self.iter().map(DemandBuf::as_demand).collect();
         then(&demands)
+    }
+}
+
+/// Calls `then` with one demand, unless its key is invalid or its quota does not fit its limit.
+#[inline(always)]
+fn with_one<T, K: ToKey>(
+    demand: &Demand<'_, K>,
+    rules: &Rules,
+    then: impl FnOnce(&[Demand<'_>]) -> Result<T, Error>,
+) -> Result<T, Error> {
+    if !demand.has_shape_of_limit() {
+        return Err(quota_mismatch(demand));
+    }
+
+    let mut buffer = KeyBuffer::new();
+    match demand.encode(&mut buffer) {
+        // Borrowed, because copying values that were just written stalls the processor.
+        Ok(demand) => then(slice::from_ref(&demand)),
+        Err(error) => Err(DemandError::Key(demand.limit, error).into_error(rules)),
     }
 }
 

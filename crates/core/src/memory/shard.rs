@@ -154,12 +154,17 @@ impl CounterShard {
     }
 
     #[inline(always)]
-    pub(super) fn set(&mut self, index: usize, slot: Slot) {
+    fn slot_mut(&mut self, index: usize) -> &mut Slot {
         if index == HOT_INDEX {
-            self.hot_slot = slot;
+            &mut self.hot_slot
         } else {
-            self.table.set(index, slot);
+            self.table.get_mut(index)
         }
+    }
+
+    #[inline(always)]
+    pub(super) fn set(&mut self, index: usize, slot: Slot) {
+        *self.slot_mut(index) = slot;
     }
 
     /// The fast path, which evaluates and commits in one step: a known key whose state fits into a
@@ -171,30 +176,24 @@ impl CounterShard {
         context: &DemandContext<'_>,
         map: impl FnOnce(Outcome) -> T,
     ) -> Option<T> {
+        let slot = self.slot_mut(index);
         match context.quota {
-            Quota::SlidingWindow(quota) => Some(map(self.spend_in_slot(index, quota, context))),
-            Quota::TokenBucket(quota) => Some(map(self.spend_in_slot(index, quota, context))),
-            Quota::LeakyBucket(quota) => Some(map(self.spend_in_slot(index, quota, context))),
-            Quota::FixedWindow(quota) => Some(map(self.spend_in_slot(index, quota, context))),
+            Quota::SlidingWindow(quota) => Some(map(spend_in(slot, quota, context))),
+            Quota::TokenBucket(quota) => Some(map(spend_in(slot, quota, context))),
+            Quota::LeakyBucket(quota) => Some(map(spend_in(slot, quota, context))),
+            Quota::FixedWindow(quota) => Some(map(spend_in(slot, quota, context))),
             Quota::SlidingLog(_) | Quota::Concurrency(_) => None,
         }
     }
 
-    #[inline(always)]
+    /// Spends from the slot at `index`.
     pub(super) fn spend_in_slot(
         &mut self,
         index: usize,
         quota: &impl SlotQuota,
         context: &DemandContext<'_>,
     ) -> Outcome {
-        let cost = context.cost;
-        let slot = Some(self.slot(index));
-        let evaluation = quota.evaluate(slot, context.fingerprint, cost, context.now);
-
-        if (evaluation.outcome.verdict.is_allowed() && cost > 0) || evaluation.must_store {
-            self.set(index, evaluation.next);
-        }
-        evaluation.outcome
+        spend_in(self.slot_mut(index), quota, context)
     }
 
     /// Evaluates a demand. Logs and permits are pruned, which changes no outcome; nothing else is
@@ -509,4 +508,16 @@ impl CounterShard {
         self.set(index, slot);
         excess
     }
+}
+
+/// Evaluates a demand, and stores the slot that follows if it is charged.
+#[inline(always)]
+fn spend_in(slot: &mut Slot, quota: &impl SlotQuota, context: &DemandContext<'_>) -> Outcome {
+    let cost = context.cost;
+    let evaluation = quota.evaluate(Some(slot), context.fingerprint, cost, context.now);
+
+    if (evaluation.outcome.verdict.is_allowed() && cost > 0) || evaluation.must_store {
+        *slot = evaluation.next;
+    }
+    evaluation.outcome
 }

@@ -51,6 +51,10 @@ impl SlotTable {
         &self.slots[index]
     }
 
+    pub(super) fn get_mut(&mut self, index: usize) -> &mut Slot {
+        &mut self.slots[index]
+    }
+
     pub(super) fn set(&mut self, index: usize, slot: Slot) {
         self.slots[index] = slot;
     }

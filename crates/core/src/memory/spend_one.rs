@@ -30,10 +30,12 @@ impl Counters {
         let now = clock();
         self.sweep_if_due(now);
 
+        // Slow paths take a copy of it, so that this one keeps it in registers.
         let context = self.context(demand, fingerprint, intent, permit_id, now);
         let locked = &self.shards[self.shard_index(fingerprint)];
         if intent == Intent::Spend
-            && let Some(result) = locked.hot_key.try_spend(&context, map)
+            && locked.hot_key.may_hold(fingerprint)
+            && let Some(result) = locked.hot_key.try_spend(context, map)
         {
             return result;
         }
@@ -42,12 +44,15 @@ impl Counters {
         let index = shard.find(fingerprint);
         let result = if is_contended || locked.hot_key.is_hot() {
             let lock = (locked, &mut *shard, is_contended);
-            map(self.spend_contended(lock, index, &context, intent, clock))
+            map(self.spend_contended(lock, index, context, clock))
         } else {
             let fast = index
                 .filter(|_| intent == Intent::Spend)
                 .and_then(|index| shard.spend_at(index, &context, map));
-            fast.unwrap_or_else(|| map(self.spend_slow(&mut shard, index, &context, intent, clock)))
+            match fast {
+                Some(result) => result,
+                None => map(self.spend_slow(&mut shard, index, context, clock)),
+            }
         };
 
         shard.update_hot_slot(index, fingerprint);
@@ -60,17 +65,16 @@ impl Counters {
         &self,
         (locked, shard, is_contended): (&LockedShard, &mut CounterShard, bool),
         index: Option<usize>,
-        context: &DemandContext<'_>,
-        intent: Intent,
+        context: DemandContext<'_>,
         clock: impl Fn() -> Micros,
     ) -> Outcome {
         let fast = index
-            .filter(|_| intent == Intent::Spend)
-            .and_then(|index| locked.hot_key.spend(shard, index, context, is_contended));
+            .filter(|_| context.intent == Intent::Spend)
+            .and_then(|index| locked.hot_key.spend(shard, index, &context, is_contended));
 
         fast.unwrap_or_else(|| {
             locked.hot_key.cool(shard);
-            self.spend_slow(shard, index, context, intent, clock)
+            self.spend_slow(shard, index, context, clock)
         })
     }
 
@@ -80,15 +84,19 @@ impl Counters {
         &self,
         shard: &mut CounterShard,
         index: Option<usize>,
-        context: &DemandContext<'_>,
-        intent: Intent,
+        context: DemandContext<'_>,
         clock: impl Fn() -> Micros,
     ) -> Outcome {
-        let context = &DemandContext {
+        let context = DemandContext {
             now: clock(),
-            ..*context
+            ..context
         };
-        let evaluation = self.evaluate(shard, index, context);
-        self.finish(shard, &evaluation, context, intent.is_conditional())
+        let evaluation = self.evaluate(shard, index, &context);
+        self.finish(
+            shard,
+            &evaluation,
+            &context,
+            context.intent.is_conditional(),
+        )
     }
 }

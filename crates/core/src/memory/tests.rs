@@ -9,6 +9,7 @@ use crate::store::{Intent, Store, StoreFuture};
 use crate::time::Micros;
 
 mod hot_keys;
+mod lockouts;
 mod shares;
 mod snapshot;
 

@@ -3,6 +3,7 @@
 mod flapping;
 mod local;
 mod local_limits;
+mod lockouts;
 mod outages;
 mod permits;
 mod policies;

@@ -10,7 +10,7 @@ use ahash::RandomState;
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tollgate::{Demand, EncodedKey, KeyPart, Micros, Quota, Retry, Rule};
-use tollgate_rules::{LimitConfig, Selector};
+use tollgate_rules::{Explanation, LimitConfig, Selector, StandingKey, StandingList};
 use tollgate_subject::Network;
 
 use super::action::{Action, ActionChange, ActionTarget, BlockStatus};
@@ -124,6 +124,9 @@ impl ActionTable {
         actions: impl IntoIterator<Item = &'a Action>,
     ) -> Self {
         let mut table = Self::default();
+        for limit in selector.limits() {
+            table.add_standing(selector, limit);
+        }
         for action in actions {
             if let Err(reason) = table.add(selector, action) {
                 table.ignored.insert(action.id.clone(), reason);
@@ -134,6 +137,23 @@ impl ActionTable {
             limit.sort_prefixes();
         }
         table
+    }
+
+    /// Adds the lists of the file.
+    fn add_standing(&mut self, selector: &Selector, limit: &LimitConfig) {
+        let position = limit.rule.position();
+        let status = BlockStatus::from_code(limit.blocked.status).unwrap_or_default();
+
+        for target in standing_targets(selector, limit, &limit.blocked.list) {
+            if let Some(target) = self.limit_mut(position).target_mut(&target) {
+                target.standing.block = Some((status, Micros::MAX));
+            }
+        }
+        for target in standing_targets(selector, limit, &limit.exempt) {
+            if let Some(target) = self.limit_mut(position).target_mut(&target) {
+                target.standing.exempt = Some(Micros::MAX);
+            }
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -222,6 +242,25 @@ impl ActionTable {
     }
 }
 
+/// The keys and networks of a list. The configuration has checked that the keys are complete.
+fn standing_targets(
+    selector: &Selector,
+    limit: &LimitConfig,
+    list: &StandingList,
+) -> Vec<ActionTarget> {
+    let key = |key: &StandingKey| {
+        let explained = selector.explain_named(limit.rule.name(), key);
+        match explained.map(|(_, explanation)| explanation) {
+            Ok(Explanation::Applies { demand, .. }) => Some(ActionTarget::Key(demand.key)),
+            _ => None,
+        }
+    };
+    let networks = list.networks.iter().copied().map(ActionTarget::Network);
+    let is_address = selector.counts_by_address(limit.rule.position());
+    let networks = networks.filter(|_| is_address);
+    list.keys.iter().filter_map(key).chain(networks).collect()
+}
+
 /// What a change does to the effects of a target, until a given time.
 fn effect_of(
     change: &ActionChange,
@@ -272,10 +311,8 @@ impl LimitActions {
 
     /// The actions on a key, then those on the networks of its address, the smallest first.
     fn targets(&self, key: &EncodedKey) -> impl Iterator<Item = &TargetActions> {
-        let address = match self.prefixes.is_empty() {
-            true => None,
-            false => address(key),
-        };
+        // Most limits have no networks, and then the key is not decoded.
+        let address = self.prefixes.first().and_then(|_| address(key));
         let networks = address.into_iter().flat_map(move |address| {
             let widest = if address.is_ipv4() { 32 } else { 128 };
             let prefixes = self

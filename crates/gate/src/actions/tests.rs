@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tollgate::store::Intent;
-use tollgate::{Decision, ManualClock, Micros, Retry, Source};
+use tollgate::{Clock as _, Decision, ManualClock, Micros, Retry, Source, SystemClock};
 use tollgate_rules::{Config, RequestedLimit};
 
 use super::*;
@@ -499,4 +499,114 @@ fn a_request_without_actions_finds_no_table() {
         .selector
         .select_named(&["api"], &attributes(ANN), None);
     assert!(active.actions.touching(&demands.unwrap()).is_none());
+}
+
+#[tokio::test]
+async fn lists_of_the_file_have_no_end_and_actions_come_before_them() {
+    let text = r#"
+limits:
+  - name: api
+    key: [client_ip]
+    algorithm: fixed_window
+    limit: 2
+    window: 1h
+    exempt: { keys: [{ client_ip: 198.51.100.9 }], networks: [203.0.113.0/24] }
+    block: { keys: [{ client_ip: 203.0.113.7 }], networks: [198.51.100.0/24], status: 403 }
+"#;
+    let clock = ManualClock::default();
+    let gate = Gate::with_clock(&clock, config(text));
+    let scene = Scene { gate, clock };
+    let from = |address: &str| format!(r#"{{"client_ip": "{address}"}}"#);
+
+    let blocked = scene.decide(&["api"], ANN, Intent::Spend).await;
+    assert_eq!(blocked.block, Some(BlockStatus::Forbidden));
+    assert_eq!(blocked.decision.retry(), Some(Retry::Never));
+    let source = async |address: &str| scene.check(&["api"], &from(address)).await.source();
+    assert_eq!(source("203.0.113.8").await, Source::Exempt);
+    assert_eq!(source("198.51.100.8").await, Source::Block);
+    assert_eq!(
+        source("198.51.100.9").await,
+        Source::Exempt,
+        "a key before a network"
+    );
+    assert_eq!(source("192.0.2.1").await, Source::Store);
+
+    scene
+        .act("api", ANN_IP, ActionChange::Exempt)
+        .await
+        .unwrap();
+    assert_eq!(source("203.0.113.7").await, Source::Exempt);
+    scene.advance(60);
+    assert_eq!(source("203.0.113.7").await, Source::Block);
+}
+
+/// Prints what a decision costs without actions and with ten thousand of them on other keys:
+/// `cargo test --release -p tollgate-gate --lib actions_cost -- --ignored --nocapture`.
+#[tokio::test]
+#[ignore = "a measurement, which needs a quiet machine"]
+async fn actions_cost() {
+    const DECISIONS: u64 = 1_000_000;
+    let text = "limits: [{ name: api, key: [client_ip], algorithm: token_bucket, \
+                capacity: 1000000000, refill_rate: 1000000/s }]";
+    let clock = SystemClock::new();
+    let gates = [0, ACTIONS_MAX].map(|count| {
+        let gate = Gate::with_clock(&ManualClock::default(), config(text));
+        let mut log = gate.action_log.lock();
+        for index in 0..u32::try_from(count).unwrap() {
+            let address = format!(
+                r#"{{"client_ip": "{}"}}"#,
+                std::net::Ipv4Addr::from_bits(index)
+            );
+            let key = gate.active().key_for("api", &attributes(&address), []);
+            let target = ActionTarget::Key(key.unwrap());
+            let action = Action {
+                id: Action::id_for(ActionKind::Block, "api", &target),
+                limit: "api".to_owned(),
+                target,
+                change: BLOCK,
+                reason: String::new(),
+                by: String::new(),
+                created_at: Micros::ZERO,
+                expires_at: Micros::MAX,
+            };
+            log.add(&action, Micros::ZERO);
+        }
+        drop(log);
+        gate.rebuild_actions();
+        gate
+    });
+
+    // In turns, so that both have the same machine.
+    let mut best = [u64::MAX; 2];
+    for _ in 0..7 {
+        for (gate, best) in gates.iter().zip(&mut best) {
+            let active = gate.active();
+            let started_at = clock.now();
+            for index in 0..DECISIONS {
+                let address = 0xcb00_0000 | (u32::try_from(index).unwrap() & 0xffff);
+                let request = AddressOnly(std::net::Ipv4Addr::from_bits(address).into());
+                let options = CheckOptions {
+                    limits: None,
+                    cost: None,
+                    intent: Intent::Spend,
+                };
+                let decided = gate.decide(&active, &request, options).await.unwrap();
+                assert!(decided.decision.is_allowed());
+            }
+            let micros = clock.now().since(started_at).get();
+            *best = micros.min(*best);
+        }
+    }
+    let [none, many] = best.map(|micros| micros * 1_000 / DECISIONS);
+    println!("a decision takes {none} ns without actions, {many} ns with {ACTIONS_MAX}");
+}
+
+/// A request with a client address and nothing else.
+struct AddressOnly(std::net::IpAddr);
+
+impl tollgate_rules::Attributes for AddressOnly {
+    fn get(&self, attribute: &tollgate_rules::Attribute) -> Option<tollgate_rules::Value<'_>> {
+        let is_address = attribute.name() == "client_ip";
+        is_address.then_some(tollgate_rules::Value::Address(self.0))
+    }
 }

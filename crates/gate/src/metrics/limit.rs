@@ -65,6 +65,8 @@ pub struct LimitMetrics {
     keys: Option<Box<KeySketch>>,
     /// Requests that the limit did not count, because they lack its key.
     skipped: AtomicU64,
+    /// Keys that were locked out.
+    lockouts: AtomicU64,
 }
 
 /// How often a limit came to each outcome.
@@ -155,6 +157,7 @@ impl LimitMetrics {
             reservations: Default::default(),
             keys: None,
             skipped: AtomicU64::new(0),
+            lockouts: AtomicU64::new(0),
         }
     }
 
@@ -194,6 +197,9 @@ impl LimitMetrics {
             .unwrap_or(0);
 
         self.counts[source][outcome].fetch_add(1, Relaxed);
+        if limit_outcome.outcome().lock.is_new() {
+            self.lockouts.fetch_add(1, Relaxed);
+        }
     }
 
     pub(crate) fn count_reservation(&self, result: ReservationResult) {
@@ -222,6 +228,12 @@ impl LimitMetrics {
                 (labels, to_f64(count))
             })
             .collect()
+    }
+
+    /// The sample of the limit's lockouts; none until a key is locked out.
+    pub(super) fn lockout_sample(&self) -> Option<MetricSample<'_>> {
+        let count = self.lockouts.load(Relaxed);
+        (count > 0).then(|| (vec![("limit", &*self.name)], to_f64(count)))
     }
 
     /// The decisions so far. Each counter is read once, so that all sums add up to the same total.

@@ -12,6 +12,7 @@ mod inline;
 mod limit;
 mod page;
 mod token;
+mod usage;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub(crate) use self::limit::ReservationResult;
 pub use self::limit::{LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
 pub use self::page::{CONTENT_TYPE, MetricSample, MetricType, MetricsPage, seconds, to_f64};
 pub use self::token::TokenCounts;
+pub(crate) use self::usage::LimitUsage;
+pub use self::usage::{USAGE_PERCENTS, UsageReport, UsageWatch};
 use crate::top_keys::{ALL_BYTES_MAX, LIMIT_BYTES_MAX};
 
 /// Everything that is counted about decisions and tokens.
@@ -41,6 +44,7 @@ pub struct Metrics {
     next_id: AtomicU32,
     /// Whether the keys that use a limit most are recorded.
     has_keys: bool,
+    usage: Arc<UsageWatch>,
     /// Requests that were refused because servers read their path differently.
     ambiguous_paths: AtomicU64,
     /// Requests to the HTTP port that got an error instead of a decision, by its code. Codes are
@@ -58,6 +62,7 @@ impl Default for Metrics {
             inline: Arc::default(),
             next_id: AtomicU32::new(1),
             has_keys: false,
+            usage: Arc::default(),
             ambiguous_paths: AtomicU64::new(0),
             errors: Mutex::default(),
             tokens: Mutex::default(),
@@ -85,6 +90,11 @@ impl Metrics {
     #[cold]
     pub fn count_error(&self, code: &'static str) {
         *self.errors.lock().entry(code).or_default() += 1;
+    }
+
+    /// Keys that have used most of a limit.
+    pub const fn usage(&self) -> &Arc<UsageWatch> {
+        &self.usage
     }
 
     /// The metrics of the limits that requests bring along.
@@ -191,6 +201,14 @@ impl Metrics {
             "skipped_total",
             "Requests that an optional or shadow limit did not count, because they lack its key",
             self.limits().iter().filter_map(|limit| limit.skip_sample()),
+        );
+        page.family(
+            MetricType::COUNTER,
+            "lockouts_total",
+            "Keys locked out because this replica denied them too often, by limit",
+            self.limits()
+                .iter()
+                .filter_map(|limit| limit.lockout_sample()),
         );
         page.add(self.durations.families());
         page.family(

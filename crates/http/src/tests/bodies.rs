@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use tollgate::Lockout;
 
 use super::*;
 
@@ -180,4 +181,31 @@ fn a_problem_without_a_denial_is_described_by_its_status() {
     assert_eq!(response.status(), 422);
     assert_eq!(response.headers()[CONTENT_TYPE], PROBLEM_JSON);
     assert_eq!(response.body(), problem.to_json().as_bytes());
+}
+
+#[test]
+fn a_lockout_has_a_type_of_its_own() {
+    let lockout = Lockout::new(1, MINUTE, 15 * MINUTE).unwrap();
+    let (limiter, _) = limiter([Limit::fixed_window("login", 1, MINUTE).lockout(lockout)]);
+    assert!(
+        limiter
+            .check("login", "ann")
+            .try_now()
+            .unwrap()
+            .is_allowed()
+    );
+    let decision = limiter.check("login", "ann").try_now().unwrap();
+
+    let expected = r#"{
+        "type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
+        "title":"Request not satisfied due to detection of abnormal request pattern",
+        "status":429,
+        "detail":"Limit \"login\" was exceeded too often; retry in 900 seconds.",
+        "violated-policies":["login"],
+        "allowed":false,"source":"store","degraded":false,"wait_ms":0,"limits":[
+        {"name":"login","limit":1,"remaining":0,
+        "reset_after_ms":900000,"retry_after_ms":900000,"locked_out":true}]}"#;
+    let problem = Problem::denied(&decision).unwrap();
+    assert_eq!(problem.to_json(), one_line(expected));
+    assert_eq!(problem.kind, ABNORMAL_USAGE_DETECTED);
 }

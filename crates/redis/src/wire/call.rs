@@ -5,70 +5,11 @@ use tollgate::algorithm::{AMOUNT_MAX, WindowStart};
 use tollgate::store::lease::{LeaseRequest, LeaseTerms};
 use tollgate::store::remote::{CounterAmount, DrainTime, LendingNumbers, ScriptNumbers};
 use tollgate::store::{Intent, SETTLED_FOR, Settlement};
-use tollgate::{Calendar, Demand, Key, Lockout, Micros, PermitId, Quota, ReservationExpiry};
+use tollgate::{Calendar, Demand, Key, Lockout, Micros, PermitId, Quota};
 
+use super::flags::{DemandFlags, is_bucket};
 use super::hash_slot::hash_slot;
-
-/// What a call does. The numbers are those of the script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Operation {
-    Spend = 1,
-    Peek = 2,
-    Refund = 3,
-    Release = 4,
-    Renew = 5,
-    /// Settles the lease of an instance, spends, and grants more units.
-    Lease = 6,
-    /// Deletes the counter.
-    Reset = 7,
-    /// Charges the demands, whether they fit or not.
-    Count = 8,
-    /// Spends, and remembers what was charged.
-    Reserve = 9,
-    /// Applies the actual cost of a demand that was reserved.
-    Settle = 10,
-    /// Peeks, and tells what the counters contain.
-    Inspect = 11,
-    /// Peeks, and counts denials towards lockouts.
-    Refuse = 12,
-    /// Works on shared records, by a script of its own (`scripts/records.lua`).
-    Records = 13,
-}
-
-impl Operation {
-    /// True when the reply has the states of counters: of a spend, a peek and what is like them.
-    pub(super) const fn has_states(self) -> bool {
-        matches!(
-            self,
-            Self::Spend
-                | Self::Peek
-                | Self::Lease
-                | Self::Count
-                | Self::Reserve
-                | Self::Inspect
-                | Self::Refuse
-        )
-    }
-
-    /// True when the lockouts of limits matter.
-    pub(super) const fn has_lockouts(self) -> bool {
-        self.has_states() && !matches!(self, Self::Lease)
-    }
-}
-
-impl From<Intent> for Operation {
-    fn from(intent: Intent) -> Self {
-        match intent {
-            Intent::Peek => Self::Peek,
-            Intent::Inspect => Self::Inspect,
-            Intent::Count => Self::Count,
-            Intent::Reserve { .. } => Self::Reserve,
-            Intent::Refuse => Self::Refuse,
-            _ => Self::Spend,
-        }
-    }
-}
+use super::operation::Operation;
 
 /// A call to the store, encoded and ready to be sent.
 pub(crate) struct StoreCall {
@@ -328,43 +269,6 @@ impl CallEncoder {
     }
 }
 
-/// What the script must know of a demand besides its numbers.
-#[derive(Clone, Copy)]
-struct DemandFlags {
-    is_shadow: bool,
-    /// The reservations of the counter are read.
-    needs_reservations: bool,
-    /// What expired reservations have charged is returned.
-    is_released: bool,
-    /// The limit has a lockout, which denials count towards, or which the outcome shows.
-    has_lockout: bool,
-}
-
-impl DemandFlags {
-    fn new(operation: Operation, demand: &Demand<'_>) -> Self {
-        let is_released = demand.limit.on_reservation_expiry() == ReservationExpiry::Release;
-        let is_reservation = matches!(
-            operation,
-            Operation::Reserve | Operation::Settle | Operation::Inspect
-        );
-        let is_permit = matches!(demand.quota(), Quota::Concurrency(_));
-        // A refund lowers the low-water marks of a bucket.
-        let is_lowering = operation == Operation::Refund && is_bucket(demand.quota());
-        Self {
-            is_shadow: demand.limit.is_shadow(),
-            needs_reservations: !is_permit && (is_reservation || is_released || is_lowering),
-            is_released: !is_permit && is_released,
-            has_lockout: operation.has_lockouts() && demand.limit.lockout().is_some(),
-        }
-    }
-
-    fn to_byte(self) -> u8 {
-        let [one, two] = [self.is_shadow, self.needs_reservations].map(u8::from);
-        let [four, eight] = [self.is_released, self.has_lockout].map(u8::from);
-        one + 2 * two + 4 * four + 8 * eight
-    }
-}
-
 /// Appends the operation and the number of demands.
 fn write_head(out: &mut Vec<u8>, operation: Operation, count: usize) {
     out.push(operation as u8);
@@ -397,10 +301,6 @@ fn write_lockout(out: &mut Vec<u8>, lockout: &Lockout) {
     let (after, factor) = (lockout.after().into(), lockout.factor().into());
     let [within, length, max] = [lockout.within(), lockout.length(), lockout.max()];
     write_numbers(out, &[after, within.get(), length.get(), factor, max.get()]);
-}
-
-fn is_bucket(quota: &Quota) -> bool {
-    matches!(quota, Quota::TokenBucket(_) | Quota::LeakyBucket(_))
 }
 
 /// Appends a demand: the number of its algorithm, its flags, and its numbers.

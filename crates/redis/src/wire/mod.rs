@@ -2,9 +2,12 @@
 //! top of `scripts/batch.lua`.
 
 mod call;
+mod flags;
 mod hash_slot;
+mod operation;
 mod reply;
 
-pub(crate) use call::{CallEncoder, Operation, StoreCall};
+pub(crate) use call::{CallEncoder, StoreCall};
 pub(crate) use hash_slot::{SLOTS, hash_slot};
+pub(crate) use operation::Operation;
 pub(crate) use reply::{DemandTerms, ScriptReply, read_replies};

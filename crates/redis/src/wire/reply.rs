@@ -10,7 +10,8 @@ use tollgate::store::remote::{
 use tollgate::store::{Intent, SpendReply};
 use tollgate::{Consistency, Demand, Micros, Outcome, Quota, Source};
 
-use super::call::{Operation, StoreCall};
+use super::call::StoreCall;
+use super::operation::Operation;
 use crate::error::CallError;
 
 /// The status byte of a call that failed; an error text follows.

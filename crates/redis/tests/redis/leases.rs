@@ -523,3 +523,29 @@ fn eventual_limits_stay_within_their_documented_excess() {
 
     assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
 }
+
+/// A denial that is known here spares the store call, unless another limit must count its own denial.
+#[test]
+fn a_cached_denial_hides_no_denial_that_counts_towards_a_lockout() {
+    let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
+    let lockout = tollgate::Lockout::new(2, HOUR, HOUR).expect("valid numbers");
+    let limits = [
+        leased(Limit::token_bucket("chat", 1, SLOWLY)),
+        Limit::sliding_log("login", 1, HOUR).lockout(lockout),
+    ];
+    let replica = Replica::new(&runtime, &server, limits);
+
+    runtime.block_on(async {
+        let check = || replica.limiter.check("chat", "ann").and("login", "ann");
+        for (is_allowed, is_locked) in [(true, false), (false, false), (false, true), (false, true)]
+        {
+            let decision = check().await.expect("the server is available");
+            assert_eq!(decision.is_allowed(), is_allowed);
+            assert_eq!(
+                decision.limits()[1].is_locked_out(),
+                is_locked,
+                "{decision:?}"
+            );
+        }
+    });
+}

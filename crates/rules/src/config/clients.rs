@@ -11,7 +11,7 @@ use super::values::{ValueError, ValueKind};
 use crate::attribute::Attribute;
 use crate::limit::LimitConfig;
 
-const NETWORK: ValueKind<Network> = ValueKind::new(
+pub(super) const NETWORK: ValueKind<Network> = ValueKind::new(
     "network",
     "expected a network, such as 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1",
     |text| text.parse().map_err(ValueError::message),

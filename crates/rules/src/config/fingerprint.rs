@@ -96,7 +96,7 @@ mod tests {
         let same = [
             format!("# Comments and layout.\nlimits:\n- {{ name: \"api\", key: [user], {limit} }}"),
             format!("limits: [{{ {limit}, key: [user], name: api }}]"),
-            text.replace("limit: 7", "limit: ${LIMIT}"),
+            text.replace("limit: 7", "limit: \"${LIMIT}\""),
         ];
         let first = fingerprint(&text, "");
         assert_eq!(first.len(), 16);

@@ -45,7 +45,7 @@ pub use file::read_file;
 pub use fingerprint::ConfigFingerprint;
 pub use inline::{InlineLimitError, InlineLimits};
 pub use load::Config;
-pub use monitoring::{MonitoringConfig, TracingConfig};
+pub use monitoring::{MonitoringConfig, TracingConfig, WebhookConfig};
 pub use server::ServerConfig;
 pub use store::{RedisConfig, RedisTopology, SnapshotConfig, StoreConfig};
 pub use values::parse_duration;

@@ -7,7 +7,7 @@ use tollgate_http::EnabledFields;
 
 use super::field::{BOOLEAN, ConfigField};
 use super::field_map::FieldMap;
-use super::names::{ALERTS, HEADERS, MONITORING, PROFILES, Profile, TRACING};
+use super::names::{ALERTS, HEADERS, MONITORING, PROFILES, Profile, TRACING, WEBHOOK};
 use super::values::{RATIO, ValueKind, text_if};
 
 const METRICS_PREFIX: ValueKind<String> = ValueKind::new(
@@ -34,6 +34,28 @@ const COLLECTOR: ValueKind<String> = ValueKind::new(
     },
 );
 
+const WEBHOOK_URL: ValueKind<String> = ValueKind::new(
+    "URL",
+    "expected http:// or https:// with a host and without a user name, such as \
+     https://alerts.example.com/tollgate",
+    |text| {
+        let rest = text
+            .strip_prefix("http://")
+            .or_else(|| text.strip_prefix("https://"));
+        let is_valid = |rest: &str| {
+            let host = rest.split(['/', '?']).next().unwrap_or_default();
+            let is_text = rest.chars().all(|c| c.is_ascii_graphic() && c != '#');
+            is_text && !host.is_empty() && !host.starts_with(':') && !host.contains('@')
+        };
+        text_if(rest.is_some_and(is_valid), text)
+    },
+);
+const WEBHOOK_SECRET: ValueKind<String> = ValueKind::new(
+    "secret",
+    "expected at least 16 characters, such as ${TOLLGATE_WEBHOOK_SECRET}",
+    |text| text_if((16..=1_024).contains(&text.len()), text),
+);
+
 /// Metrics, alerts and tracing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MonitoringConfig {
@@ -44,6 +66,20 @@ pub struct MonitoringConfig {
     /// Warn when the 99th percentile of the decision latency exceeds this. `None` disables the
     /// warning.
     pub latency_p99: Option<Duration>,
+    /// Warn when limits use their failure policies for longer than this. `None` disables the
+    /// warning.
+    pub degraded_for: Option<Duration>,
+    /// Warn when at least this many counters of limited clients are evicted within a minute. `None`
+    /// disables the warning.
+    pub evictions: Option<u64>,
+    /// Warn when replicas have different configurations for longer than this. `None` disables the
+    /// warning.
+    pub configurations_differ: Option<Duration>,
+    /// Report keys that have used most of a limit whose window is at least this long. `None`
+    /// reports none.
+    pub near_limit: Option<Duration>,
+    /// Where to send alerts. `None` sends none.
+    pub webhook: Option<WebhookConfig>,
     /// Where to export traces. `None` disables tracing.
     pub tracing: Option<TracingConfig>,
 }
@@ -54,8 +90,28 @@ impl Default for MonitoringConfig {
             metrics_prefix: "tollgate".into(),
             deny_ratio: None,
             latency_p99: None,
+            degraded_for: None,
+            evictions: None,
+            configurations_differ: None,
+            near_limit: None,
+            webhook: None,
             tracing: None,
         }
+    }
+}
+
+/// Where to send alerts. The URL may contain a secret, so `Debug` shows nothing.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WebhookConfig {
+    /// An `http://` or `https://` URL.
+    pub url: String,
+    /// The key of the signatures.
+    pub secret: String,
+}
+
+impl fmt::Debug for WebhookConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebhookConfig").finish_non_exhaustive()
     }
 }
 
@@ -135,12 +191,47 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<MonitoringConfig> {
         config.metrics_prefix = prefix;
     }
     if let Some(alerts) = mapping.read("alerts", |field| FieldMap::new(field, ALERTS)) {
-        config.deny_ratio = alerts.read("deny_ratio", read_deny_ratio);
-        config.latency_p99 = alerts.read("latency_p99", |field| {
-            field.duration_in(Duration::from_micros(1)..=Duration::from_secs(60))
-        });
+        read_alerts(&alerts, &mut config);
     }
     Some(config)
+}
+
+fn read_alerts(alerts: &FieldMap<'_>, config: &mut MonitoringConfig) {
+    let day = Duration::from_secs(86_400);
+    let duration = |name, min: Duration, max: Duration| {
+        alerts.read(name, |field| field.duration_in(min..=max))
+    };
+
+    config.deny_ratio = alerts.read("deny_ratio", read_deny_ratio);
+    config.latency_p99 = duration(
+        "latency_p99",
+        Duration::from_micros(1),
+        Duration::from_secs(60),
+    );
+    config.degraded_for = duration("degraded_for", Duration::from_secs(1), day);
+    config.evictions = alerts.read("evictions", |field| field.integer_in(1..=1_000_000));
+    config.configurations_differ = duration("configurations_differ", Duration::from_secs(1), day);
+    config.near_limit = duration("near_limit", Duration::from_secs(60), 366 * day);
+    config.webhook = alerts.read("webhook", read_webhook);
+    if config.near_limit.is_some() && alerts.get("webhook").is_none() {
+        alerts.missing(
+            "webhook",
+            "`near_limit` requires it, because keys of clients are never logged",
+        );
+    }
+}
+
+fn read_webhook(field: &ConfigField<'_>) -> Option<WebhookConfig> {
+    let mapping = FieldMap::new(field, WEBHOOK)?;
+    let url = mapping.require("url", WEBHOOK_URL.expected);
+    let secret = mapping.require("secret", WEBHOOK_SECRET.expected);
+
+    let url = url.and_then(|field| field.into_secret().value(&WEBHOOK_URL));
+    let secret = secret.and_then(|field| field.into_secret().value(&WEBHOOK_SECRET));
+    Some(WebhookConfig {
+        url: url?,
+        secret: secret?,
+    })
 }
 
 fn read_deny_ratio(field: &ConfigField<'_>) -> Option<f64> {

@@ -128,7 +128,18 @@ pub(super) const LIMIT: &[&str] = &[
     "debt_max",
     "reservation_max",
     "on_reservation_expiry",
+    "exempt",
+    "block",
+    "lockout",
 ];
+
+pub(super) const EXEMPT: &[&str] = &["keys", "networks"];
+pub(super) const BLOCK: &[&str] = &["keys", "networks", "status"];
+
+/// The values of `block.status`.
+pub(super) const BLOCK_STATUSES: &[(&str, u16)] = &[("429", 429), ("403", 403)];
+
+pub(super) const LOCKOUT: &[&str] = &["after", "within", "for", "factor", "max"];
 
 pub(super) const ON_RESERVATION_EXPIRY: &[(&str, ReservationExpiry)] = &[
     ("keep", ReservationExpiry::Keep),
@@ -165,6 +176,7 @@ pub(super) const INLINE_LIMIT: &[&str] = &[
     "debt_max",
     "reservation_max",
     "on_reservation_expiry",
+    "lockout",
 ];
 
 pub(super) const INLINE_LIMITS: &[&str] = &["names", "limit_max"];
@@ -242,7 +254,16 @@ pub(super) enum Profile {
 }
 
 pub(super) const MONITORING: &[&str] = &["metrics_prefix", "alerts", "tracing"];
-pub(super) const ALERTS: &[&str] = &["deny_ratio", "latency_p99"];
+pub(super) const ALERTS: &[&str] = &[
+    "deny_ratio",
+    "latency_p99",
+    "degraded_for",
+    "evictions",
+    "configurations_differ",
+    "near_limit",
+    "webhook",
+];
+pub(super) const WEBHOOK: &[&str] = &["url", "secret"];
 pub(super) const TRACING: &[&str] = &["otlp_endpoint", "sample_ratio"];
 pub(super) const SERVER: &[&str] = &[
     "connections_max",

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::names::{
-    ALERTS, ALGORITHMS, ALIGNS, CLIENT_IP, CONSISTENCIES, COST, DEFAULTS, DENIAL, FORWARDED_BY,
-    HEADERS, INLINE_LIMIT, INLINE_LIMITS, INLINE_POLICIES, LIMIT, MODES, MONITORING,
-    ON_RESERVATION_EXPIRY, ON_STORE_FAILURE, PERMISSIONS, PROFILES, RENAMED, ROOT, SERVER, STORE,
-    STORE_TYPES, TIER, TIER_CHOICE, TLS, TOKEN, TRACING, UNITS,
+    ALERTS, ALGORITHMS, ALIGNS, BLOCK, BLOCK_STATUSES, CLIENT_IP, CONSISTENCIES, COST, DEFAULTS,
+    DENIAL, EXEMPT, FORWARDED_BY, HEADERS, INLINE_LIMIT, INLINE_LIMITS, INLINE_POLICIES, LIMIT,
+    MODES, MONITORING, ON_RESERVATION_EXPIRY, ON_STORE_FAILURE, PERMISSIONS, PROFILES, RENAMED,
+    ROOT, SERVER, STORE, STORE_TYPES, TIER, TIER_CHOICE, TLS, TOKEN, TRACING, UNITS,
 };
 
 fn schema() -> Value {
@@ -47,6 +47,8 @@ fn the_schema_has_the_same_fields() {
         ("/$defs/limit", LIMIT),
         ("/$defs/limit/properties/tier", TIER_CHOICE),
         ("/$defs/limit/properties/cost/anyOf/1", COST),
+        ("/$defs/limit/properties/exempt", EXEMPT),
+        ("/$defs/limit/properties/block", BLOCK),
         ("/$defs/inline_limits", INLINE_LIMITS),
         ("/$defs/headers", HEADERS),
         ("/$defs/denial", DENIAL),
@@ -85,6 +87,8 @@ fn a_limit_of_a_request_has_the_fields_of_the_file() {
         "on_ambiguous_path",
         "optional",
         "tier",
+        "exempt",
+        "block",
     ]);
     let all = set(LIMIT.iter().copied());
     let inline = set(INLINE_LIMIT.iter().copied());
@@ -223,6 +227,8 @@ fn the_page_documents_every_field() {
         ("## `limits`", LIMIT),
         ("In `tier`:", TIER_CHOICE),
         ("In `cost`, where it is a mapping:", COST),
+        ("In `exempt`:", EXEMPT),
+        ("In `block`:", BLOCK),
         ("## `inline_limits`", INLINE_LIMITS),
         ("## `headers`", HEADERS),
         ("## `denial`", DENIAL),
@@ -252,6 +258,7 @@ fn the_page_documents_every_choice() {
         choices(PROFILES),
         choices(PERMISSIONS),
         choices(INLINE_POLICIES),
+        choices(BLOCK_STATUSES),
     ];
 
     for name in choices.iter().flatten() {

@@ -19,7 +19,7 @@ use tollgate_subject::{AddressError, ClientResolver, FieldValues, PathReadings, 
 
 use crate::attribute::{Attribute, AttributeKind};
 use crate::config::{Config, HashConfig, InlineLimitError};
-use crate::limit::{Condition, Cost, LimitConfig, Pattern};
+use crate::limit::{Condition, Cost, LimitConfig, Pattern, StandingKey};
 
 pub use explanation::{DisplayPart, Explanation};
 use limit_index::{Candidate, LimitIndex, PathMatch};
@@ -33,6 +33,13 @@ pub trait Attributes {
     /// The value is returned as received. The [`Selector`] normalises paths, methods, hosts and
     /// addresses itself.
     fn get(&self, attribute: &Attribute) -> Option<Value<'_>>;
+}
+
+impl Attributes for StandingKey {
+    fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
+        let found = self.0.iter().find(|(known, _)| known == attribute);
+        found.map(|(_, value)| Value::Text(Cow::Borrowed(value)))
+    }
 }
 
 /// The value of an attribute.

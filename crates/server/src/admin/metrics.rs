@@ -256,6 +256,20 @@ fn write_alerts(service: &Service, page: &mut MetricsPage) {
 
     let help = "1 while a configured alert is firing";
     page.family(GAUGE, "alert_firing", help, samples);
+
+    let usage = service.alerts.usage();
+    let samples = usage.iter().map(|((limit, percent), keys)| {
+        let percent = if *percent == 100 { "100" } else { "80" };
+        let labels = vec![("limit", &**limit), ("percent", percent)];
+        (labels, to_f64(*keys))
+    });
+    let help = "Keys that have used this much of a limit with a long window, once per window";
+    page.family(COUNTER, "near_limit_keys_total", help, samples);
+
+    let results = service.alerts.deliveries().into_iter();
+    let samples = results.map(|(result, count)| (vec![("result", result)], to_f64(count)));
+    let help = "Alerts for the webhook by result; attempt_failed: attempts, also of delivered ones";
+    page.family(COUNTER, "webhook_deliveries_total", help, samples);
 }
 
 /// One sample without labels.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tollgate::Micros;
-use tollgate_gate::metrics::{DurationBuckets, OutcomeCounts, to_f64};
+use tollgate_gate::metrics::{DurationBuckets, OutcomeCounts, seconds, to_f64};
 use tollgate_rules::config::MonitoringConfig;
 
 /// The period that alerts are evaluated over.
@@ -22,6 +22,13 @@ pub(super) struct AlertSample {
     pub(super) at: Micros,
     pub(super) outcomes: BTreeMap<Arc<str>, OutcomeCounts>,
     pub(super) durations: DurationBuckets,
+    /// Since when limits use their failure policies.
+    pub(super) degraded_since: Option<Micros>,
+    /// Since when replicas have different configurations.
+    pub(super) differ_since: Option<Micros>,
+    /// Counters of limited clients that were evicted so far, by limit. Without a name, those of
+    /// other limits, or all keys that the servers of a store evicted.
+    pub(super) evictions: BTreeMap<Option<Arc<str>>, u64>,
 }
 
 /// What an alert watches.
@@ -31,6 +38,12 @@ pub(crate) enum AlertKind {
     DenyRatio,
     /// The 99th percentile of decision times, in seconds.
     LatencyP99,
+    /// For how long limits have used their failure policies, in seconds.
+    DegradedFor,
+    /// Evicted counters of limited clients.
+    Evictions,
+    /// For how long replicas have had different configurations, in seconds.
+    ConfigurationsDiffer,
 }
 
 impl AlertKind {
@@ -39,6 +52,9 @@ impl AlertKind {
         match self {
             Self::DenyRatio => "deny_ratio",
             Self::LatencyP99 => "latency_p99",
+            Self::DegradedFor => "degraded_for",
+            Self::Evictions => "evictions",
+            Self::ConfigurationsDiffer => "configurations_differ",
         }
     }
 
@@ -47,14 +63,19 @@ impl AlertKind {
         match self {
             Self::DenyRatio => "deny ratio too high",
             Self::LatencyP99 => "p99 of decision times too high, in seconds",
+            Self::DegradedFor => "limits have used their failure policies for too long, in seconds",
+            Self::Evictions => "counters of limited clients were evicted, in the last minute",
+            Self::ConfigurationsDiffer => {
+                "replicas have had different configurations for too long, in seconds"
+            }
         }
     }
 
-    /// A deny ratio fires when it reaches its threshold, a latency when it exceeds it.
+    /// A latency fires when it exceeds its threshold, everything else when it reaches it.
     fn is_exceeded(self, value: f64, threshold: f64) -> bool {
         match self {
-            Self::DenyRatio => value >= threshold,
             Self::LatencyP99 => value > threshold,
+            _ => value >= threshold,
         }
     }
 }
@@ -135,14 +156,7 @@ impl AlertEvaluator {
         let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
             return Vec::new();
         };
-        let state = |alert, limit, value, threshold| AlertState {
-            alert,
-            limit,
-            value,
-            threshold,
-            since: None,
-        };
-        let mut states = Vec::new();
+        let mut states = measure_now(last, thresholds);
 
         if let Some(threshold) = thresholds.deny_ratio {
             for (limit, outcomes) in &last.outcomes {
@@ -155,7 +169,12 @@ impl AlertEvaluator {
                 let ratio = (recent.total() >= REQUESTS_MIN)
                     .then(|| to_f64(recent.denied) / to_f64(recent.total()));
                 let limit = Some(limit.clone());
-                states.push(state(AlertKind::DenyRatio, limit, ratio, threshold));
+                states.push(AlertState::new(
+                    AlertKind::DenyRatio,
+                    limit,
+                    ratio,
+                    threshold,
+                ));
             }
         }
 
@@ -164,11 +183,66 @@ impl AlertEvaluator {
             let p99 =
                 (durations.total() >= DECISIONS_MIN).then(|| durations.quantile_seconds(0.99));
             let threshold = threshold.as_secs_f64();
-            states.push(state(AlertKind::LatencyP99, None, p99, threshold));
+            states.push(AlertState::new(AlertKind::LatencyP99, None, p99, threshold));
         }
 
+        if let Some(threshold) = thresholds.evictions {
+            let threshold = to_f64(threshold);
+            for (limit, evicted) in &last.evictions {
+                let mut samples = self.samples.iter();
+                let before = samples.find_map(|sample| sample.evictions.get(limit));
+                let recent = evicted.saturating_sub(before.copied().unwrap_or_default());
+                let recent = to_f64(recent);
+                let (alert, limit) = (AlertKind::Evictions, limit.clone());
+                states.push(AlertState::new(alert, limit, Some(recent), threshold));
+            }
+        }
         states
     }
+}
+
+impl AlertState {
+    const fn new(
+        alert: AlertKind,
+        limit: Option<Arc<str>>,
+        value: Option<f64>,
+        threshold: f64,
+    ) -> Self {
+        Self {
+            alert,
+            limit,
+            value,
+            threshold,
+            since: None,
+        }
+    }
+}
+
+/// The alerts about what has lasted until now, which need no earlier sample.
+fn measure_now(sample: &AlertSample, thresholds: &MonitoringConfig) -> Vec<AlertState> {
+    let lasting = [
+        (
+            AlertKind::DegradedFor,
+            sample.degraded_since,
+            thresholds.degraded_for,
+        ),
+        (
+            AlertKind::ConfigurationsDiffer,
+            sample.differ_since,
+            thresholds.configurations_differ,
+        ),
+    ];
+    let states = lasting.into_iter().filter_map(|(alert, since, threshold)| {
+        let lasted = since.map_or(Micros::ZERO, |since| sample.at.since(since));
+        let value = Some(seconds(lasted));
+        Some(AlertState::new(
+            alert,
+            None,
+            value,
+            threshold?.as_secs_f64(),
+        ))
+    });
+    states.collect()
 }
 
 #[cfg(test)]

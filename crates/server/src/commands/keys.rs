@@ -13,7 +13,8 @@ use hyper::Method;
 use percent_encoding::utf8_percent_encode;
 use serde_json::{Map, Value};
 
-use self::response::{ESCAPED, TOKEN_VARIABLE, format_key, parse};
+use self::response::format_key;
+pub(super) use self::response::{ESCAPED, TOKEN_VARIABLE, parse};
 pub use self::top::TopArgs;
 use super::attributes::{AttributeArgs, RequestAttributes};
 use super::client::{self, ClientArgs, ServiceRequest};
@@ -143,8 +144,19 @@ pub(super) fn format_value(name: &str, value: &Value) -> String {
             let names = names.collect::<Vec<_>>().join(", ");
             format!("{names} (the limit does not use this)")
         }
+        Value::Object(lockout) if name == "lockout" => format_lockout(lockout),
         other => plain(&other.to_string()),
     }
+}
+
+/// A lockout, such as `locked for 14m 59s, lockouts: 2` or `denials: 3, lockouts: 0`.
+fn format_lockout(lockout: &Map<String, Value>) -> String {
+    let number = |name: &str| lockout.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let state = match number("locked_ms") {
+        0 => format!("denials: {}", number("denials")),
+        millis => format!("locked for {}", numbers::length(millis)),
+    };
+    format!("{state}, lockouts: {}", number("level"))
 }
 
 #[cfg(test)]
@@ -156,6 +168,7 @@ mod tests {
     fn members_are_printed_one_per_line() {
         let body = serde_json::json!({
             "remaining": 3, "retry_after_ms": null, "reset_after_ms": 61_000, "new": {"a": [1]},
+            "lockout": {"denials": 0, "locked_ms": 61_000, "level": 2},
             "limit": "login",
             "key": [{"attribute": "client_ip", "value": "203.0.113.7"},
                     {"attribute": "email", "value": "ab12", "hashed": true}],
@@ -163,7 +176,7 @@ mod tests {
         assert_eq!(
             without_colours(&lines(body.as_object().unwrap(), false).join("\n")) + "\n",
             "limit        login\nkey          client_ip = 203.0.113.7, email = ab12 (hash)\n\
-             new          {\"a\":[1]}\nremaining    3\nreset_after  1m 1s\nretry_after  none\n"
+             lockout      locked for 1m 1s, lockouts: 2\nnew          {\"a\":[1]}\nremaining    3\nreset_after  1m 1s\nretry_after  none\n"
         );
     }
 

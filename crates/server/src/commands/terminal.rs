@@ -119,6 +119,11 @@ pub(super) enum Align {
     Right,
 }
 
+/// The head of a table.
+pub(super) fn head<const N: usize>(names: [&str; N]) -> Vec<Cell> {
+    names.map(|name| (Tone::Dim, name.to_owned())).to_vec()
+}
+
 /// The lines of a table.
 pub(super) fn table(rows: &[Vec<Cell>], align: Align) -> Vec<String> {
     let width = |column: usize| {

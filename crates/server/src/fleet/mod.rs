@@ -14,7 +14,7 @@ use tollgate::Micros;
 use tollgate_gate::Gate;
 use tollgate_gate::records::{RecordError, RecordGroup, RecordList, RecordRevision};
 
-pub(crate) use self::finding::FleetFinding;
+pub(crate) use self::finding::{FindingKind, FleetFinding};
 use self::heartbeat::{Heartbeat, LastBeat, ReplicaIdentity};
 use crate::listen::ShutdownSignal;
 
@@ -99,6 +99,12 @@ impl Fleet {
     pub(crate) fn set_name(&self, name: String, started_at: Micros) {
         // Called once, by the start of the service.
         drop(self.identity.set(ReplicaIdentity { name, started_at }));
+    }
+
+    /// The name of this replica.
+    pub(crate) fn name(&self) -> String {
+        let identity = self.identity.get();
+        identity.map_or_else(String::new, |identity| identity.name.clone())
     }
 
     /// The fleet as it was last read, with the current state of this replica.

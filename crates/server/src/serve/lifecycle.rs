@@ -146,6 +146,7 @@ fn start_watches(service: &Service, tasks: &mut JoinSet<()>, shutdown: &Shutdown
     tasks.spawn(alerts::watch(
         gate.clone(),
         alerts.clone(),
+        fleet.clone(),
         shutdown.clone(),
     ));
     tasks.spawn(fleet::watch(gate.clone(), fleet.clone(), shutdown.clone()));

@@ -15,9 +15,10 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// The variables of the examples. Their values are never printed.
-const SECRETS: [(&str, &str); 2] = [
+const SECRETS: [(&str, &str); 3] = [
     ("REDIS_PASSWORD", "hunter2-correct-horse"),
     ("TOLLGATE_HASH_SECRET", "battery-staple-0123456789"),
+    ("TOLLGATE_WEBHOOK_SECRET", "staple-correct-0123456789"),
 ];
 
 /// The binary, run in the root of the repository so that paths are the same everywhere, with an

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -57,6 +57,11 @@ impl Tollgate {
             .arg(format!("ulimit -n {files}; exec \"$0\" \"$@\""))
             .arg(BINARY);
         Self::launch_by(command, None, &[], &[])
+    }
+
+    /// Another binary of the service, with these arguments.
+    pub(crate) fn with_binary(binary: &Path, arguments: &[&str]) -> Self {
+        Self::launch_by(Command::new(binary), None, arguments, &[])
     }
 
     fn launch(config: Option<PathBuf>, arguments: &[&str], variables: &[(&str, &str)]) -> Self {

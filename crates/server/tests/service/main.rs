@@ -1,7 +1,9 @@
 //! Tests of the real service: one process per test, on free ports.
 
 mod access;
+mod actions;
 mod admin;
+mod alerts;
 mod answers;
 mod audit_log;
 mod audit_paths;
@@ -25,18 +27,21 @@ mod inline;
 mod leases;
 mod load;
 mod load_command;
+mod lockout;
 mod many_limits;
 mod monitoring;
 mod nginx;
 mod openapi;
 mod original_requests;
 mod overload;
+mod package;
 #[path = "../cli/page.rs"]
 mod page;
 mod paths;
 mod raw;
 mod redis;
 mod reload;
+mod replicas;
 mod reservations;
 mod resp;
 mod snapshot;

@@ -201,7 +201,7 @@ fn parse_head(head: &str) -> Option<(&str, &str, &str)> {
 /// Splits a text that starts with a quoted part into its content and the rest. `\"` is an escaped
 /// quote.
 #[inline]
-fn split_quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn split_quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let inside = text.strip_prefix(b"\"")?;
     let mut from = 0;
 

@@ -3,7 +3,8 @@
 /// The format of an access log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessLogFormat {
-    /// Detected for each line: JSON if it starts with a brace, otherwise common or combined.
+    /// Detected for each line by its beginning: JSON with a brace, Envoy with a bracket, a load
+    /// balancer with its protocol, otherwise common or combined.
     #[default]
     Auto,
     /// The common log format. Anything after it is ignored.
@@ -12,6 +13,10 @@ pub enum AccessLogFormat {
     Combined,
     /// One JSON object per line.
     Json,
+    /// The default text format of Envoy.
+    Envoy,
+    /// The format of AWS's application load balancer.
+    Alb,
 }
 
 /// Which moment of a request the time of its line is.

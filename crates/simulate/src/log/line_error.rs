@@ -35,7 +35,7 @@ impl LineError {
                 "a line must have at most 65,536 bytes",
             ),
             Self::Layout => (
-                "not in the common or combined log format",
+                "not in a known log format",
                 "expected a line such as \
                  203.0.113.7 - ann [10/Oct/2026:13:55:36 +0000] \"GET /a HTTP/1.1\" 200 512",
             ),

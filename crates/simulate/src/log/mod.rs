@@ -10,6 +10,7 @@ mod fields;
 mod format;
 mod json;
 mod line_error;
+mod proxy;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ pub use line_error::LineError;
 
 use self::clf::CommonLine;
 use self::json::JsonLine;
+use self::proxy::{ProxyLine, ProxyLogFormat};
 use self::time::ClfTimeParser;
 
 /// Parses the lines of a log.
@@ -47,6 +49,12 @@ impl LogParser {
     /// Parses a line.
     #[inline]
     pub fn parse<'l>(&'l self, line: &'l [u8]) -> Result<LogRecord<'l>, LineError> {
+        let proxy = match self.format {
+            AccessLogFormat::Auto => ProxyLogFormat::detect(line),
+            AccessLogFormat::Envoy => Some(ProxyLogFormat::Envoy),
+            AccessLogFormat::Alb => Some(ProxyLogFormat::Alb),
+            _ => None,
+        };
         let is_json = match self.format {
             AccessLogFormat::Auto => line.starts_with(b"{"),
             format => format == AccessLogFormat::Json,
@@ -54,6 +62,8 @@ impl LogParser {
 
         Ok(LogRecord(if is_json {
             ParsedLine::Json(Box::new(JsonLine::parse(line, &self.fields)?))
+        } else if let Some(kind) = proxy {
+            ParsedLine::Proxy(Box::new(ProxyLine::parse(line, kind)?))
         } else {
             ParsedLine::Common(CommonLine::parse(line, self.format, &self.times)?)
         }))
@@ -68,15 +78,17 @@ pub struct LogRecord<'l>(ParsedLine<'l>);
 enum ParsedLine<'l> {
     Common(CommonLine<'l>),
     Json(Box<JsonLine<'l>>),
+    Proxy(Box<ProxyLine<'l>>),
 }
 
 impl LogRecord<'_> {
     /// The time of the request.
     #[inline]
-    pub const fn time(&self) -> Micros {
+    pub fn time(&self) -> Micros {
         match &self.0 {
             ParsedLine::Common(line) => line.time,
             ParsedLine::Json(line) => line.time,
+            ParsedLine::Proxy(line) => line.time,
         }
     }
 
@@ -85,6 +97,7 @@ impl LogRecord<'_> {
         match &self.0 {
             ParsedLine::Common(line) => line.duration(),
             ParsedLine::Json(line) => line.duration(),
+            ParsedLine::Proxy(line) => line.duration,
         }
     }
 
@@ -93,6 +106,7 @@ impl LogRecord<'_> {
     pub fn logged_moment(&self) -> LoggedMoment {
         match &self.0 {
             ParsedLine::Json(line) if line.has_start_time() => LoggedMoment::Start,
+            ParsedLine::Proxy(line) => line.moment,
             _ => LoggedMoment::End,
         }
     }
@@ -104,6 +118,7 @@ impl Attributes for LogRecord<'_> {
         match &self.0 {
             ParsedLine::Common(line) => line.get(attribute),
             ParsedLine::Json(line) => line.get(attribute),
+            ParsedLine::Proxy(line) => line.get(attribute),
         }
     }
 }

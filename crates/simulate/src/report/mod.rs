@@ -10,6 +10,7 @@ mod ticks;
 use serde::Serialize;
 
 use crate::log::LineError;
+use crate::text::times;
 
 /// The results of a simulation.
 #[derive(Clone, Debug, Serialize)]
@@ -325,13 +326,16 @@ impl DenialCounts {
 impl LimitCandidate {
     /// How many times the value before it this value is, from 1.5 times on.
     pub fn growth(&self, before: Option<&Self>) -> Option<String> {
-        let before = u128::from(before?.limit.max(1));
-        let tenths = (u128::from(self.limit) * 10 + before / 2) / before;
-        match tenths {
-            ..15 => None,
-            15..100 => Some(format!("\u{d7}{}.{}", tenths / 10, tenths % 10)),
-            _ => Some(format!("\u{d7}{}", (tenths + 5) / 10)),
-        }
+        let before = before?.limit;
+        let is_rise = self.limit.saturating_mul(2) >= before.saturating_mul(3);
+        is_rise.then(|| format!("\u{d7}{}", times(self.limit, before)))
+    }
+}
+
+impl KneeReport {
+    /// How many times the highest peak below the knee the lowest one above it is.
+    pub fn times(&self) -> String {
+        times(self.above, self.below)
     }
 }
 

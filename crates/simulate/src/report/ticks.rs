@@ -25,7 +25,7 @@ pub(super) fn time_ticks(from: u64, secs: u64) -> Vec<TimeTick> {
     let fits = |distance: &&u64| secs / **distance <= TICKS_MAX;
     let longest = DISTANCES[DISTANCES.len() - 1];
     let distance = DISTANCES.iter().find(fits).copied();
-    // Logs of years get a label for every so many months.
+    // Logs of years get a label every few months.
     let distance = distance.unwrap_or_else(|| longest * (secs / longest / TICKS_MAX + 1));
 
     let first = from.div_ceil(distance) * distance;

@@ -9,7 +9,7 @@ use tollgate_rules::Attributes;
 
 use super::UsagePeaks;
 use super::usage::CANDIDATES_MAX;
-use crate::batch::{LogPass, LogReading, ReplayRequest, SimulationProgress};
+use crate::batch::{LogOptions, LogPass, ReplayRequest, SimulationProgress};
 use crate::input::LogInput;
 use crate::replay::ConfigReplay;
 
@@ -36,7 +36,7 @@ pub(crate) struct TrialDenialCounts {
 }
 
 impl SuggestionTrials {
-    pub(crate) fn new(peaks: &UsagePeaks, reading: LogReading) -> Self {
+    pub(crate) fn new(peaks: &UsagePeaks, options: LogOptions) -> Self {
         let usages = peaks.usages();
         let trial = |index: usize| {
             let replay =
@@ -46,7 +46,7 @@ impl SuggestionTrials {
         };
 
         Self {
-            pass: LogPass::new(reading),
+            pass: LogPass::new(options),
             trials: std::array::from_fn(trial),
         }
     }

@@ -75,22 +75,39 @@ impl ClientAddress {
         }
     }
 
-    /// Whether to inspect a request from this peer for an untrusted proxy.
-    fn should_inspect(&self, peer: SocketAddr) -> bool {
-        let inspection = &*self.inspection;
-        if inspection.has_warned.load(Relaxed) || self.resolver.trusts(peer.ip()) {
-            return false;
+    /// Writes the group of the client behind this peer.
+    #[inline(never)]
+    fn write_client(&self, peer: SocketAddr, headers: &HeaderMap, parts: &mut KeyParts) {
+        let (peer, port) = (peer.ip(), peer.port());
+        if !self.resolver.trusts(peer) && self.is_inspected(port) {
+            self.inspect(peer, headers);
         }
+        let client = self.resolver.address(peer, headers);
+        parts.address(self.resolver.group(client));
+    }
 
-        if inspection.requests.load(Relaxed) < INSPECTED_REQUESTS {
-            inspection.requests.fetch_add(1, Relaxed);
-            return true;
+    /// Whether to inspect a request from this port of a peer that is not trusted.
+    #[inline]
+    fn is_inspected(&self, port: u16) -> bool {
+        let inspection = &*self.inspection;
+        let is_early = inspection.requests.load(Relaxed) < INSPECTED_REQUESTS;
+        (is_early || port.is_multiple_of(INSPECTED_PORT_STEP))
+            && !inspection.has_warned.load(Relaxed)
+    }
+
+    /// Inspects a request for an untrusted proxy.
+    #[cold]
+    fn inspect(&self, peer: IpAddr, headers: &HeaderMap) {
+        let requests = &self.inspection.requests;
+        if requests.load(Relaxed) < INSPECTED_REQUESTS {
+            requests.fetch_add(1, Relaxed);
         }
-        peer.port().is_multiple_of(INSPECTED_PORT_STEP)
+        if let Some(warning) = untrusted_proxy_warning(peer, headers) {
+            self.warn_once(peer, warning);
+        }
     }
 
     /// Logs once that many clients probably share one key, because the peer is an untrusted proxy.
-    #[cold]
     fn warn_once(&self, peer: IpAddr, warning: Warning) {
         if !self.inspection.has_warned.swap(true, Relaxed) {
             warning.log(&peer.to_string());
@@ -100,18 +117,17 @@ impl ClientAddress {
 
 impl KeyExtractor for ClientAddress {
     fn extract(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> Result<(), MissingKey> {
-        let Some(peer) = head.peer_socket() else {
-            return Err(no_peer_address());
-        };
-
-        if self.should_inspect(peer)
-            && let Some(warning) = untrusted_proxy_warning(peer.ip(), head.headers())
+        // The usual case: the client is the peer, and its address is a group of its own.
+        if let Some(SocketAddr::V4(peer)) = head.peer_extension()
+            && !self.resolver.trusts_any()
+            && !self.is_inspected(peer.port())
         {
-            self.warn_once(peer.ip(), warning);
+            parts.address(IpAddr::V4(*peer.ip()));
+            return Ok(());
         }
 
-        let client = self.resolver.address(peer.ip(), head.headers());
-        parts.address(self.resolver.group(client));
+        let peer = head.peer_socket().ok_or_else(no_peer_address)?;
+        self.write_client(peer, head.headers(), parts);
         Ok(())
     }
 }

@@ -14,7 +14,14 @@ macro_rules! event {
 #[inline]
 pub(crate) fn traces_decisions() -> bool {
     #[cfg(feature = "tracing")]
-    let is_traced = tracing::enabled!(tracing::Level::TRACE);
+    let is_traced = {
+        // A function of its own, to keep the usual path short.
+        #[cold]
+        fn is_enabled() -> bool {
+            tracing::enabled!(tracing::Level::TRACE)
+        }
+        tracing::Level::TRACE <= tracing::level_filters::LevelFilter::current() && is_enabled()
+    };
     #[cfg(not(feature = "tracing"))]
     let is_traced = false;
     is_traced

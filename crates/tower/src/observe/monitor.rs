@@ -134,6 +134,7 @@ impl LayerMonitor {
     }
 
     /// Logs when the store becomes unavailable and when it is available again.
+    #[inline]
     pub(crate) fn track_degradation(&self, is_degraded: bool) {
         // The plain load keeps the usual case cheap; the swap makes one thread log the change.
         if self.is_degraded.load(Relaxed) != is_degraded

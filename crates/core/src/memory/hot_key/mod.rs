@@ -40,6 +40,7 @@ use super::context::DemandContext;
 use super::shard::CounterShard;
 use super::slot_quota::SlotQuota;
 use crate::algorithm::{Outcome, Quota, Verdict};
+use crate::key::Fingerprint;
 use crate::seqlock::SeqLock;
 
 /// The hot key of a shard, if there is one, as threads see it that do not have the lock.
@@ -66,28 +67,21 @@ impl HotKey {
         self.record.first() | self.is_eager != 0
     }
 
-    /// Decides a demand without the lock: a denial of the hot key, or an admission from the stripe
-    /// of this thread. `None` when the lock is needed; then nothing was changed.
+    /// True when this may be the hot key of the shard.
     #[inline(always)]
-    pub(super) fn try_spend<T>(
-        &self,
-        context: &DemandContext<'_>,
-        map: impl FnOnce(Outcome) -> T,
-    ) -> Option<T> {
-        if self.record.first() == context.fingerprint.low {
-            self.try_spend_hot(context, map)
-        } else {
-            None
-        }
+    pub(super) fn may_hold(&self, fingerprint: Fingerprint) -> bool {
+        self.record.first() == fingerprint.low
     }
 
-    /// A function of its own, to keep the path of other keys short.
+    /// Decides a demand without the lock: a denial of the hot key, or an admission from the stripe
+    /// of this thread. `None` when the lock is needed; then nothing was changed.
     #[inline(never)]
-    fn try_spend_hot<T>(
+    pub(super) fn try_spend<T>(
         &self,
-        context: &DemandContext<'_>,
+        context: DemandContext<'_>,
         map: impl FnOnce(Outcome) -> T,
     ) -> Option<T> {
+        let context = &context;
         let (words, version) = self.record.read()?;
         let record = HotRecord::from_words(words);
         if !record.slot.holds(context.fingerprint) {

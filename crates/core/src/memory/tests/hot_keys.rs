@@ -56,7 +56,7 @@ fn is_spent_without_lock(store: &MemoryStore, rule: &Rule) -> Option<bool> {
     let (guard, _) = shard.lock_hot();
     let decided = shard
         .hot_key
-        .try_spend(&context, |outcome| outcome.verdict.is_allowed());
+        .try_spend(context, |outcome| outcome.verdict.is_allowed());
     drop(guard);
     decided
 }

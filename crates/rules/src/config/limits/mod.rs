@@ -2,7 +2,9 @@
 
 mod conditions;
 mod key;
+mod lockout;
 mod quota;
+mod standing;
 mod tier;
 mod tiers;
 
@@ -25,7 +27,7 @@ use super::names::{
 use super::values::{RATIO, ValueError, ValueKind, WEIGHT};
 use super::yaml::{YamlEntry, YamlValue};
 use crate::attribute::Attribute;
-use crate::limit::{AmbiguousPathPolicy, Cost, LimitConfig, TokenWeight};
+use crate::limit::{AmbiguousPathPolicy, Cost, LimitConfig, Recipe, TokenWeight};
 
 const LIMITS_MAX: usize = 1_000;
 /// The most kinds of tokens of a limit.
@@ -126,6 +128,9 @@ fn read_limit(
     let on_ambiguous_path =
         mapping.read("on_ambiguous_path", |field| field.choice(ON_AMBIGUOUS_PATH));
 
+    let exempt = read_standing(mapping, "exempt", key.as_ref(), standing::read_exempt);
+    let blocked = read_standing(mapping, "block", key.as_ref(), standing::read_block);
+
     let quota = quotas.as_ref().map(|(quota, _)| *quota);
     let cost = mapping.read("cost", |field| read_cost(field, quota));
     let optional = mapping.value("optional", &BOOLEAN).unwrap_or_default();
@@ -140,7 +145,23 @@ fn read_limit(
         optional,
         tiers,
         cost,
+        exempt: exempt?,
+        blocked: blocked?,
     })
+}
+
+/// Reads a list of keys and networks, which needs the limit's key. Its default is empty.
+fn read_standing<T: Default>(
+    mapping: &FieldMap<'_>,
+    name: &str,
+    key: Option<&Recipe>,
+    read: impl FnOnce(&ConfigField<'_>, &Recipe) -> Option<T>,
+) -> Option<T> {
+    match (mapping.get(name), key) {
+        (None, _) => Some(T::default()),
+        (Some(field), Some(key)) => read(&field, key),
+        (Some(_), None) => None,
+    }
 }
 
 /// Reads a limit that a request brings along: it has neither conditions nor tiers, and its key and
@@ -179,6 +200,8 @@ fn read_rule(
         field.choice(ON_RESERVATION_EXPIRY)
     });
 
+    let lockout = mapping.read("lockout", lockout::read);
+
     let mut limit = Limit::new(name?.as_str(), quota?)
         .unit(unit.unwrap_or_default())
         .on_store_failure(on_store_failure.unwrap_or(defaults.on_store_failure))
@@ -188,7 +211,15 @@ fn read_rule(
     if let Some(share) = reservation_max {
         limit = limit.reservation_max(share);
     }
-    let rule = limit.validate().map_err(|error| mapping.field.error(error));
+    if let Some(lockout) = lockout {
+        limit = limit.lockout(lockout);
+    }
+    let rule = limit.validate().map_err(|error| {
+        // What is wrong with each field alone was reported; what is left is a lockout that does not
+        // suit the limit.
+        let lockout = mapping.get("lockout");
+        lockout.as_ref().unwrap_or(&mapping.field).error(error);
+    });
     Some(
         rule.ok()?
             .with_shadow(shadow)

@@ -35,6 +35,7 @@ const FILES: [(&str, &str); 14] = [
     ("limits.js", include_str!("page/limits.js")),
     ("top-keys.js", include_str!("page/top-keys.js")),
     ("key-form.js", include_str!("page/key-form.js")),
+    ("actions.js", include_str!("page/actions.js")),
     ("dom.js", include_str!("page/dom.js")),
     ("format.js", include_str!("page/format.js")),
 ];

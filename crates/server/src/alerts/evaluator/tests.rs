@@ -13,6 +13,9 @@ struct AlertScene {
     now: u64,
     outcomes: BTreeMap<Arc<str>, OutcomeCounts>,
     durations: Vec<(u64, Duration)>,
+    degraded_since: Option<Micros>,
+    differ_since: Option<Micros>,
+    evictions: BTreeMap<Option<Arc<str>>, u64>,
 }
 
 impl AlertScene {
@@ -27,6 +30,9 @@ impl AlertScene {
             now: 0,
             outcomes: BTreeMap::new(),
             durations: Vec::new(),
+            degraded_since: None,
+            differ_since: None,
+            evictions: BTreeMap::new(),
         };
         scene.count("api", 0, 0, 0);
         assert_eq!(scene.evaluate_after(0), [""; 0]);
@@ -47,6 +53,9 @@ impl AlertScene {
             at: Micros::from_secs(self.now),
             outcomes: self.outcomes.clone(),
             durations: DurationBuckets::from_durations(&self.durations),
+            degraded_since: self.degraded_since,
+            differ_since: self.differ_since,
+            evictions: self.evictions.clone(),
         };
         let changed = self.evaluator.evaluate(sample, &self.thresholds);
         let shown = |state: &AlertState| {
@@ -198,4 +207,50 @@ fn a_clock_that_does_not_move_does_not_fill_memory() {
     let mut scene = AlertScene::new(Some(0.5), None);
     (0..1_000).for_each(|_| drop(scene.evaluate_after(0)));
     assert_eq!(scene.evaluator.samples.len(), SAMPLES_MAX);
+}
+
+#[test]
+fn what_lasts_too_long_fires_until_it_ends() {
+    let mut scene = AlertScene::new(None, None);
+    scene.thresholds.degraded_for = Some(Duration::from_secs(30));
+    scene.thresholds.configurations_differ = Some(Duration::from_secs(60));
+    assert_eq!(scene.evaluate_after(2), [""; 0]);
+
+    let since = Some(Micros::from_secs(scene.now));
+    (scene.degraded_since, scene.differ_since) = (since, since);
+    assert_eq!(scene.evaluate_after(29), [""; 0]);
+    assert_eq!(scene.evaluate_after(1), ["+degraded_for "]);
+    assert_eq!(scene.evaluate_after(30), ["+configurations_differ "]);
+    let values: Vec<f64> = scene
+        .firing()
+        .iter()
+        .filter_map(|state| state.value)
+        .collect();
+    assert_eq!(values, [60.0, 60.0]);
+
+    (scene.degraded_since, scene.differ_since) = (None, None);
+    assert_eq!(
+        scene.evaluate_after(2),
+        ["-degraded_for ", "-configurations_differ "]
+    );
+}
+
+#[test]
+fn evictions_fire_for_a_minute() {
+    let mut scene = AlertScene::new(None, None);
+    scene.thresholds.evictions = Some(3);
+    let limit: Option<Arc<str>> = Some("api".into());
+    scene.evictions.insert(limit.clone(), 100);
+    assert_eq!(scene.evaluate_after(2), [""; 0], "evicted before the start");
+
+    scene.evictions.insert(limit.clone(), 102);
+    assert_eq!(scene.evaluate_after(2), [""; 0], "below the threshold");
+    scene.evictions.insert(limit, 103);
+    assert_eq!(scene.evaluate_after(2), ["+evictions api"]);
+    assert_eq!(
+        scene.evaluate_after(30),
+        [""; 0],
+        "still in the last minute"
+    );
+    assert_eq!(scene.evaluate_after(60), ["-evictions api"]);
 }

@@ -62,6 +62,8 @@ fn verdict(decision: &Value, status: StatusCode, kind: DecisionKind) -> String {
     };
     let reason = if status == StatusCode::SERVICE_UNAVAILABLE {
         "the store is unavailable and the failure policy is deny; "
+    } else if limits.iter().any(is_lockout) {
+        "locked out; "
     } else {
         ""
     };
@@ -70,6 +72,11 @@ fn verdict(decision: &Value, status: StatusCode, kind: DecisionKind) -> String {
         .iter()
         .filter(|limit| violated.contains(&limit["name"]));
     format!("{would}{denied}{by}: {reason}{}", retry(denying))
+}
+
+/// True when a limit denies because the key is locked out.
+fn is_lockout(limit: &Value) -> bool {
+    limit["locked_out"] == true && limit["shadow"] != true && limit["retry_after_ms"].is_u64()
 }
 
 /// The first line about a check that was charged in any case.
@@ -154,6 +161,9 @@ fn state(limit: &Value) -> String {
         };
         parts.push(format!("shadow: {verdict}"));
     }
+    if limit["locked_out"] == true {
+        parts.push("locked out".to_owned());
+    }
     if let Some(policy) = limit["fallback"].as_str() {
         parts.push(format!("failure policy: {}", plain(policy)));
     }
@@ -175,6 +185,22 @@ mod tests {
     fn render_plain(decision: &Value, status: u16, kind: DecisionKind) -> String {
         let lines = lines(decision, StatusCode::from_u16(status).unwrap(), kind);
         without_colours(&lines.join("\n")) + "\n"
+    }
+
+    #[test]
+    fn a_lockout_is_named() {
+        let decision = json!({
+            "allowed": false, "violated-policies": ["login"], "limits": [
+                {"name": "login", "limit": 5, "remaining": 0, "reset_after_ms": 900_000,
+                 "retry_after_ms": 900_000, "locked_out": true},
+            ]
+        });
+
+        assert_eq!(
+            render_plain(&decision, 429, DecisionKind::Check),
+            "denied by login: locked out; try again in 15m\n  \
+             login  0 of 5 left, full again in 15m, locked out\n"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use tollgate_simulate::{
 };
 
 use super::super::numbers::{counted, grouped, length, share};
-use super::super::terminal::{Align, Cell, Tone, plain, table};
+use super::super::terminal::{Align, Cell, Tone, head, plain, table};
 use super::suggestions;
 
 /// A single server does not write lines that are out of order by more than this.
@@ -99,11 +99,6 @@ fn config(config: &ConfigReport, requests: u64) -> Vec<String> {
     let denying = config.limits.iter().filter(|limit| limit.denied > 0);
     lines.extend(denying.flat_map(denials));
     lines
-}
-
-/// The head of a table.
-pub(super) fn head<const N: usize>(names: [&str; N]) -> Vec<Cell> {
-    names.map(|name| (Tone::Dim, name.to_owned())).to_vec()
 }
 
 fn limit_row(limit: &SimulatedLimitReport) -> Vec<Cell> {

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use tollgate_simulate::{
     AccessLogFormat, LogInput, LoggedMoment, ReportLabels, Simulation, SimulationPlan,
-    SimulationProgress, SuggestionRange, TrailingBytes,
+    SimulationProgress, SimulationReport, SuggestionRange, TrailingBytes,
 };
 
 use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, output};
@@ -76,6 +76,10 @@ pub enum LogLayout {
     Combined,
     /// One JSON object per line, as written by Caddy and Traefik
     Json,
+    /// Default text format of Envoy
+    Envoy,
+    /// Application load balancer of AWS
+    Alb,
 }
 
 /// The values of `--logged-at`.
@@ -103,6 +107,8 @@ impl From<LogLayout> for AccessLogFormat {
             LogLayout::Common => Self::Common,
             LogLayout::Combined => Self::Combined,
             LogLayout::Json => Self::Json,
+            LogLayout::Envoy => Self::Envoy,
+            LogLayout::Alb => Self::Alb,
         }
     }
 }
@@ -140,11 +146,7 @@ fn simulate(args: &SimulateArgs) -> CommandResult {
         format: args.format.into(),
         fields: &args.fields,
         logged_at: args.logged_at.map(Into::into),
-        suggest: args.suggest.then_some(if args.beyond_knee {
-            SuggestionRange::BeyondKnee
-        } else {
-            SuggestionRange::UpToKnee
-        }),
+        suggest: suggestion_range(args),
     };
     let simulation = Simulation::new(&plan);
     let mut simulation = simulation.map_err(|error| invalid(format!("--field: {error}")))?;
@@ -169,11 +171,26 @@ fn simulate(args: &SimulateArgs) -> CommandResult {
         return Err(invalid(lines::unreadable(&report.log)));
     }
 
-    if let Some(file) = &args.html {
-        std::fs::write(file, report.html())
-            .map_err(|error| invalid(format!("cannot write {}: {error}", file.display())))?;
-    }
+    write_page(args, &report)?;
     output(args.json, &report, || lines::lines(&report), Exit::Done)
+}
+
+fn suggestion_range(args: &SimulateArgs) -> Option<SuggestionRange> {
+    let range = if args.beyond_knee {
+        SuggestionRange::BeyondKnee
+    } else {
+        SuggestionRange::UpToKnee
+    };
+    args.suggest.then_some(range)
+}
+
+/// Writes the HTML report, if one is wanted.
+fn write_page(args: &SimulateArgs, report: &SimulationReport) -> Result<(), CommandError> {
+    let Some(file) = &args.html else {
+        return Ok(());
+    };
+    std::fs::write(file, report.html())
+        .map_err(|error| invalid(format!("cannot write {}: {error}", file.display())))
 }
 
 fn labels(args: &SimulateArgs) -> ReportLabels {

@@ -4,8 +4,7 @@
 use tollgate_simulate::{KeyPeakReport, KneeReport, LimitCandidate, LimitSuggestion};
 
 use super::super::numbers::{counted, grouped, share};
-use super::super::terminal::{Align, Cell, Tone, plain, table};
-use super::lines::head;
+use super::super::terminal::{Align, Cell, Tone, head, plain, table};
 
 pub(super) fn lines(suggestion: &LimitSuggestion) -> Vec<String> {
     let LimitSuggestion { name, quota, .. } = suggestion;
@@ -72,7 +71,8 @@ fn knee_lines(knee: &KneeReport, keys: u64) -> Vec<String> {
     let (above, below) = (grouped(knee.above), grouped(knee.below));
     let (keys_above, keys) = (grouped(knee.keys_above), counted(keys, "key"));
     let mut lines = vec![Tone::Warning.paint(&format!(
-        "knee: {keys_above} of {keys} use {above} or more, all others at most {below}"
+        "knee: {keys_above} of {keys} use {above} or more, {} times the {below} of all others",
+        knee.times()
     ))];
 
     let row = |key: &KeyPeakReport| {

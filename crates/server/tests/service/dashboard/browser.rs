@@ -1,5 +1,6 @@
 //! The page in a real Chromium.
 
+mod actions;
 mod fleet;
 mod looks;
 mod many;

@@ -30,8 +30,8 @@ async function send(path, options = {}) {
 }
 
 /** The body of a response as JSON. Throws an ApiError unless the request succeeds. */
-export async function request(path, method = 'GET') {
-  const response = await send(path, { method });
+export async function request(path, method = 'GET', body_value = undefined) {
+  const response = await send(path, { method, body: body_value && JSON.stringify(body_value) });
   const body = await response.json().catch(() => ({}));
   if (!response.ok) throw new ApiError(response.status, body);
   return body;

@@ -1,5 +1,6 @@
 // Connects the parts: events update the model, and the model is rendered at most once per frame.
 
+import { startActions } from './actions.js';
 import { onTokenRequired, request, subscribe } from './api.js';
 import { byId, h } from './dom.js';
 import { showFleet } from './fleet.js';
@@ -100,6 +101,7 @@ function shareCall(work) {
 onTokenRequired(shareCall(promptForToken));
 startTheme();
 startKeyForm();
+startActions();
 startSummary(scheduleRender);
 startLimits(scheduleRender);
 startTopKeys(lookUpKey);

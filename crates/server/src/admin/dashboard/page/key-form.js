@@ -71,6 +71,14 @@ export function lookUpKey(limit, key) {
   lookUp();
 }
 
+/** The limit and the key that are entered, as the admin API takes them. */
+export function chosenKey() {
+  const parts = rules.get(byId('key-limit').value)?.key.length ?? 0;
+  const inputs = [...byId('key-parts').querySelectorAll('input')].slice(0, parts);
+  const key = Object.fromEntries(inputs.map((input) => [input.dataset.attribute, input.value]));
+  return { limit: byId('key-limit').value, key };
+}
+
 function path() {
   const pairs = [['limit', byId('key-limit').value]];
   for (const input of byId('key-parts').querySelectorAll('input')) {

@@ -44,10 +44,22 @@ function storeNotice({ degraded_since_ms: since_ms }) {
   return ['store', 'bad', 'The store is unavailable.', `Limits use their failure policies${since}.`];
 }
 
+/** Title and text of a firing alert. */
+const ALERT_TEXTS = {
+  deny_ratio: (limit, value, threshold) =>
+    [`${limit} denies too many requests.`, `${percent(value)} % of its requests in the last minute; the alert fires at ${percent(threshold)} %.`],
+  latency_p99: (_, value, threshold) =>
+    ['Decisions are slow.', `p99 is ${latency(value * 1e6)}; the alert fires above ${latency(threshold * 1e6)}.`],
+  degraded_for: (_, value, threshold) =>
+    ['Limits have used their failure policies for long.', `For ${duration(Math.round(value) * 1000)}; the alert fires after ${duration(threshold * 1000)}.`],
+  evictions: (limit, value, threshold) =>
+    ['Counters of limited clients were evicted.', `${count(value)} ${limit ? `of ${limit} ` : ''}in the last minute; the alert fires at ${count(threshold)}.`],
+  configurations_differ: (_, value, threshold) =>
+    ['Replicas have had different configurations for long.', `For ${duration(Math.round(value) * 1000)}; the alert fires after ${duration(threshold * 1000)}.`],
+};
+
 function alertNotice({ alert, limit, value, threshold, since_ms }) {
-  const [title, text] = alert === 'deny_ratio'
-    ? [`${limit} denies too many requests.`, `${percent(value)} % of its requests in the last minute; the alert fires at ${percent(threshold)} %.`]
-    : ['Decisions are slow.', `p99 is ${latency(value * 1e6)}; the alert fires above ${latency(threshold * 1e6)}.`];
+  const [title, text] = ALERT_TEXTS[alert]?.(limit, value, threshold) ?? [`The alert ${alert} fires.`, ''];
   return [`${alert} ${limit}`, 'warn', title, `${text} Firing since ${timeOfDay(since_ms)}.`];
 }
 
