@@ -8,7 +8,7 @@ use tollgate::{
     Calendar, Decision, Demand, EncodedKey, FixedWindow, Limiter, Micros, Rule, StoreError,
     SystemClock,
 };
-use tollgate_rules::{Config, RequestedLimit, SelectError, Selection, Selector};
+use tollgate_rules::{Config, RequestedLimit, SelectError, Selector};
 
 use super::actions::{ActionTable, ActiveActions};
 use super::inline::{self, InlineRules};

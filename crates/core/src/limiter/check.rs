@@ -12,7 +12,6 @@ use super::engine::Engine;
 use super::error::Error;
 use super::request::{DemandList, Demands, ExtendDemands, OneDemand};
 use crate::algorithm::{CounterView, Outcome, PermitId, Quota};
-use crate::consistency::Consistency;
 use crate::decision::{Decision, LimitOutcome, overall_source};
 use crate::demand::{Demand, DemandBuf};
 use crate::key::ToKey;

@@ -81,6 +81,7 @@ impl Scene {
             limits: Some(&limits),
             cost: None,
             intent,
+            origin: crate::RequestOrigin::UNKNOWN,
         };
         let active = self.gate.active();
         let decision = self.gate.decide(&active, &attributes(key), options).await;
@@ -174,6 +175,7 @@ async fn an_exempt_key_is_neither_charged_nor_refunded() {
         limits: Some(&[named("user")]),
         cost: None,
         intent: Intent::Spend,
+        origin: crate::RequestOrigin::UNKNOWN,
     };
     let active = scene.gate.active();
     scene
@@ -421,6 +423,7 @@ async fn an_inspection_shows_the_counter_of_a_blocked_key() {
         gate: &scene.gate,
         active: &active,
         caller: crate::Caller::ANYONE,
+        origin: crate::RequestOrigin::UNKNOWN,
     };
     let operation = crate::api::ApiOperation::Peek;
     let answer = operation

@@ -5,14 +5,10 @@ use std::sync::Arc;
 
 use tollgate::{EncodedKey, Micros};
 
-use super::UsageSpan;
+use super::span::{KEPT, PERIODS, UsageSpan};
 use super::summary::UsageSummary;
 use super::table::UsageTable;
 
-/// The lengths of periods, in microseconds: each is a multiple of the one before.
-const PERIODS: [u64; 3] = [5_000_000, 30_000_000, 300_000_000];
-/// How many complete periods of each length are kept: a minute, five minutes and an hour.
-const KEPT: [u64; 3] = [12, 10, 12];
 /// The most summaries that a history has.
 const SUMMARIES_MAX: usize = 12 + 10 + 12;
 /// A clock that is set back by more than this many of the shortest periods starts a new history.
@@ -27,13 +23,6 @@ pub(super) struct UsageHistory {
     current: u64,
     /// For each length, the complete periods that have any usage, the oldest first.
     complete: [VecDeque<(u64, Arc<UsageSummary>)>; PERIODS.len()],
-}
-
-/// From when the parts of a span are.
-pub(super) const fn start(span: UsageSpan, now: Micros) -> Micros {
-    let level = span as usize;
-    let first = (now.get() / PERIODS[level]).saturating_sub(KEPT[level]);
-    Micros::new(first * PERIODS[level])
 }
 
 /// How much of the memory of a sketch each of its tables may take: two ninths, as there are two.

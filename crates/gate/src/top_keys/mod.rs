@@ -9,7 +9,9 @@
 //! the caller.
 
 mod history;
+mod row;
 pub mod shared;
+mod span;
 mod summary;
 mod table;
 
@@ -20,59 +22,14 @@ use parking_lot::Mutex;
 use tollgate::{EncodedKey, Micros};
 
 use self::history::UsageHistory;
-pub use self::summary::{KeyUsage, UsageSummary};
+pub use self::row::KeyUsage;
+pub use self::span::{UsageKind, UsageSpan};
+pub use self::summary::UsageSummary;
 
 /// The most memory that the sketch of a limit takes, in bytes.
 pub const LIMIT_BYTES_MAX: usize = 1 << 20;
 /// The most memory that the sketches of all limits take together, in bytes.
 pub const ALL_BYTES_MAX: usize = 128 << 20;
-
-/// What a sketch counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum UsageKind {
-    /// Units that were denied, by shadow limits too.
-    Denied,
-    /// Units that were charged.
-    Admitted,
-}
-
-/// How far back a list of keys reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UsageSpan {
-    /// One minute.
-    Minute,
-    /// Five minutes.
-    FiveMinutes,
-    /// Sixty minutes.
-    Hour,
-}
-
-impl UsageSpan {
-    /// All spans, the shortest first.
-    pub const ALL: [Self; 3] = [Self::Minute, Self::FiveMinutes, Self::Hour];
-
-    /// The length in minutes.
-    pub const fn minutes(self) -> u8 {
-        match self {
-            Self::Minute => 1,
-            Self::FiveMinutes => 5,
-            Self::Hour => 60,
-        }
-    }
-
-    /// The span of this many minutes, if there is one.
-    pub fn from_minutes(minutes: u64) -> Option<Self> {
-        let mut spans = Self::ALL.into_iter();
-        spans.find(|span| u64::from(span.minutes()) == minutes)
-    }
-
-    /// From when the counts of this span are, at a time. A span ends now, and begins at the edge of
-    /// a period: it is at most a tenth longer than its name says.
-    pub const fn start(self, now: Micros) -> Micros {
-        history::start(self, now)
-    }
-}
 
 /// The keys that use one limit most.
 #[derive(Debug)]

@@ -8,7 +8,9 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde::{Deserialize, Serialize};
 use tollgate::EncodedKey;
 
-use super::{KeyUsage, UsageKind, UsageSpan, UsageSummary};
+use super::row::KeyUsage;
+use super::span::{UsageKind, UsageSpan};
+use super::summary::UsageSummary;
 
 /// The most keys of a list that are shared.
 const KEYS_MAX: usize = 32;

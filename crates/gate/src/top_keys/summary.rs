@@ -6,27 +6,7 @@ use std::hash::BuildHasherDefault;
 
 use tollgate::EncodedKey;
 
-use super::table::{HashOfHash, long_bytes};
-
-/// How much a key has used of a limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyUsage {
-    /// The key.
-    pub key: EncodedKey,
-    /// Units: an upper bound.
-    pub units: u64,
-    /// How much too high `units` may be.
-    pub error: u64,
-    /// The requests that were counted for this key: a lower bound, exact while `error` is 0.
-    pub requests: u64,
-}
-
-impl KeyUsage {
-    /// The units that are certain.
-    pub const fn certain_units(&self) -> u64 {
-        self.units.saturating_sub(self.error)
-    }
-}
+use super::row::{HashOfHash, KeyUsage, long_bytes};
 
 /// The heaviest keys of a period.
 #[derive(Clone, Debug, Default)]

@@ -6,11 +6,12 @@
 //! counted divided by half the size of the table.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
 use tollgate::EncodedKey;
 
-use super::summary::{KeyUsage, UsageSummary};
+use super::row::{HashOfHash, KeyUsage, long_bytes};
+use super::summary::UsageSummary;
 
 /// The most buckets of the hash map. It fills seven of eight.
 const BUCKETS_MAX: usize = 2_048;
@@ -118,33 +119,5 @@ impl UsageTable {
     pub(super) fn clear(&mut self) {
         self.rows.clear();
         (self.long_key_bytes, self.floor, self.total) = (0, 0, 0);
-    }
-}
-
-/// What a key takes besides its row, in bytes.
-pub(super) fn long_bytes(key: &EncodedKey) -> usize {
-    /// The longest key that is inside its row.
-    const INLINE_MAX: usize = 48;
-    let length = key.as_bytes().len();
-    if length > INLINE_MAX { length } else { 0 }
-}
-
-/// The hash of a number that is a hash already.
-#[derive(Debug, Default)]
-pub(super) struct HashOfHash(u64);
-
-impl Hasher for HashOfHash {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
     }
 }

@@ -133,7 +133,7 @@ fn request_id(origin: &RequestOrigin) -> Option<String> {
     Some(text.chars().take(REQUEST_ID_MAX).collect())
 }
 
-/// The trace of the request's span if traces are exported, otherwise the one that the request names.
+/// The trace of the request's span if traces are exported, otherwise the one that it names.
 fn trace_id(origin: &RequestOrigin) -> Option<String> {
     let span = Span::current();
     if !span.is_disabled() {

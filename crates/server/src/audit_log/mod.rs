@@ -5,6 +5,7 @@
 //! finds the queue full is dropped and counted.
 
 mod budget;
+mod counts;
 mod first_denials;
 mod line;
 mod output;
@@ -12,64 +13,24 @@ mod queue;
 mod writer;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use arc_swap::ArcSwapOption;
 use tollgate_gate::{Denial, DenialObserver};
-use tollgate_rules::config::{AuditLogConfig, AuditTarget, AuditedDenials};
+use tollgate_rules::config::{AuditLogConfig, AuditedDenials};
 
 use self::budget::LineBudget;
+use self::counts::{AuditLineCounts, DropReason};
 use self::first_denials::FirstDenials;
 pub(crate) use self::output::AuditLogError;
 use self::output::AuditOutput;
 use self::queue::LineQueue;
 
-/// Why a line was dropped: the values of the label `reason`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DropReason {
-    /// There were more lines than the bound allows.
-    Rate,
-    /// The output was read too slowly, and the queue was full.
-    Queue,
-    /// The output failed, as on a full disk.
-    Output,
-}
-
-impl DropReason {
-    const ALL: [Self; 3] = [Self::Rate, Self::Queue, Self::Output];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Rate => "rate",
-            Self::Queue => "queue",
-            Self::Output => "output",
-        }
-    }
-}
-
-/// The lines so far.
-#[derive(Debug, Default)]
-struct LineCounts {
-    written: AtomicU64,
-    /// In the order of [`DropReason::ALL`].
-    dropped: [AtomicU64; DropReason::ALL.len()],
-}
-
-impl LineCounts {
-    fn drop_lines(&self, reason: DropReason, lines: u64) {
-        self.dropped[reason as usize].fetch_add(lines, Relaxed);
-    }
-
-    fn dropped(&self) -> u64 {
-        self.dropped.iter().map(|count| count.load(Relaxed)).sum()
-    }
-}
-
 /// The audit log of the service. It follows the configuration: none, or one log.
 #[derive(Debug, Default)]
 pub(crate) struct AuditLog {
     active: ArcSwapOption<OpenAuditLog>,
-    counts: Arc<LineCounts>,
+    counts: Arc<AuditLineCounts>,
 }
 
 /// The log of one configuration. Dropping it ends its thread, after the last lines.

@@ -7,9 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use tollgate_rules::config::AuditLogConfig;
-
-use super::AuditTarget;
+use tollgate_rules::config::{AuditLogConfig, AuditTarget};
 
 /// The output cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -22,8 +20,8 @@ pub(crate) struct AuditLogError {
 /// An output of lines.
 #[derive(Debug)]
 pub(super) enum AuditOutput {
-    /// A copy of the descriptor: whoever else prints does not wait for a lock that is held while the
-    /// reader is slow.
+    /// A copy of the descriptor. The lock of standard output would be held while its reader is slow,
+    /// and everything else that prints would wait for it.
     Stdout(File),
     File(RotatedFile),
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tollgate::{Clock as _, Micros, SystemClock};
 
+use super::counts::{AuditLineCounts, DropReason};
 use super::line::encode_dropped;
 use super::output::AuditOutput;
 use super::queue::LineQueue;
-use super::{DropReason, LineCounts};
 
 /// How long the shutdown waits for the last lines.
 pub(super) const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ const RETRY_FAILED: Duration = Duration::from_secs(1);
 struct LineWriter {
     output: AuditOutput,
     queue: Arc<LineQueue>,
-    counts: Arc<LineCounts>,
+    counts: Arc<AuditLineCounts>,
     clock: SystemClock,
     lines_max: u64,
     /// The current second, and the lines written in it.
@@ -47,7 +47,7 @@ pub(super) fn start(
     output: AuditOutput,
     queue: &Arc<LineQueue>,
     lines_max: u32,
-    counts: Arc<LineCounts>,
+    counts: Arc<AuditLineCounts>,
 ) {
     let mut writer = LineWriter {
         output,

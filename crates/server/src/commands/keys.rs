@@ -3,30 +3,24 @@
 //! The members of the response are printed one by one, so that services of other versions can be
 //! queried too.
 
+mod response;
 mod top;
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use hyper::{Method, StatusCode};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use hyper::Method;
+use percent_encoding::utf8_percent_encode;
 use serde_json::{Map, Value};
 
+use self::response::format_key;
+pub(super) use self::response::{ESCAPED, TOKEN_VARIABLE, parse};
 pub use self::top::TopArgs;
 use super::attributes::{AttributeArgs, RequestAttributes};
-use super::client::{self, ClientArgs, ServiceRequest, ServiceResponse};
+use super::client::{self, ClientArgs, ServiceRequest};
 use super::numbers;
-use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, no_response, output};
+use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, output};
 use super::terminal::{Align, Tone, plain, table};
-
-/// The variable with the token; the service reads its token from the same one.
-pub(super) const TOKEN_VARIABLE: &str = "TOLLGATE_ADMIN_TOKEN";
-/// The characters that must be escaped in a query.
-pub(super) const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'~');
 
 /// Arguments of `tollgate keys`.
 #[derive(Clone, Debug, clap::Args)]
@@ -109,47 +103,6 @@ fn path(limit: &str, attributes: &RequestAttributes) -> Result<String, CommandEr
     Ok(path)
 }
 
-/// The JSON object of a successful response; an empty body is an empty object.
-pub(super) fn parse(
-    response: &ServiceResponse,
-    had_token: bool,
-) -> Result<Map<String, Value>, CommandError> {
-    let status = response.status;
-    if status.is_success() {
-        return match response.json() {
-            Some(Value::Object(body)) => Ok(body),
-            _ if response.body.is_empty() => Ok(Map::new()),
-            _ => Err(no_response(
-                "the response is not from an admin port; is the URL right?",
-            )),
-        };
-    }
-
-    if status == StatusCode::UNAUTHORIZED {
-        return Err(invalid(if had_token {
-            "the token in TOLLGATE_ADMIN_TOKEN is not that of the service"
-        } else {
-            "the admin port requires a token; set TOLLGATE_ADMIN_TOKEN"
-        }));
-    }
-
-    let detail = response.detail().map(|detail| format!(": {detail}"));
-    let detail = detail.unwrap_or_default();
-    if status.is_client_error() && !detail.is_empty() {
-        return Err(invalid(format!(
-            "the admin port rejected the request ({status}){detail}"
-        )));
-    }
-
-    let code = response.json().map(|body| body["code"].clone());
-    let problem = if code.is_some_and(|code| code == "store-unavailable") {
-        "the store is unavailable, nothing was changed"
-    } else {
-        "unexpected response from the admin port"
-    };
-    Err(no_response(format!("{problem} ({status}){detail}")))
-}
-
 /// The members one per line, beginning with the limit and the key.
 fn lines(body: &Map<String, Value>, is_reset: bool) -> Vec<String> {
     let first = ["limit", "key"];
@@ -196,16 +149,6 @@ pub(super) fn format_value(name: &str, value: &Value) -> String {
     }
 }
 
-/// A key, such as `client_ip = 203.0.113.7, email = ann@example.com`.
-fn format_key(key: &Value) -> String {
-    let parts = key.as_array().map(Vec::as_slice).unwrap_or_default();
-    if parts.is_empty() {
-        return "one counter for all requests".to_owned();
-    }
-    let parts: Vec<String> = parts.iter().map(format_key_part).collect();
-    parts.join(", ")
-}
-
 /// A lockout, such as `locked for 14m 59s, lockouts: 2` or `denials: 3, lockouts: 0`.
 fn format_lockout(lockout: &Map<String, Value>) -> String {
     let number = |name: &str| lockout.get(name).and_then(Value::as_u64).unwrap_or(0);
@@ -214,21 +157,6 @@ fn format_lockout(lockout: &Map<String, Value>) -> String {
         millis => format!("locked for {}", numbers::length(millis)),
     };
     format!("{state}, lockouts: {}", number("level"))
-}
-
-/// A part of a key, such as `client_ip = 203.0.113.7`.
-fn format_key_part(part: &Value) -> String {
-    let (Some(attribute), Some(value)) = (part["attribute"].as_str(), part["value"].as_str())
-    else {
-        return plain(&part.to_string());
-    };
-
-    let hash = if part["hashed"] == true {
-        " (hash)"
-    } else {
-        ""
-    };
-    format!("{} = {}{hash}", plain(attribute), plain(value))
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ const CONTENT_TYPES: [(&str, &str); 4] = [
 ];
 
 /// Name and content of each file.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 15] = [
     ("index.html", include_str!("page/index.html")),
     ("style.css", include_str!("page/style.css")),
     ("icon.svg", include_str!("page/icon.svg")),

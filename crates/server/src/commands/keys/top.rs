@@ -8,7 +8,7 @@ use super::super::client::{self, ClientArgs, ServiceRequest};
 use super::super::numbers::{counted, grouped};
 use super::super::outcome::{CommandResult, Exit, output};
 use super::super::terminal::{Align, Cell, Tone, plain, table};
-use super::{ESCAPED, TOKEN_VARIABLE, format_key, parse};
+use super::response::{ESCAPED, TOKEN_VARIABLE, format_key, parse};
 
 /// Arguments of `tollgate keys top`.
 #[derive(Clone, Debug, clap::Args)]
