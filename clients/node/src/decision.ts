@@ -81,8 +81,9 @@ function camelCase(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(camelCase);
   if (typeof value !== "object" || value === null) return value;
   const result: Record<string, unknown> = {};
-  for (const [name, member] of Object.entries(value)) {
-    result[camelName(name)] = camelCase(member);
+  for (const name in value) {
+    const member = (value as Record<string, unknown>)[name];
+    result[camelName(name)] = typeof member === "object" ? camelCase(member) : member;
   }
   return result;
 }

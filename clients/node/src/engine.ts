@@ -19,10 +19,10 @@ export interface Answer {
 /** Carries operations to where they are decided. */
 export interface Engine {
   /**
-   * Answers in the order of the operations. Rejects with `UnavailableError` if nothing can be said
-   * about them; whether they were carried out is then unknown.
+   * Rejects with `UnavailableError` if nothing can be said about the operation; whether it was
+   * carried out is then unknown.
    */
-  send(operations: Operation[]): Promise<Answer[]>;
+  send(operation: Operation): Promise<Answer>;
   /**
    * Decides without waiting; `undefined` if the store must be asked. In-process engines only.
    * `cost` is that of the limit if it is absent, and `inline` a limit that is not configured.

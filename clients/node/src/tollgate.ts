@@ -229,10 +229,9 @@ export class Tollgate {
     throw errorFrom(status, body);
   }
 
-  async #send(operation: Operation): Promise<Answer> {
+  #send(operation: Operation): Promise<Answer> {
     this.#assertOpen();
-    const [answer] = await this.#engine.send([operation]);
-    return answer as Answer;
+    return this.#engine.send(operation);
   }
 
   #assertOpen(): void {

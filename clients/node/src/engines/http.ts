@@ -51,8 +51,8 @@ export class HttpEngine implements Engine {
     });
   }
 
-  send(operations: Operation[]): Promise<Answer[]> {
-    return Promise.all(operations.map((operation) => this.#batcher.ask(operation)));
+  send(operation: Operation): Promise<Answer> {
+    return this.#batcher.ask(operation);
   }
 
   async close(): Promise<void> {

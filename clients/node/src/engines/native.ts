@@ -89,8 +89,8 @@ export class NativeEngine implements Engine {
     });
   }
 
-  send(operations: Operation[]): Promise<Answer[]> {
-    return Promise.all(operations.map((operation) => this.#batcher.ask(operation)));
+  send(operation: Operation): Promise<Answer> {
+    return this.#batcher.ask(operation);
   }
 
   tryCheck(
