@@ -11,6 +11,10 @@ use crate::workspace::Workspace;
 
 const PACKAGE: &str = "clients/node";
 
+/// Installs the versions of the lock file. `npm ci` fails where a registry lacks optional packages
+/// of other platforms; `check:lock` ensures what it would.
+const INSTALL: &str = "install --no-save --ignore-scripts --fetch-retries=1 --loglevel=error";
+
 /// Checks style and types.
 pub(crate) fn lint(workspace: &Workspace) -> Vec<Step> {
     let mut steps = packages(workspace);
@@ -35,7 +39,7 @@ pub(crate) fn test(workspace: &Workspace, servers: &Servers) -> Vec<Step> {
 
 /// Builds the package and its native module for release.
 pub(crate) fn build(workspace: &Workspace) -> Vec<Command> {
-    let scripts = ["ci", "run build", "run build:native"];
+    let scripts = [INSTALL, "run check:lock", "run build", "run build:native"];
     let is_installed = is_installed(&workspace.path(PACKAGE));
     let needed = &scripts[usize::from(is_installed)..];
     needed.iter().map(|script| npm(workspace, script)).collect()
@@ -44,15 +48,13 @@ pub(crate) fn build(workspace: &Workspace) -> Vec<Command> {
 /// Installs the packages, unless those of the lock file are installed.
 fn packages(workspace: &Workspace) -> Vec<Step> {
     let package = workspace.path(PACKAGE);
+    let lock = Step::new("node lock file", npm(workspace, "run check:lock"));
     if is_installed(&package) {
-        return Vec::new();
+        return vec![lock];
     }
 
-    let install = npm(
-        workspace,
-        "install --no-save --ignore-scripts --fetch-retries=1 --loglevel=error",
-    );
-    vec![Step::new("node packages", install)]
+    let install = npm(workspace, INSTALL);
+    vec![Step::new("node packages", install), lock]
 }
 
 /// Whether npm has installed packages since the lock file was changed.

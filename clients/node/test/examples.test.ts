@@ -26,31 +26,17 @@ before(buildPackage);
 
 test("four cluster workers admit exactly 1,000 of 10,000 requests at once", async (t) => {
   const redis = await startRedis(t);
-  const app = await startExample(t, "examples/express-cluster.mjs", { REDIS_URL: redis.url });
+  await checkCluster(t, { REDIS_URL: redis.url });
+});
 
-  const agent = new Agent({ keepAlive: true, maxSockets: 128 });
-  t.after(() => { agent.destroy(); });
-  const ask = (): Promise<{ status: number; text: string }> =>
-    new Promise((done, fail) => {
-      get(app.url, { agent, headers: { "x-api-key": "ann" } }, (response) => {
-        let text = "";
-        response.setEncoding("utf8").on("data", (part: string) => (text += part));
-        response.on("end", () => { done({ status: response.statusCode ?? 0, text }); });
-      }).on("error", fail);
-    });
-  const responses = await Promise.all(Array.from({ length: 10_000 }, ask));
-
-  const admitted = responses.filter(({ status }) => status === 200);
-  const denied = responses.filter(({ status }) => status === 429);
-  assert.deepEqual([admitted.length, denied.length], [1_000, 9_000]);
-  const workers = new Set(admitted.map(({ text }) => text));
-  assert.equal(workers.size, 4, "every worker admits some requests");
-
-  const other = await fetch(app.url, { headers: { "x-api-key": "bob" } });
-  assert.equal(other.status, 200);
-  assert.equal((await fetch(app.url)).status, 401);
-  agent.destroy();
-  assert.equal(await app.stop(), 0);
+test("four cluster workers admit exactly 1,000 of 10,000 over HTTP", async (t) => {
+  const redis = await startRedis(t);
+  const store = { type: "redis", endpoints: [redis.url], timeout: "5s" };
+  // The limit comes with the requests; a configuration has at least one of its own.
+  const unused = { name: "unused", algorithm: "fixed_window", limit: 1, window: "1s" };
+  const limits = [{ ...unused, key: ["client_ip"] }];
+  const service = await startService(t, { config: { store, limits } });
+  await checkCluster(t, { TOLLGATE_URL: service.url });
 });
 
 test("Fastify limits by address, and logins by email", async (t) => {
@@ -117,7 +103,7 @@ test("Nest asks all limits of a route at once", async (t) => {
   assert.equal(app.process.signalCode, "SIGTERM");
 });
 
-test("Next is built, and limits in its proxy and in a route handler", async (t) => {
+test("Next is built, and limits in its proxy, a route handler and a server action", async (t) => {
   const service = await startService(t);
   const env = { NEXT_TELEMETRY_DISABLED: "1", TOLLGATE_URL: service.url, TIMEOUT_MS };
 
@@ -148,6 +134,10 @@ test("Next is built, and limits in its proxy and in a route handler", async (t) 
   assert.deepEqual(await violated(await ask({ ...forged, "x-api-key": "bob" })), ["api"]);
   const other = await ask({ "x-api-key": "bob", "x-forwarded-for": "192.0.2.2" });
   assert.equal(other.status, 200);
+
+  const texts = [await submit(app.url), await submit(app.url), await submit(app.url)];
+  assert.deepEqual(texts.slice(0, 2), ["Hello, ann!", "Hello, ann!"]);
+  assert.match(texts[2] ?? "", /^Limit "mail" exceeded; retry in \d+ seconds?\.$/);
 });
 
 test("an LLM proxy charges what was used, over HTTP", async (t) => {
@@ -183,6 +173,34 @@ test("the programs of docs/node.md run", async (t) => {
   assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429]);
   assert.equal(await app.stop(), 0);
 });
+
+async function checkCluster(t: TestContext, env: NodeJS.ProcessEnv): Promise<void> {
+  const app = await startExample(t, "examples/express-cluster.mjs", env);
+
+  const agent = new Agent({ keepAlive: true, maxSockets: 128 });
+  t.after(() => { agent.destroy(); });
+  const ask = (): Promise<{ status: number; text: string }> =>
+    new Promise((done, fail) => {
+      get(app.url, { agent, headers: { "x-api-key": "ann" } }, (response) => {
+        let text = "";
+        response.setEncoding("utf8").on("data", (part: string) => (text += part));
+        response.on("end", () => { done({ status: response.statusCode ?? 0, text }); });
+      }).on("error", fail);
+    });
+  const responses = await Promise.all(Array.from({ length: 10_000 }, ask));
+
+  const admitted = responses.filter(({ status }) => status === 200);
+  const denied = responses.filter(({ status }) => status === 429);
+  assert.deepEqual([admitted.length, denied.length], [1_000, 9_000]);
+  const workers = new Set(admitted.map(({ text }) => text));
+  assert.equal(workers.size, 4, "every worker admits some requests");
+
+  const other = await fetch(app.url, { headers: { "x-api-key": "bob" } });
+  assert.equal(other.status, 200);
+  assert.equal((await fetch(app.url)).status, 401);
+  agent.destroy();
+  assert.equal(await app.stop(), 0);
+}
 
 async function checkLlmProxy(
   t: TestContext,
@@ -239,6 +257,23 @@ async function checkHeldCalls(proxy: Example, limiter: Tollgate): Promise<void> 
   // A client that disconnects pays for what was written: here 4 for the prompt, and 5 words.
   await used(limiter, "tokens", "busy", (tokens) => tokens === 4 * 9);
   await used(limiter, "tokens", "greedy", (tokens) => tokens === 2 * 9);
+}
+
+/** Submits the form of the page as a browser without scripts does; the text of the next page. */
+async function submit(url: string): Promise<string> {
+  const headers = { "x-forwarded-for": "192.0.2.3" };
+  const page = await (await fetch(url, { headers })).text();
+  const [, action = ""] = /name="(\$ACTION_ID_[^"]+)"/.exec(page) ?? [];
+  const body = new FormData();
+  body.set(action, "");
+  body.set("name", "ann");
+  const response = await fetch(url, { method: "POST", headers, body, redirect: "manual" });
+  assert.equal(response.status, 303, await response.text());
+
+  const location = new URL(response.headers.get("location") ?? "", url);
+  const next = await (await fetch(location, { headers })).text();
+  const [, text = ""] = /<output>([^<]*)</.exec(next) ?? [];
+  return text.replaceAll("&quot;", '"');
 }
 
 function ask(

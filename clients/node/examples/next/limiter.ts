@@ -9,5 +9,6 @@ export const limiter = new Tollgate({
   limits: [
     { name: "api", algorithm: "fixed_window", limit: 5, window: "1h" },
     { name: "greetings", algorithm: "fixed_window", limit: 2, window: "1h" },
+    { name: "mail", algorithm: "fixed_window", limit: 2, window: "1h" },
   ],
 });
