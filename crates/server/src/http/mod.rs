@@ -4,6 +4,7 @@
 //! them; it knows its status and its body.
 
 mod api;
+mod body;
 mod forward_auth;
 mod health;
 mod host;
