@@ -514,7 +514,7 @@ fn a_request_without_actions_finds_no_table() {
 
 #[tokio::test]
 async fn lists_of_the_file_have_no_end_and_actions_come_before_them() {
-    let text = r#"
+    let text = r"
 limits:
   - name: api
     key: [client_ip]
@@ -523,7 +523,7 @@ limits:
     window: 1h
     exempt: { keys: [{ client_ip: 198.51.100.9 }], networks: [203.0.113.0/24] }
     block: { keys: [{ client_ip: 203.0.113.7 }], networks: [198.51.100.0/24], status: 403 }
-"#;
+";
     let clock = ManualClock::default();
     let gate = Gate::with_clock(&clock, config(text));
     let scene = Scene { gate, clock };
