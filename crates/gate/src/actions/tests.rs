@@ -600,6 +600,7 @@ async fn actions_cost() {
                     limits: None,
                     cost: None,
                     intent: Intent::Spend,
+                    origin: crate::RequestOrigin::UNKNOWN,
                 };
                 let decided = gate.decide(&active, &request, options).await.unwrap();
                 assert!(decided.decision.is_allowed());
