@@ -171,7 +171,10 @@ impl Gate {
             let mut log = self.action_log.lock();
             let has_ended = log.drop_ended(now);
             match &read {
-                Ok(None) => (Vec::new(), has_ended),
+                Ok(None) => {
+                    log.record_unchanged();
+                    (Vec::new(), has_ended)
+                }
                 Ok(Some(list)) => (log.replace(began, list, now), true),
                 Err(_) => {
                     log.record_failure();

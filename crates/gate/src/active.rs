@@ -16,8 +16,7 @@ use super::overrides::{OVERRIDES, override_rules};
 use super::permit::PermitSealer;
 use super::records::SharedRecords;
 use super::store::{OpenStore, StoreOpenError};
-use super::usage::UsageAlert;
-use crate::metrics::{LimitMetrics, Metrics, ReservationResult, TokenCounts};
+use crate::metrics::{LimitMetrics, Metrics, ReservationResult, TokenCounts, UsageAlert};
 
 /// The most probes per second that are charged: more than all replicas together send.
 const PROBES_MAX: u64 = 1_000_000;

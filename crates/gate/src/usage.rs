@@ -1,28 +1,9 @@
 //! Reports keys that have used most of a limit with a long window.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use tollgate::{Decision, Demand, EncodedKey, Micros};
 
 use super::active::ActiveConfig;
-use crate::metrics::{UsageWatch, UsedShare};
-
-/// Reports keys that have used most of a limit.
-#[derive(Clone, Debug)]
-pub(super) struct UsageAlert {
-    watch: Arc<UsageWatch>,
-    /// Of limits with at least this window.
-    window_min: Duration,
-}
-
-impl UsageAlert {
-    /// None if keys are not reported.
-    pub(super) fn new(window_min: Option<Duration>, watch: &Arc<UsageWatch>) -> Option<Self> {
-        let watch = watch.clone();
-        window_min.map(|window_min| Self { watch, window_min })
-    }
-}
+use crate::metrics::{UsageAlert, UsedShare};
 
 impl ActiveConfig {
     /// Reports the keys of a decision that have used most of a configured limit.

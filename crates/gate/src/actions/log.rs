@@ -86,6 +86,11 @@ impl LogState {
         self.has_failed = true;
     }
 
+    /// Notes that the store still has what was read last: nothing was lost.
+    pub(crate) fn record_unchanged(&mut self) {
+        self.has_failed = false;
+    }
+
     /// Replaces the actions by those of the store, unless one was put or removed here since the
     /// read began. Returns those that a fail-over has lost.
     pub(crate) fn replace(

@@ -491,6 +491,23 @@ async fn what_a_fail_over_loses_is_put_again() {
     assert!(!scene.check(&["api"], ANN).await.is_allowed());
 }
 
+/// A failed read alone does not bring back what another replica removes later.
+#[tokio::test]
+async fn what_another_replica_removes_after_an_outage_stays_removed() {
+    let scene = scene();
+    let action = scene.act("api", ANN_IP, BLOCK).await.unwrap();
+    scene.gate.sync_actions().await.unwrap();
+    scene.gate.action_log.lock().record_failure();
+    scene.gate.sync_actions().await.unwrap();
+
+    let group = crate::records::RecordGroup::Actions;
+    let removed = scene.gate.records().remove(group, &action.id).await;
+    assert!(removed.unwrap());
+    scene.gate.sync_actions().await.unwrap();
+    scene.gate.sync_actions().await.unwrap();
+    assert!(scene.check(&["api"], ANN).await.is_allowed());
+}
+
 /// A server that never had the action has the revision that was known before it.
 #[tokio::test]
 async fn a_fail_over_to_the_revision_before_an_action_is_noticed() {

@@ -29,8 +29,8 @@ pub(crate) use self::limit::ReservationResult;
 pub use self::limit::{LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
 pub use self::page::{CONTENT_TYPE, MetricSample, MetricType, MetricsPage, seconds, to_f64};
 pub use self::token::TokenCounts;
-pub(crate) use self::usage::UsedShare;
 pub use self::usage::{USAGE_PERCENTS, UsageReport, UsageWatch};
+pub(crate) use self::usage::{UsageAlert, UsedShare};
 use crate::top_keys::{ALL_BYTES_MAX, LIMIT_BYTES_MAX};
 
 /// Everything that is counted about decisions and tokens.

@@ -44,6 +44,22 @@ pub struct UsageReport {
     pub percent: u8,
 }
 
+/// Reports keys that have used most of a limit.
+#[derive(Clone, Debug)]
+pub(crate) struct UsageAlert {
+    pub(crate) watch: Arc<UsageWatch>,
+    /// Of limits with at least this window.
+    pub(crate) window_min: Duration,
+}
+
+impl UsageAlert {
+    /// None if keys are not reported.
+    pub(crate) fn new(window_min: Option<Duration>, watch: &Arc<UsageWatch>) -> Option<Self> {
+        let watch = watch.clone();
+        window_min.map(|window_min| Self { watch, window_min })
+    }
+}
+
 /// The part of a limit that a decision has left of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UsedShare {

@@ -16,10 +16,8 @@ const FIRST_READ_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Reads the actions before the first request is decided, so that a restart undoes none of them.
 pub(super) async fn read_first(gate: &Gate) {
-    let read = timeout(FIRST_READ_TIMEOUT, gate.sync_actions()).await;
-    if !matches!(read, Ok(Ok(()))) {
-        tracing::warn!("cannot read the actions of operators: they apply once the store is there");
-    }
+    // The probes log an outage. The actions apply as soon as the store is there.
+    drop(timeout(FIRST_READ_TIMEOUT, gate.sync_actions()).await);
 }
 
 /// Keeps the actions up to date until the service shuts down.

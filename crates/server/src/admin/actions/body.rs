@@ -12,7 +12,7 @@ use tollgate_gate::{
 use tollgate_rules::config::parse_duration;
 use tollgate_subject::Network;
 
-use super::act_error;
+use super::error::act_error;
 
 /// The longest reason and name, in characters.
 const REASON_MAX: usize = 200;

@@ -2,6 +2,7 @@
 //! keys and limits, listed and undone.
 
 mod body;
+mod error;
 mod view;
 
 use std::sync::Arc;
@@ -11,10 +12,10 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tollgate_gate::api::{ApiError, JsonBody};
-use tollgate_gate::records::RecordError;
-use tollgate_gate::{ActError, ActionKind, DecideError, ListedAction};
+use tollgate_gate::{ActionKind, ListedAction};
 
 use self::body::ActionFields;
+use self::error::act_error;
 use self::view::ActionView;
 use super::encode::json_ok;
 use super::query::limit_filter;
@@ -161,20 +162,4 @@ async fn remove(service: &Service, kind: ActionKind, id: &str) -> Result<Respons
         removed: true,
         action: ActionView::new(&active, &listed, service.gate.now()),
     }))
-}
-
-fn act_error(error: ActError) -> ApiError {
-    let detail = error.to_string();
-    match error {
-        ActError::Select(error) => DecideError::from(error).into(),
-        ActError::Quota(_) => ApiError::unprocessable("bad-override", detail),
-        ActError::ForeignAttribute { .. } => ApiError::unprocessable("foreign-attribute", detail),
-        ActError::NoAddress { .. } => ApiError::unprocessable("no-address", detail),
-        ActError::Full => ApiError::conflict("too-many-actions", detail),
-        ActError::Record(RecordError::Store(_)) => ApiError::unavailable(
-            "store-unavailable",
-            format!("{detail}; the action may or may not be in force: list them, or try again"),
-        ),
-        ActError::Record(_) => ApiError::unprocessable("too-long", detail),
-    }
 }

@@ -9,16 +9,16 @@ use super::super::outcome::{CommandError, invalid, no_response};
 use super::super::terminal::plain;
 
 /// The variable with the token; the service reads its token from the same one.
-pub(in crate::commands) const TOKEN_VARIABLE: &str = "TOLLGATE_ADMIN_TOKEN";
+pub(crate) const TOKEN_VARIABLE: &str = "TOLLGATE_ADMIN_TOKEN";
 /// The characters that must be escaped in a query.
-pub(in crate::commands) const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+pub(crate) const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
     .remove(b'~');
 
 /// The JSON object of a successful response; an empty body is an empty object.
-pub(in crate::commands) fn parse(
+pub(crate) fn parse(
     response: &ServiceResponse,
     had_token: bool,
 ) -> Result<Map<String, Value>, CommandError> {
@@ -59,7 +59,7 @@ pub(in crate::commands) fn parse(
 }
 
 /// A key, such as `client_ip = 203.0.113.7, email = ann@example.com`.
-pub(in crate::commands) fn format_key(key: &Value) -> String {
+pub(crate) fn format_key(key: &Value) -> String {
     let parts = key.as_array().map(Vec::as_slice).unwrap_or_default();
     if parts.is_empty() {
         return "one counter for all requests".to_owned();

@@ -148,8 +148,8 @@ mod tests {
         assert_eq!(
             without_colours(&lines(body.as_object().unwrap()).join("\n")),
             "denied, last 5 minutes, 2 replicas\n\
-             limit  key                        units             units/s  requests\n\
-             login  client_ip = 203.0.113.7    12,345            41.15    12,345\n\
+             limit  key                          units             units/s  requests\n\
+             login  client_ip = 203.0.113.7      12,345            41.15    12,345\n\
              plan   email = ab\\u{202e}12 (hash)  90 (at least 82)  0.30     82\n\
              to find a hashed key, compare with the hash of a value: \
              tollgate keys get --limit NAME -a ATTRIBUTE=VALUE"

@@ -1,7 +1,7 @@
 // The panel in which operators act on the key of the form beside it, and undo what is in force.
 
 import { ApiError, request } from './api.js';
-import { byId, h, rebuild } from './dom.js';
+import { byId, h, rebuild, setText } from './dom.js';
 import { duration } from './format.js';
 import { chosenKey } from './key-form.js';
 
@@ -58,7 +58,11 @@ async function refresh() {
   }));
   const actions = lists.flat().sort((one, other) => other.created_at_ms - one.created_at_ms);
   byId('actions-none').hidden = actions.length > 0;
-  rebuild(byId('actions').tBodies[0], actions, () => actions.map(row));
+  // The time left changes all the time. Only its text is replaced, so that no button moves under the pointer.
+  const stable = actions.map(({ expires_in_ms: _, ...rest }) => rest);
+  const body = byId('actions').tBodies[0];
+  rebuild(body, stable, () => actions.map(row));
+  actions.forEach(({ expires_in_ms: left_ms }, index) => setText(body.rows[index].cells[3], duration(left_ms)));
 }
 
 function row(action) {
