@@ -5,7 +5,9 @@
 //! further ones are counted and not reported.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use ahash::RandomState;
 use parking_lot::Mutex;

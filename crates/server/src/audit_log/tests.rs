@@ -44,7 +44,7 @@ impl AuditedGate {
         );
         let config = Config::parse(&text, "t.yaml", &|_| None).expect("a valid configuration");
 
-        let clock = ManualClock::default();
+        let clock = ManualClock::new(tollgate::Micros::from_secs(1_800_000_000));
         let audit_log = Arc::new(AuditLog::default());
         let prepared = audit_log.prepare(config.audit_log.as_ref());
         audit_log.replace(prepared.expect("a writable file"));
