@@ -583,7 +583,7 @@ async fn actions_cost() {
         for index in 0..u32::try_from(count).unwrap() {
             let address = format!(
                 r#"{{"client_ip": "{}"}}"#,
-                std::net::Ipv4Addr::from_bits(index)
+                std::net::Ipv4Addr::from_bits(0x0a00_0000 | index)
             );
             let key = gate.active().key_for("api", &attributes(&address), []);
             let target = ActionTarget::Key(key.unwrap());
