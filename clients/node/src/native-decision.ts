@@ -25,7 +25,9 @@ const WINDOW = 6;
 /** In place of a retry time: the request can never pass. */
 const NEVER = -2;
 
-const SOURCES: readonly Source[] = ["store", "lease", "deny_cache", "fallback", "local", "block", "exempt"];
+const SOURCES: readonly Source[] = [
+  "store", "lease", "deny_cache", "fallback", "local", "block", "exempt",
+];
 const POLICIES = [undefined, "allow", "deny", "local"] as const;
 const UNITS = ["requests", "tokens", "input_tokens", "output_tokens", "bytes"];
 

@@ -1,12 +1,12 @@
 /** Every example runs, and does what its comments say. */
 import assert from "node:assert/strict";
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { Agent, get } from "node:http";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { before, test, type TestContext } from "node:test";
 import { Tollgate } from "../src/index.js";
 import type { LimitOptions } from "../src/index.js";
+import { checkCluster } from "./support/cluster.js";
 import { buildPackage, run, startExample, startServer, type Example } from "./support/examples.js";
 import { startRedis } from "./support/redis.js";
 import { packageRoot, startService } from "./support/service.js";
@@ -173,34 +173,6 @@ test("the programs of docs/node.md run", async (t) => {
   assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429]);
   assert.equal(await app.stop(), 0);
 });
-
-async function checkCluster(t: TestContext, env: NodeJS.ProcessEnv): Promise<void> {
-  const app = await startExample(t, "examples/express-cluster.mjs", env);
-
-  const agent = new Agent({ keepAlive: true, maxSockets: 128 });
-  t.after(() => { agent.destroy(); });
-  const ask = (): Promise<{ status: number; text: string }> =>
-    new Promise((done, fail) => {
-      get(app.url, { agent, headers: { "x-api-key": "ann" } }, (response) => {
-        let text = "";
-        response.setEncoding("utf8").on("data", (part: string) => (text += part));
-        response.on("end", () => { done({ status: response.statusCode ?? 0, text }); });
-      }).on("error", fail);
-    });
-  const responses = await Promise.all(Array.from({ length: 10_000 }, ask));
-
-  const admitted = responses.filter(({ status }) => status === 200);
-  const denied = responses.filter(({ status }) => status === 429);
-  assert.deepEqual([admitted.length, denied.length], [1_000, 9_000]);
-  const workers = new Set(admitted.map(({ text }) => text));
-  assert.equal(workers.size, 4, "every worker admits some requests");
-
-  const other = await fetch(app.url, { headers: { "x-api-key": "bob" } });
-  assert.equal(other.status, 200);
-  assert.equal((await fetch(app.url)).status, 401);
-  agent.destroy();
-  assert.equal(await app.stop(), 0);
-}
 
 async function checkLlmProxy(
   t: TestContext,

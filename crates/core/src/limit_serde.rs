@@ -40,7 +40,7 @@ use crate::time::Micros;
 /// ```
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let fields = LimitFields::deserialize(deserializer)?;
+        let fields = LimitForm::deserialize(deserializer)?;
         let quota = fields.quota.to_quota().map_err(D::Error::custom)?;
         let limit = Self::new(fields.name, quota)
             .unit(fields.unit)
@@ -65,7 +65,7 @@ impl<'de> Deserialize<'de> for Limit {
 impl Serialize for Limit {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let rule = self.validate().map_err(S::Error::custom)?;
-        let fields = LimitFields {
+        let fields = LimitForm {
             name: rule.name().to_string(),
             quota: QuotaFields::new(rule.quota()),
             consistency: rule.consistency(),
@@ -86,7 +86,7 @@ impl Serialize for Limit {
 
 /// The fields of a limit. All that are not listed here go to the algorithm, which rejects others.
 #[derive(Serialize, Deserialize)]
-struct LimitFields {
+struct LimitForm {
     name: String,
     #[serde(flatten)]
     quota: QuotaFields,

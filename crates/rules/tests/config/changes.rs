@@ -42,8 +42,8 @@ limits:
     assert!(ConfigChanges::between(before, before).is_empty());
 
     let ab = "limits: [{ name: a }, { name: b }]";
-    let ba = "limits: [{ name: b }, { name: a }]";
-    assert_eq!(changes(ab, ba), ["limits: order changed"]);
+    let reversed = "limits: [{ name: b }, { name: a }]";
+    assert_eq!(changes(ab, reversed), ["limits: order changed"]);
 }
 
 #[test]

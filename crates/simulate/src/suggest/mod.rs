@@ -21,7 +21,7 @@ use tollgate_rules::{Attributes, Config};
 pub(crate) use heaviest::{HeaviestKeys, KeyPeak};
 pub(crate) use knee::UsageKnee;
 pub use trial::SuggestionTrials;
-pub(crate) use usage::KeyUsage;
+pub(crate) use usage::UsageProfile;
 
 use self::quotas::{unlimited, with_limit};
 use crate::batch::ReplayRequest;
@@ -93,8 +93,8 @@ impl UsagePeaks {
     }
 
     /// The usage of each limit, summed up.
-    pub(crate) fn usages(&self) -> Vec<KeyUsage<'_>> {
-        let usage = |peaks| KeyUsage::new(peaks, self.beyond_knee);
+    pub(crate) fn usages(&self) -> Vec<UsageProfile<'_>> {
+        let usage = |peaks| UsageProfile::new(peaks, self.beyond_knee);
         self.limits.iter().map(usage).collect()
     }
 
@@ -109,8 +109,8 @@ impl UsagePeaks {
     /// are shadow limits, so that they do not affect each other.
     fn replay_with(
         &self,
-        usages: &[KeyUsage<'_>],
-        choose: impl Fn(&KeyUsage<'_>) -> Option<u64>,
+        usages: &[UsageProfile<'_>],
+        choose: impl Fn(&UsageProfile<'_>) -> Option<u64>,
     ) -> ConfigReplay {
         ConfigReplay::with_limits(&self.config, |limit| {
             let name = limit.rule.name().as_str();

@@ -22,7 +22,7 @@ const KEYS_ABOVE_MIN: usize = 10;
 
 /// The usage of one limit.
 #[derive(Debug)]
-pub(crate) struct KeyUsage<'p> {
+pub(crate) struct UsageProfile<'p> {
     pub(crate) name: &'p str,
     /// Its configured quota.
     pub(crate) quota: Quota,
@@ -51,7 +51,7 @@ pub(crate) struct UsageCandidate {
     pub(crate) limit: u64,
 }
 
-impl<'p> KeyUsage<'p> {
+impl<'p> UsageProfile<'p> {
     pub(super) fn new(limit: &'p LimitPeaks, beyond_knee: bool) -> Self {
         let mut peaks: Vec<u64> = limit.keys.values().copied().collect();
         peaks.sort_unstable();
@@ -142,7 +142,7 @@ mod tests {
         measured
     }
 
-    fn candidates(usage: &KeyUsage<'_>) -> Vec<(&'static str, u64)> {
+    fn candidates(usage: &UsageProfile<'_>) -> Vec<(&'static str, u64)> {
         let candidates = usage.candidates.iter();
         candidates.map(|it| (it.percentile, it.limit)).collect()
     }
@@ -150,14 +150,14 @@ mod tests {
     #[test]
     fn percentiles_are_peaks_of_keys() {
         let hundred = measured(1..=100);
-        let usage = KeyUsage::new(&hundred, false);
+        let usage = UsageProfile::new(&hundred, false);
         let limits: Vec<u64> = usage.candidates.iter().map(|it| it.limit).collect();
         assert_eq!(limits, [50, 90, 99, 100, 100]);
         assert_eq!(usage.keys_above(90), 10);
 
         let limits = |peaks: &[u64]| {
             let measured = measured(peaks.iter().copied());
-            let usage = KeyUsage::new(&measured, false);
+            let usage = UsageProfile::new(&measured, false);
             usage.candidates.first().map(|first| first.limit)
         };
         assert_eq!(
@@ -176,7 +176,7 @@ mod tests {
             (10_000, "p99.9"),
         ] {
             let measured = measured(1..=keys);
-            let usage = KeyUsage::new(&measured, false);
+            let usage = UsageProfile::new(&measured, false);
             let suggested = usage.candidates[usage.suggested].percentile;
             assert_eq!(suggested, percentile, "{keys} keys");
         }
@@ -187,7 +187,7 @@ mod tests {
     fn nothing_beyond_the_knee_is_suggested_unless_asked_for() {
         let attacked = measured((0..2_121).map(|key| if key < 40 { 48 } else { 1 + key % 5 / 4 }));
         for (beyond_knee, suggested) in [(false, ("knee", 2)), (true, ("p99", 48))] {
-            let usage = KeyUsage::new(&attacked, beyond_knee);
+            let usage = UsageProfile::new(&attacked, beyond_knee);
             let expected = [
                 ("p50", 1),
                 ("p90", 2),
@@ -202,7 +202,7 @@ mod tests {
 
         // One heavy key among many: what was suggested is below the knee anyway.
         let one_heavy = measured((1..=1_000).chain([90_000]));
-        let usage = KeyUsage::new(&one_heavy, false);
+        let usage = UsageProfile::new(&one_heavy, false);
         assert_eq!(candidates(&usage)[usage.suggested], ("p99", 991));
         assert_eq!(usage.knee.map(|knee| knee.keys_above), Some(1));
     }
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn half_of_the_keys_far_below_the_others_are_noticed() {
         let pages = measured((0..100).map(|key| if key < 60 { 1 } else { 40 }));
-        let usage = KeyUsage::new(&pages, false);
+        let usage = UsageProfile::new(&pages, false);
         assert!(usage.is_steep_below && usage.knee.is_none());
     }
 }

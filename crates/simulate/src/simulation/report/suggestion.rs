@@ -2,7 +2,7 @@
 
 use super::ReportLabels;
 use crate::report::{KeyPeakReport, KneeReport, LimitCandidate, LimitSuggestion};
-use crate::suggest::{KeyUsage, SuggestionTrials, UsageKnee, UsagePeaks};
+use crate::suggest::{SuggestionTrials, UsageKnee, UsagePeaks, UsageProfile};
 use crate::text::{grouped, utc};
 
 pub(super) fn reports(
@@ -18,7 +18,7 @@ pub(super) fn reports(
 }
 
 fn report(
-    usage: &KeyUsage<'_>,
+    usage: &UsageProfile<'_>,
     peaks: &UsagePeaks,
     trials: Option<&SuggestionTrials>,
     labels: &ReportLabels,
@@ -57,7 +57,7 @@ fn report(
 
 fn knee_report(
     knee: UsageKnee,
-    usage: &KeyUsage<'_>,
+    usage: &UsageProfile<'_>,
     peaks: &UsagePeaks,
     top: usize,
 ) -> KneeReport {
@@ -77,7 +77,7 @@ fn knee_report(
 }
 
 /// Remarks on a suggestion: why this value, and what to look at before it is used.
-fn notes(usage: &KeyUsage<'_>) -> Vec<String> {
+fn notes(usage: &UsageProfile<'_>) -> Vec<String> {
     let Some(suggested) = usage.suggested() else {
         return Vec::new();
     };
