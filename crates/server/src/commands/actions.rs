@@ -81,21 +81,24 @@ fn act(
     own: impl FnOnce() -> Result<Members, CommandError>,
 ) -> CommandResult {
     let mut body = own()?;
-    let user = || {
-        let mut names = USER_VARIABLES.iter();
-        names.find_map(|name| std::env::var(name).ok())
-    };
-    let by = args.by.clone().or_else(user);
+    let by = args.by.clone().unwrap_or_else(user);
     insert(&mut body, "limit", args.limit.clone().map(Value::from));
     insert(&mut body, "for", args.length.clone().map(Value::from));
     insert(&mut body, "reason", args.reason.clone().map(Value::from));
-    insert(&mut body, "by", by.map(Value::from));
+    insert(&mut body, "by", Some(by.into()));
 
     let body = Value::Object(body).to_string().into_bytes();
     let path = format!("/admin/{plural}");
     let response = args.admin.send(Method::POST, &path, body)?;
     let text = || members(&response);
     output(args.admin.client.json, &response, text, Exit::Done)
+}
+
+/// The name of the user, or the number where no variable has the name, as in cron jobs.
+fn user() -> String {
+    let mut names = USER_VARIABLES.iter();
+    let name = names.find_map(|name| std::env::var(name).ok().filter(|name| !name.is_empty()));
+    name.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
 }
 
 fn list(plural: &str, args: &ListActionsArgs) -> CommandResult {
