@@ -578,7 +578,7 @@ fn errors_of_the_admin_port() {
                 r#"{"code": "store-unavailable", "detail": "timed out"}"#,
             ),
             3,
-            "the store is unavailable, nothing was changed (503 Service Unavailable): timed out",
+            "the store is unavailable (503 Service Unavailable): timed out",
         ),
         (http("200 OK", "[]"), 3, "not from an admin port"),
     ] {

@@ -51,7 +51,7 @@ pub(crate) fn parse(
 
     let code = response.json().map(|body| body["code"].clone());
     let problem = if code.is_some_and(|code| code == "store-unavailable") {
-        "the store is unavailable, nothing was changed"
+        "the store is unavailable"
     } else {
         "unexpected response from the admin port"
     };
