@@ -9,7 +9,7 @@ use testkit::processes::Directory;
 use super::request::Case;
 use crate::harness::h2load::{CPU, RATE, Target};
 use crate::harness::{
-    Bench, Entrant, Goal, H2load, LoadRequest, Process, Ratio, Row, ServerUnderLoad, post_json,
+    Bench, Entrant, Figures, Goal, H2load, LoadRequest, Process, Ratio, Row, ServerUnderLoad, post_json,
     serve_command,
 };
 
@@ -23,63 +23,96 @@ const INLINE: &str = "check, inline limit";
 const BATCH: &str = "batch of 64 checks";
 const CHECKS: u16 = 64;
 const CASE: Case = Case::Allowed;
+const CHECK_PATH: &str = "/v1/check";
+pub(super) const BATCH_PATH: &str = "/v1/batch";
 
 /// Measures all bodies in turn, each on a server of its own.
 pub(super) fn measure(bench: &mut Bench, h2load: &H2load, tollgate: &Path) -> Result<()> {
     let check: Value = serde_json::from_str(&CASE.json(None))?;
-    let mut item = check.clone();
-    item["op"] = "check".into();
-    let batch = json!({ "requests": vec![item; usize::from(CHECKS)] });
     let inline = json!({"limits": [{
         "name": "inline", "key": "203.0.113.7",
         "algorithm": "token_bucket", "capacity": 1_000_000_000, "refill_rate": "1/s",
     }]});
 
+    let config = CASE.config(None);
+    let start = |name: &str, path: &'static str, body: &Value| {
+        BodyServer { tollgate, name, path }.start(CASE, &config, body)
+    };
     let servers = [
-        start(tollgate, CHECK, "/v1/check", &check)?,
-        start(tollgate, INLINE, "/v1/check", &inline)?,
-        start(tollgate, BATCH, "/v1/batch", &batch)?,
+        start(CHECK, CHECK_PATH, &check)?,
+        start(INLINE, CHECK_PATH, &inline)?,
+        start(BATCH, BATCH_PATH, &batch(CASE)?)?,
     ];
     let pids: Vec<u32> = servers.iter().map(|server| server.process.pid()).collect();
     let entrants = servers.iter().map(|server| {
         Entrant::new(&server.name, CASE.name(), |length| {
-            let mut figures = h2load.round(server, length)?;
-            if server.name == BATCH {
-                let checks = f64::from(CHECKS);
-                figures.entry(RATE).and_modify(|rate| *rate *= checks);
-                figures.entry(CPU).and_modify(|cpu| *cpu /= checks);
-            }
-            Ok(figures)
+            let figures = h2load.round(server, length)?;
+            Ok(match server.target.path {
+                BATCH_PATH => of_one_check(figures),
+                _ => figures,
+            })
         })
     });
     bench.measure(NAME, &pids, entrants.collect())?;
     Ok(())
 }
 
-/// Starts a server that gets this body, which it must answer with an admission.
-fn start(tollgate: &Path, name: &str, path: &'static str, body: &Value) -> Result<ServerUnderLoad> {
-    let directory = Directory::create();
-    let command = serve_command(tollgate, &directory, &CASE.config(None));
-    let body = body.to_string();
-    let sent = LoadRequest::Json(directory.write("body", &body));
-    let mut process = Process::spawn(command, directory)?;
-    let server = process.announced("http ")?;
+/// A batch of checks.
+pub(super) fn batch(case: Case) -> Result<Value> {
+    let mut item: Value = serde_json::from_str(&case.json(None))?;
+    item["op"] = "check".into();
+    Ok(json!({ "requests": vec![item; usize::from(CHECKS)] }))
+}
 
-    let response = post_json(server, path, &body).text();
-    let is_allowed = response.contains(r#""allowed":true"#) && !response.contains("429");
-    ensure!(is_allowed, "unexpected response: {response}");
-    Ok(ServerUnderLoad {
-        name: name.to_owned(),
-        target: Target {
-            server,
-            path,
-            sent,
-            status: 200,
-        },
-        process,
-        beside: Vec::new(),
-        redis: None,
-    })
+/// The figures of one check of a batch.
+pub(super) fn of_one_check(mut figures: Figures) -> Figures {
+    let checks = f64::from(CHECKS);
+    figures.entry(RATE).and_modify(|rate| *rate *= checks);
+    figures.entry(CPU).and_modify(|cpu| *cpu /= checks);
+    figures
+}
+
+/// A server that gets one body.
+pub(super) struct BodyServer<'a> {
+    pub(super) tollgate: &'a Path,
+    /// The name of the subject.
+    pub(super) name: &'a str,
+    pub(super) path: &'static str,
+}
+
+impl BodyServer<'_> {
+    /// Starts it. It must answer the body as the case expects.
+    pub(super) fn start(self, case: Case, config: &str, body: &Value) -> Result<ServerUnderLoad> {
+        let directory = Directory::create();
+        let command = serve_command(self.tollgate, &directory, config);
+        let body = body.to_string();
+        let sent = LoadRequest::Json(directory.write("body", &body));
+        let mut process = Process::spawn(command, directory)?;
+        let server = process.announced("http ")?;
+
+        // A limit that is to be used up is used up after the first check.
+        let [_, response] = [(); 2].map(|()| post_json(server, self.path, &body).text());
+        let is_expected = |is_allowed: bool| {
+            let allowed = format!(r#""allowed":{is_allowed}"#);
+            response.contains(&allowed) == (is_allowed == case.is_allowed())
+        };
+        ensure!(
+            is_expected(true) && is_expected(false),
+            "unexpected response: {response}"
+        );
+        Ok(ServerUnderLoad {
+            name: self.name.to_owned(),
+            target: Target {
+                server,
+                path: self.path,
+                sent,
+                status: 200,
+            },
+            process,
+            beside: Vec::new(),
+            redis: None,
+        })
+    }
 }
 
 /// The ratios to a single check of a configured limit, with their goals.

@@ -5,13 +5,15 @@
 
 mod bare;
 mod bodies;
+mod oncall;
 mod report;
 mod request;
 mod resp;
 mod servers;
 mod viewer;
 
-use std::path::PathBuf;
+use std::iter;
+use std::path::{Path, PathBuf};
 
 pub(crate) use self::bare::{BareArguments, run_bare};
 use self::request::{Case, Exchange, Protocol};
@@ -58,6 +60,9 @@ pub(crate) struct Arguments {
     /// Measure only single checks, inline limits and batches over HTTP
     #[arg(long)]
     bodies: bool,
+    /// Measure only what the audit log and actions of operators cost
+    #[arg(long)]
+    on_call: bool,
     /// Measure only this protocol; can be repeated
     #[arg(long, value_enum)]
     protocol: Vec<Protocol>,
@@ -69,17 +74,18 @@ pub(crate) struct Arguments {
 /// Measures, prints the tables and writes the numbers and the picture.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let tollgate = tollgate_program(arguments.tollgate.as_ref())?;
+    let is_only = [arguments.resp, arguments.bodies, arguments.on_call];
     let has_extras = arguments.protocol.is_empty() && !arguments.dashboard;
-    let is_resp_included = has_extras && !arguments.bodies;
-    let are_bodies_included = has_extras && !arguments.resp;
-    let protocols = if arguments.resp || arguments.bodies {
+    let is_included = |is_chosen| has_extras && (is_chosen || is_only == [false; 3]);
+    let protocols = if is_only.contains(&true) {
         Vec::new()
     } else {
         chosen_values(&arguments.protocol)
     };
     let cases = chosen_values(&arguments.case);
-    let extras = usize::from(is_resp_included) + usize::from(are_bodies_included);
-    let steps = protocols.len() * cases.len() + extras;
+    let [resp, bodies, on_call] = is_only.map(is_included);
+    let extras = [resp, bodies, on_call].into_iter().filter(|is_included| *is_included);
+    let steps = protocols.len() * cases.len() + extras.count();
     let mut bench = Bench::new(&arguments.output, steps, [(3, 300), (7, 2_000)]);
     let h2load = H2load::find();
     bench.uses(vec![h2load.version()?]);
@@ -105,13 +111,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
 
-    if is_resp_included {
+    if resp {
         bench.progress.step(resp::NAME);
         resp::measure(&mut bench, &h2load, &tollgate)?;
     }
-    if are_bodies_included {
+    if bodies {
         bench.progress.step(bodies::NAME);
         bodies::measure(&mut bench, &h2load, &tollgate)?;
+    }
+    if on_call {
+        bench.progress.step(oncall::NAME);
+        let beside = arguments.beside.iter().map(PathBuf::as_path);
+        let programs: Vec<&Path> = iter::once(tollgate.as_path()).chain(beside).collect();
+        oncall::measure(&mut bench, &h2load, &programs)?;
     }
 
     let panels = [("Requests per second: taller is better", RATE)];

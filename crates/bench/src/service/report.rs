@@ -1,6 +1,7 @@
 //! The ratios and tables of the benchmark.
 
 use super::bodies;
+use super::oncall;
 use super::request::{Case, Protocol};
 use super::resp;
 use super::{BARE, BARE_WITH_HEADERS, DASHBOARD, LEASED, MANY_LIMITS, MEMORY, REDIS, THROTTLECRAB};
@@ -12,6 +13,7 @@ pub(super) fn complete(mut report: Report) -> Report {
     report.ratios = ratios(&report.rows);
     report.ratios.extend(resp::ratios(&report.rows));
     report.ratios.extend(bodies::ratios(&report.rows));
+    report.ratios.extend(oncall::ratios(&report.rows));
     let groups = distinct(report.rows.iter().map(|row| (&row.case, &row.load)));
     let numbers = groups
         .into_iter()
