@@ -31,7 +31,7 @@ const EXEMPT_MAX: usize = 1_000;
 type UnitWindow = (&'static str, bool);
 
 /// The fields of a limit with their values as YAML.
-type LimitFields = Vec<(&'static str, String)>;
+type DraftFields = Vec<(&'static str, String)>;
 
 /// Translates a file.
 pub(super) fn import(root: &DocumentNode, draft: &mut ImportDraft) -> Result<(), String> {
@@ -139,7 +139,7 @@ impl<'n> TreeReader<'n, '_> {
         level: &'n [DocumentNode],
         path: &[DescriptorEntry<'n>],
         (window, requests): (UnitWindow, &str),
-    ) -> Option<(LimitFields, Vec<&'n str>)> {
+    ) -> Option<(DraftFields, Vec<&'n str>)> {
         let mut fields = vec![("match", matches(self.domain, path))];
         let mut exempt = Vec::new();
         if requests.parse() == Ok(0_u64) {
