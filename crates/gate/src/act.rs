@@ -105,6 +105,17 @@ impl Gate {
         listed
     }
 
+    /// How many actions of each kind this replica knows of.
+    pub fn action_counts(&self) -> [(ActionKind, usize); 4] {
+        let now = self.now();
+        let log = self.action_log.lock();
+        let live = || log.actions().filter(|action| action.is_live(now));
+        ActionKind::ALL.map(|kind| {
+            let of_kind = live().filter(|action| action.change.kind() == kind);
+            (kind, of_kind.count())
+        })
+    }
+
     /// Puts an action into the store, and applies it here at once. Other replicas learn of it
     /// within a second. It replaces an action of the same kind on the same limit and target.
     pub async fn act(&self, draft: ActionDraft) -> Result<Action, ActError> {

@@ -50,4 +50,5 @@ mod stacks;
 mod traces;
 mod traefik;
 mod unread_bodies;
+mod versions;
 mod warnings;
