@@ -27,13 +27,13 @@ fn config(audit_log: &str) -> String {
     )
 }
 
-fn file(name: &str) -> PathBuf {
+pub(crate) fn file(name: &str) -> PathBuf {
     let name = format!("tollgate-{name}-{}.jsonl", std::process::id());
     std::env::temp_dir().join(name)
 }
 
 /// The lines so far, once there are this many.
-fn lines(file: &PathBuf, count: usize) -> Vec<Value> {
+pub(crate) fn lines(file: &PathBuf, count: usize) -> Vec<Value> {
     let mut lines = Vec::new();
     wait::until_true(PATIENCE, "the lines of the audit log", || {
         let text = fs::read_to_string(file).unwrap_or_default();
