@@ -1,6 +1,9 @@
 //! Blocks, exemptions, overrides and shadow switches on real replicas that share a store.
 
 mod bad_rows;
+mod envoy;
+mod fail_over;
+mod fronts;
 
 use serde_json::{Value, json};
 use testkit::reverse_proxy::{self, Response};
