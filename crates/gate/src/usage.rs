@@ -1,6 +1,6 @@
 //! Reports keys that have used most of a limit with a long window.
 
-use tollgate::{Decision, Demand, EncodedKey, Micros};
+use tollgate::{Decision, Demand, EncodedKey, FailurePolicy, LimitOutcome, Micros};
 
 use super::active::ActiveConfig;
 use crate::metrics::{UsageAlert, UsedShare};
@@ -23,6 +23,9 @@ impl ActiveConfig {
             let (Some(window), true) = (window, position < self.config.limits.len()) else {
                 continue;
             };
+            if !is_measured(outcome) {
+                continue;
+            }
             let usage = UsedShare {
                 limit: outcome.limit(),
                 remaining: outcome.remaining(),
@@ -39,4 +42,12 @@ impl ActiveConfig {
             watch.record(limit_id, &demand.key, percent, now, until);
         }
     }
+}
+
+/// Whether an outcome tells what the key has used. A block, an exemption and a failure policy that
+/// does not count tell nothing.
+fn is_measured(outcome: &LimitOutcome) -> bool {
+    let is_asked = outcome.is_counted() && !outcome.is_blocked();
+    let fallback = outcome.fallback();
+    is_asked && fallback.is_none_or(|policy| policy == FailurePolicy::Local)
 }

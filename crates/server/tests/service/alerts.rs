@@ -2,6 +2,7 @@
 
 mod evictions;
 mod https;
+mod near_limit;
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -2,10 +2,14 @@
 
 use serde_json::{Value, json};
 use testkit::reverse_proxy;
-use tollgate_envoy::{Code, DescriptorStatus, RateLimitRequest};
+use tollgate_envoy::{
+    Code, CommitRequest, CommitResponse, DescriptorStatus, RateLimitRequest, ReserveRequest,
+    ReserveResponse,
+};
 
 use super::{act, send, undo};
 use crate::grpc::client::Client;
+use crate::grpc::reservations::{COMMIT, RESERVE};
 use crate::grpc::{about, body, described, header, request, summary};
 use crate::harness::Tollgate;
 use crate::resp::{connect, integers};
@@ -230,4 +234,40 @@ fn actions_do_not_concern_the_numbers_of_a_call() {
         text.contains("unknown-limit") && text.contains("expected one of api"),
         "{text}"
     );
+}
+
+#[test]
+fn a_reservation_over_grpc_honours_a_block_and_an_exemption() {
+    let service = Tollgate::with_config(LIMITS);
+    let mut client = Client::connect(service.grpc);
+    let descriptors = vec![described(&[("user", "ann")])];
+    let mut reserve = || -> ReserveResponse {
+        let request = ReserveRequest {
+            domain: "shop".into(),
+            descriptors: descriptors.clone(),
+            amount: 2,
+            ttl: None,
+        };
+        client.call(RESERVE, &request).only()
+    };
+
+    let block = act_on_ann(&service, "blocks", json!({}));
+    let denied = reserve();
+    assert_eq!(denied.code(), Code::OverLimit);
+    assert_eq!(denied.reservation_id, "");
+    undo(&service, "blocks", &block);
+
+    let exemption = act_on_ann(&service, "exemptions", json!({}));
+    let allowed = reserve();
+    assert_eq!(allowed.code(), Code::Ok);
+    let commit = CommitRequest {
+        domain: "shop".into(),
+        descriptors,
+        reservation_id: allowed.reservation_id,
+        actual_amount: 3,
+    };
+    let committed: CommitResponse = client.call(COMMIT, &commit).only();
+    assert!(!committed.reservation_released, "nothing was reserved");
+    undo(&service, "exemptions", &exemption);
+    assert_eq!(remaining(&service), [4, 9], "nothing was charged");
 }
