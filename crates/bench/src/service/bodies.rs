@@ -9,8 +9,8 @@ use testkit::processes::Directory;
 use super::request::Case;
 use crate::harness::h2load::{CPU, RATE, Target};
 use crate::harness::{
-    Bench, Entrant, Figures, Goal, H2load, LoadRequest, Process, Ratio, Row, ServerUnderLoad, post_json,
-    serve_command,
+    Bench, Entrant, Figures, Goal, H2load, LoadRequest, Process, Ratio, Row, ServerUnderLoad,
+    post_json, serve_command,
 };
 
 /// The name in tables.
@@ -36,7 +36,12 @@ pub(super) fn measure(bench: &mut Bench, h2load: &H2load, tollgate: &Path) -> Re
 
     let config = CASE.config(None);
     let start = |name: &str, path: &'static str, body: &Value| {
-        BodyServer { tollgate, name, path }.start(CASE, &config, body)
+        BodyServer {
+            tollgate,
+            name,
+            path,
+        }
+        .start(CASE, &config, body)
     };
     let servers = [
         start(CHECK, CHECK_PATH, &check)?,

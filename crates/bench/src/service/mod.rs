@@ -10,6 +10,7 @@ mod report;
 mod request;
 mod resp;
 mod servers;
+mod spread;
 mod viewer;
 
 use std::iter;
@@ -84,7 +85,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     let cases = chosen_values(&arguments.case);
     let [resp, bodies, on_call] = is_only.map(is_included);
-    let extras = [resp, bodies, on_call].into_iter().filter(|is_included| *is_included);
+    let extras = [resp, bodies, on_call]
+        .into_iter()
+        .filter(|is_included| *is_included);
     let steps = protocols.len() * cases.len() + extras.count();
     let mut bench = Bench::new(&arguments.output, steps, [(3, 300), (7, 2_000)]);
     let h2load = H2load::find();
@@ -124,6 +127,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let beside = arguments.beside.iter().map(PathBuf::as_path);
         let programs: Vec<&Path> = iter::once(tollgate.as_path()).chain(beside).collect();
         oncall::measure(&mut bench, &h2load, &programs)?;
+        bench.progress.step(spread::NAME);
+        spread::measure(&mut bench, &tollgate)?;
     }
 
     let panels = [("Requests per second: taller is better", RATE)];

@@ -42,6 +42,7 @@ mod raw;
 mod redis;
 mod reload;
 mod replicas;
+mod request_errors;
 mod reservations;
 mod resp;
 mod snapshot;
