@@ -2,7 +2,7 @@
 
 use tollgate::{Demand, EncodedKey};
 use tollgate_gate::ActiveConfig;
-use tollgate_rules::Selection;
+use tollgate_rules::LimitDemands;
 
 use crate::limits::{KnownLimit, LimitId};
 
@@ -11,15 +11,17 @@ use crate::limits::{KnownLimit, LimitId};
 pub struct DirectDemands<'a> {
     active: &'a ActiveConfig,
     limits: &'a [KnownLimit],
-    demands: Selection<'a>,
+    /// Usually one, which needs no allocation.
+    demands: LimitDemands<'a>,
 }
 
 impl<'a> DirectDemands<'a> {
+    #[inline]
     pub(crate) fn new(active: &'a ActiveConfig, limits: &'a [KnownLimit]) -> Self {
         Self {
             active,
             limits,
-            demands: Selection::new(),
+            demands: LimitDemands::new(),
         }
     }
 
@@ -31,6 +33,7 @@ impl<'a> DirectDemands<'a> {
         self.active.add_demand(&mut self.demands, limit, key, cost)
     }
 
+    #[inline]
     pub(crate) fn as_slice(&self) -> &[Demand<'a, EncodedKey>] {
         &self.demands
     }

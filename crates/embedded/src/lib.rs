@@ -106,6 +106,7 @@ impl Embedded {
     /// from leases or from cached denials. Otherwise, and if `ask` returns none, this returns none
     /// and has charged nothing: send the request as an operation, which also tells what is wrong
     /// with it.
+    #[inline]
     pub fn try_check(
         &self,
         ask: impl FnOnce(&mut DirectDemands<'_>) -> Option<()>,

@@ -185,19 +185,29 @@ impl Gate {
     ) -> Result<GateDecision, DecideError> {
         let started_at = self.clock.now();
         let decision = active.limiter.request(demands, intent).await?;
+        self.observe(active, demands, &decision, intent, origin, started_at);
+        Ok(GateDecision {
+            permit: active.permit_token(&decision, demands, intent),
+            ..decision.into()
+        })
+    }
 
-        trace::record_decision(&decision);
+    /// Traces a decision, and counts it if it is one about a charge.
+    fn observe(
+        &self,
+        active: &ActiveConfig,
+        demands: &[Demand<'_, EncodedKey>],
+        decision: &Decision,
+        intent: Intent,
+        origin: &RequestOrigin,
+        started_at: Micros,
+    ) {
+        trace::record_decision(decision);
         if intent.is_charge() {
             let now = self.clock.now();
             self.metrics.observe_decision(now.since(started_at));
-            self.count(active, demands, &decision, origin, now);
+            self.count(active, demands, decision, origin, now);
         }
-        Ok(GateDecision {
-            permit: active.permit_token(&decision, demands, intent),
-            decision,
-            reservation: None,
-            block: None,
-        })
     }
 
     /// Counts a decision: the outcome of each limit, the keys, and the denials.
@@ -251,18 +261,11 @@ impl Gate {
             asked => Some(active.limiter.request(asked, intent).await?),
         };
         let decision = applied.decision(answer.as_ref());
-
-        trace::record_decision(&decision);
-        if intent.is_charge() {
-            let now = self.clock.now();
-            self.metrics.observe_decision(now.since(started_at));
-            self.count(active, demands, &decision, origin, now);
-        }
+        self.observe(active, demands, &decision, intent, origin, started_at);
         Ok(GateDecision {
             permit: active.permit_token(&decision, &asked, intent),
-            decision,
-            reservation: None,
             block: applied.block_status(),
+            ..decision.into()
         })
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use tollgate::{Demand, EncodedKey, Rule};
-use tollgate_rules::{RequestedLimit, Selection};
+use tollgate_rules::{LimitDemands, RequestedLimit, Selection};
 
 use super::active::ActiveConfig;
 use crate::api::NamedAttributes;
@@ -15,7 +15,7 @@ pub enum DirectLimit {
     /// rule.
     Plain {
         /// The limit.
-        rule: Rule,
+        rule: Box<Rule>,
         /// The units of a request that states no cost.
         cost: u64,
     },
@@ -31,7 +31,7 @@ impl ActiveConfig {
             let rules = self
                 .inline
                 .read(&self.config.inline_limits, &self.selector, limits);
-            let rule = *rules.ok()?.first()?;
+            let rule = Box::new(*rules.ok()?.first()?);
             return Some(DirectLimit::Plain { rule, cost: 1 });
         }
 
@@ -40,7 +40,7 @@ impl ActiveConfig {
             return Some(DirectLimit::Selected(known.rule.name().as_str().into()));
         };
         Some(DirectLimit::Plain {
-            rule: plain.rule,
+            rule: Box::new(plain.rule),
             cost: plain.cost.as_ref().map_or(1, |cost| cost.default),
         })
     }
@@ -50,7 +50,7 @@ impl ActiveConfig {
     #[inline]
     pub fn add_demand<'r>(
         &'r self,
-        demands: &mut Selection<'r>,
+        demands: &mut LimitDemands<'r>,
         limit: &'r DirectLimit,
         key: &str,
         cost: Option<u64>,

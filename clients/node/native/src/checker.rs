@@ -139,22 +139,42 @@ unsafe extern "C" fn try_check(
 /// Reads the arguments, decides and writes the numbers.
 #[expect(unsafe_code, reason = "the C interface of Node")]
 unsafe fn decide(env: sys::napi_env, info: sys::napi_callback_info) -> Option<u32> {
-    let mut few = [ptr::null_mut(); DEMAND_ARGUMENTS];
-    // SAFETY: `env` and `info` are those of the current call, for both. `data` is the state of the
-    // function, which lives at least until it returns.
-    let (count, state) = unsafe {
-        let (count, data) = arguments(env, info, &mut few)?;
-        (count, &*data.cast::<CheckerState>())
-    };
-    let mut many = [ptr::null_mut(); DEMANDS_MAX * DEMAND_ARGUMENTS];
-    let values = if count <= few.len() {
-        few.as_slice()
-    } else {
-        // SAFETY: as above.
-        unsafe { arguments(env, info, &mut many)? };
-        many.get(..count)?
-    };
+    let mut values = [ptr::null_mut(); DEMAND_ARGUMENTS];
+    // SAFETY: `env` and `info` are those of the current call. `data` is the state of the function,
+    // which lives at least until it returns.
+    unsafe {
+        let (count, data) = arguments(env, info, &mut values)?;
+        let state = &*data.cast::<CheckerState>();
+        if count > values.len() {
+            return decide_many(env, info, state);
+        }
+        decide_values(env, state, &values)
+    }
+}
 
+/// The same for several demands. A function of its own, because its array takes time to fill.
+#[cold]
+#[expect(unsafe_code, reason = "the C interface of Node")]
+unsafe fn decide_many(
+    env: sys::napi_env,
+    info: sys::napi_callback_info,
+    state: &CheckerState,
+) -> Option<u32> {
+    let mut values = [ptr::null_mut(); DEMANDS_MAX * DEMAND_ARGUMENTS];
+    // SAFETY: `env` and `info` are those of the current call.
+    unsafe {
+        let (count, _) = arguments(env, info, &mut values)?;
+        decide_values(env, state, values.get(..count)?)
+    }
+}
+
+/// Decides about the demands that these arguments are.
+#[expect(unsafe_code, reason = "the C interface of Node")]
+unsafe fn decide_values(
+    env: sys::napi_env,
+    state: &CheckerState,
+    values: &[sys::napi_value],
+) -> Option<u32> {
     let engine = state.engine.try_borrow().ok()?;
     let decided = engine.as_ref()?.try_check(|demands| {
         let mut key = state.key.try_borrow_mut().ok()?;
