@@ -147,6 +147,10 @@ impl<'n> TreeReader<'n, '_> {
             fields.extend(numbers(window, "1"));
         } else {
             fields.push(("key", key(path)));
+            // A descriptor without one of the entries does not meet the limit.
+            if path.iter().any(DescriptorEntry::is_counted) {
+                fields.push(("optional", "true".to_owned()));
+            }
             fields.extend(numbers(window, requests));
             exempt = self.exempt(node, level, path);
         }

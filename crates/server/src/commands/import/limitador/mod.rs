@@ -76,17 +76,24 @@ fn read_limit(node: &DocumentNode, draft: &mut ImportDraft) {
     let matches = matches
         .iter()
         .map(|(name, value)| (name.as_str(), value.clone()));
+    let mut fields = vec![
+        ("match", conditions(matches)),
+        ("key", quoted_list(key.iter().map(String::as_str))),
+    ];
+    // A request without one of the variables does not meet the limit.
+    if !key.is_empty() {
+        fields.push(("optional", "true".to_owned()));
+    }
+    fields.extend([
+        ("algorithm", "fixed_window".to_owned()),
+        ("limit", max_value.to_owned()),
+        ("window", format!("{seconds}s")),
+    ]);
     draft.add(LimitDraft {
         name,
         line: node.line,
         source: describe(node, &["namespace", "max_value", "seconds"]),
-        fields: vec![
-            ("match", conditions(matches)),
-            ("key", quoted_list(key.iter().map(String::as_str))),
-            ("algorithm", "fixed_window".to_owned()),
-            ("limit", max_value.to_owned()),
-            ("window", format!("{seconds}s")),
-        ],
+        fields,
     });
 }
 
