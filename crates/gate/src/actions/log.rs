@@ -127,7 +127,10 @@ impl LogState {
         }
 
         self.revision = records.revision;
-        let read = records.records.iter().filter_map(|record| read(record, now));
+        let read = records
+            .records
+            .iter()
+            .filter_map(|record| read(record, now));
         self.actions = read.map(|action| (action.id.clone(), action)).collect();
 
         self.own.retain(|edit| now.since(edit.at) < OWN_FOR);
