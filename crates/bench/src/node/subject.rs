@@ -85,11 +85,7 @@ impl Subject {
 }
 
 /// Starts the service with a limit that never runs out, and returns the address of its HTTP port.
-fn start_service(
-    tollgate: &Path,
-    redis: &str,
-    consistency: &str,
-) -> Result<(Process, SocketAddr)> {
+fn start_service(tollgate: &Path, redis: &str, consistency: &str) -> Result<(Process, SocketAddr)> {
     let config = format!(
         "store: {{ type: redis, endpoints: [\"{redis}\"], timeout: 1s }}\n\
          limits:\n  - {{ name: api, key: [key], algorithm: token_bucket, capacity: 1000000, \

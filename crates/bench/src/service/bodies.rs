@@ -29,8 +29,8 @@ pub(super) fn measure(bench: &mut Bench, h2load: &H2load, programs: &[PathBuf]) 
         "algorithm": "token_bucket", "capacity": 1_000_000_000, "refill_rate": "1/s",
     }]});
     let bodies = [
-        (CHECK, RequestBody::check(CASE.json(None))),
-        (INLINE, RequestBody::check(inline)),
+        (CHECK, RequestBody::check(&CASE.json(None))),
+        (INLINE, RequestBody::check(&inline)),
         (BATCH, RequestBody::batch(CASE)),
     ];
 
@@ -49,7 +49,7 @@ pub(super) struct RequestBody {
 }
 
 impl RequestBody {
-    fn check(json: Value) -> Self {
+    fn check(json: &Value) -> Self {
         Self {
             path: "/v1/check",
             json: json.to_string(),

@@ -45,6 +45,10 @@ const THROTTLECRAB: &str = "throttlecrab-server";
 type Extra = fn(&mut Bench, &H2load, &[PathBuf]) -> Result<()>;
 
 #[derive(Debug, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     output: OutputArguments,

@@ -19,9 +19,7 @@ use super::bare::RecordedResponse;
 use super::request::{Case, Exchange, Protocol};
 use super::throttlecrab;
 use super::viewer::Viewer;
-use super::{
-    BARE, BARE_WITH_HEADERS, DASHBOARD, LEASED, MANY_LIMITS, MEMORY, REDIS, THROTTLECRAB,
-};
+use super::{BARE, BARE_WITH_HEADERS, DASHBOARD, LEASED, MANY_LIMITS, MEMORY, REDIS, THROTTLECRAB};
 use crate::harness::h2load::Target;
 use crate::harness::{Bench, LoadRequest, Process, Runtime, ServerUnderLoad, post_json, server};
 
