@@ -18,6 +18,7 @@ export class PlainDecision<Outcome extends LimitOutcome = LimitOutcome> implemen
   readonly waitMs: number;
   readonly limits: Outcome[];
   readonly retryAfterMs: number | null;
+  declare readonly blockStatus?: number;
   declare readonly permit?: string;
   declare readonly reservation?: string;
   readonly #fields: Record<string, string> | HeaderFacts;
@@ -30,6 +31,7 @@ export class PlainDecision<Outcome extends LimitOutcome = LimitOutcome> implemen
     this.waitMs = parts.waitMs;
     this.limits = parts.limits;
     this.retryAfterMs = parts.allowed ? null : longestRetry(parts.limits);
+    if (parts.blockStatus !== undefined) this.blockStatus = parts.blockStatus;
     if (parts.permit !== undefined) this.permit = parts.permit;
     if (parts.reservation !== undefined) this.reservation = parts.reservation;
     this.#fields = fields;
@@ -56,6 +58,8 @@ export function decisionFrom(answer: Answer): PlainDecision<CounterView> {
       degraded: body.degraded,
       waitMs: body.waitMs,
       limits: body.limits,
+      // Only a block has this status.
+      ...(answer.status === 403 && { blockStatus: 403 }),
       ...(typeof body.permit === "string" && { permit: body.permit }),
       ...(typeof body.reservation === "string" && { reservation: body.reservation }),
     },
@@ -100,7 +104,8 @@ function camelName(name: string): string {
   return camel;
 }
 
-function longestRetry(limits: LimitOutcome[]): number | null {
+/** When the last of the denying limits allows the request; `null` if none denies, or never. */
+export function longestRetry(limits: readonly LimitOutcome[]): number | null {
   let longest: number | null = null;
   for (const outcome of limits) {
     if (outcome.shadow === true) continue;

@@ -16,6 +16,17 @@ export interface Answer {
   body: Record<string, unknown>;
 }
 
+/** One of several demands that are decided without waiting. */
+export interface TryDemand {
+  /** The name of the limit. */
+  limit: string;
+  key: string;
+  /** That of the limit if it is absent. */
+  cost: number | undefined;
+  /** A limit that is not configured. */
+  inline: WireLimit | undefined;
+}
+
 /** Carries operations to where they are decided. */
 export interface Engine {
   /**
@@ -33,6 +44,8 @@ export interface Engine {
     cost: number | undefined,
     inline?: WireLimit,
   ): Decision | undefined;
+  /** The same for several demands, which pass together or not at all. */
+  tryCheckAll?(demands: readonly TryDemand[]): Decision | undefined;
   /** Waits for what is under way, returns leases and closes connections. */
   close(): Promise<void>;
 }

@@ -10,7 +10,7 @@ import { GuardError } from "./guard/error.js";
 import { decisionHeaders } from "./guard/headers.js";
 import type { Estimate, GuardOptions, LimitList, MaybePromise } from "./guard/types.js";
 import type { RequestContext, RequestView } from "./guard/types.js";
-import type { AttributeValue, Decision, Demand } from "./types.js";
+import type { AttributeValue, Decision } from "./types.js";
 
 export type { Admission } from "./guard/admission.js";
 export { by } from "./guard/by.js";
@@ -165,7 +165,8 @@ export class Guard<R, S> {
       const ttl = reservationTtl ?? RESERVATION_TTL;
       return client.reserve(asked, { ...known, ...cost, ttl });
     }
-    return tryFirst(client, asked, attributes) ?? client.check(asked, known);
+    // From memory or from leases, without a promise.
+    return client.tryCheck(asked, known) ?? client.check(asked, known);
   }
 
   #conclude(request: R, charge: Charge<S>): Admission<R, S> | Denial {
@@ -190,17 +191,4 @@ function validate<R, S>(options: GuardOptions<R, S>): void {
   if (options.settle !== undefined && options.estimate === undefined) {
     throw new TypeError("the option `settle` needs an `estimate`, which is reserved first");
   }
-}
-
-/** A decision from memory or from a lease, for one limit of an engine in the process. */
-function tryFirst(
-  client: GuardOptions<unknown, unknown>["client"],
-  demands: Demand[],
-  attributes: Attributes | undefined,
-): Decision | undefined {
-  const [demand, ...others] = demands;
-  if (demand === undefined || others.length > 0 || attributes !== undefined) return undefined;
-  if (typeof demand.limit !== "string" || typeof demand.key === "object") return undefined;
-  const cost = demand.cost === undefined ? {} : { cost: demand.cost };
-  return client.tryCheck(demand.limit, demand.key, cost);
 }

@@ -29,11 +29,13 @@ export function headerFields(
 ): Record<string, string> {
   const fields: Record<string, string> = {};
 
-  // While the service is unavailable, the size of most limits is unknown.
-  const enforced = decision.limits.filter((limit) => limit.shadow !== true && limit.limit > 0);
-  const tightest = tightestOf(enforced);
+  const reported = decision.limits.filter(isReported);
+  let tightest: LimitOutcome | undefined;
+  for (const limit of reported) {
+    if (tightest === undefined || isTighter(limit, tightest)) tightest = limit;
+  }
   if (tightest !== undefined) {
-    const listed = enforced.slice(0, LISTED_MAX);
+    const listed = reported.slice(0, LISTED_MAX);
     const policies = listed.map((limit) => policyField(limit.name, limit.limit));
     fields["ratelimit-policy"] = [...new Set(policies)].join(", ");
     fields.ratelimit = listed.map((limit) => state(limit, decision.retryAfterMs)).join(", ");
@@ -50,19 +52,25 @@ export function headerFields(
   return fields;
 }
 
-/** The limit that denies longest, else the one with the fewest units left. */
-function tightestOf(limits: LimitOutcome[]): LimitOutcome | undefined {
-  const denial = (limit: LimitOutcome): number =>
-    limit.never === true ? Infinity : (limit.retryAfterMs ?? -1);
-  const order = (left: LimitOutcome, right: LimitOutcome): number =>
-    compare(denial(right), denial(left)) ||
-    compare(left.remaining, right.remaining) ||
-    compare(right.resetAfterMs, left.resetAfterMs);
-  return [...limits].sort(order)[0];
+/**
+ * Whether a limit affects the client and was asked. While the service is unavailable, the size of
+ * most limits is unknown.
+ */
+export function isReported(limit: LimitOutcome): boolean {
+  return limit.shadow !== true && limit.exempt !== true && limit.limit > 0;
 }
 
-function compare(left: number, right: number): number {
-  return left === right ? 0 : left < right ? -1 : 1;
+/** Whether a limit denies longer than an earlier one, or if both allow, has fewer units left. */
+export function isTighter(limit: LimitOutcome, earlier: LimitOutcome): boolean {
+  const [denial, earlierDenial] = [denialMs(limit), denialMs(earlier)];
+  if (denial !== earlierDenial || denial >= 0) return denial >= earlierDenial;
+  if (limit.remaining !== earlier.remaining) return limit.remaining < earlier.remaining;
+  return limit.resetAfterMs > earlier.resetAfterMs;
+}
+
+/** How long a limit denies; negative if it allows the request. */
+function denialMs(limit: LimitOutcome): number {
+  return limit.never === true ? Infinity : (limit.retryAfterMs ?? -1);
 }
 
 /** One limit in `ratelimit-policy`. */

@@ -42,9 +42,19 @@ export class Limits implements LimitBook {
   }
 }
 
-function sameMembers(left: WireLimit, right: WireLimit): boolean {
-  const names = Object.keys(left);
-  return (
-    names.length === Object.keys(right).length && names.every((name) => left[name] === right[name])
-  );
+/** Whether two limits are the same: their members are values, and objects of values. */
+function sameMembers(left: object, right: object): boolean {
+  const [ours, theirs] = [entriesOf(left), entriesOf(right)];
+  const isSame = ([name, value]: [string, unknown]): boolean => same(value, theirs.get(name));
+  return ours.size === theirs.size && [...ours].every(isSame);
+}
+
+function same(left: unknown, right: unknown): boolean {
+  if (typeof left !== "object" || typeof right !== "object") return left === right;
+  if (left === null || right === null) return left === right;
+  return sameMembers(left, right);
+}
+
+function entriesOf(value: object): Map<string, unknown> {
+  return new Map(Object.entries(value) as [string, unknown][]);
 }

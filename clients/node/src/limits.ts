@@ -1,12 +1,28 @@
 /** Limits as the service reads them: snake case, durations as text. */
 import { TollgateError } from "./errors.js";
-import type { Duration, LimitOptions } from "./types.js";
+import type { Duration, LimitOptions, LockoutOptions } from "./types.js";
 
 /** A limit in the form of the configuration file, without its key. */
 export type WireLimit = { name: string } & Record<string, unknown>;
 
-/** For each option of a limit: its name in the file, and whether it is a duration. */
-const OPTIONS: Record<keyof LimitOptions, { wire: string; duration?: true }> = {
+/** What an option becomes: its name in the file, whether it is a duration, or its own options. */
+interface OptionRule {
+  wire: string;
+  duration?: true;
+  options?: OptionRules;
+}
+
+type OptionRules = Readonly<Record<string, OptionRule>>;
+
+const LOCKOUT: Record<keyof LockoutOptions, OptionRule> = {
+  after: { wire: "after" },
+  within: { wire: "within", duration: true },
+  for: { wire: "for", duration: true },
+  factor: { wire: "factor" },
+  max: { wire: "max", duration: true },
+};
+
+const OPTIONS: Record<keyof LimitOptions, OptionRule> = {
   name: { wire: "name" },
   algorithm: { wire: "algorithm" },
   limit: { wire: "limit" },
@@ -24,6 +40,7 @@ const OPTIONS: Record<keyof LimitOptions, { wire: string; duration?: true }> = {
   debtMax: { wire: "debt_max" },
   reservationMax: { wire: "reservation_max" },
   onReservationExpiry: { wire: "on_reservation_expiry" },
+  lockout: { wire: "lockout", options: LOCKOUT },
 };
 
 /** The limit as the service reads it. An unknown option is an error, so that no typo is lost. */
@@ -33,16 +50,32 @@ export function limitToWire(limit: LimitOptions): WireLimit {
   if (typeof name !== "string" || name === "") {
     throw badLimit(`a limit must be an object with a name, but it is ${shown(limit)}`);
   }
-  const wire: WireLimit = { name };
-  for (const [option, value] of Object.entries(limit) as [string, unknown][]) {
+  return { name, ...optionsToWire(limit, OPTIONS, `limits[${name}]`) };
+}
+
+function optionsToWire(
+  options: object,
+  rules: OptionRules,
+  where: string,
+): Record<string, unknown> {
+  const wire: Record<string, unknown> = {};
+  for (const [option, value] of Object.entries(options) as [string, unknown][]) {
     if (value === undefined || value === null) continue;
-    if (!Object.hasOwn(OPTIONS, option)) throw unknownOption(name, option);
-    const known = OPTIONS[option as keyof LimitOptions];
-    wire[known.wire] = known.duration
-      ? durationToWire(value as Duration, `limits[${name}].${option}`)
-      : value;
+    const rule = Object.hasOwn(rules, option) ? rules[option] : undefined;
+    if (rule === undefined) throw unknownOption(where, option, Object.keys(rules));
+    wire[rule.wire] = valueToWire(value, rule, `${where}.${option}`);
   }
   return wire;
+}
+
+function valueToWire(value: unknown, rule: OptionRule, where: string): unknown {
+  if (rule.duration) return durationToWire(value as Duration, where);
+  if (rule.options === undefined) return value;
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+    return optionsToWire(value, rule.options, where);
+  }
+  const names = Object.keys(rule.options).join(", ");
+  throw badLimit(`${where} must be an object with ${names}, but it is ${shown(value)}`);
 }
 
 /** `1500` is `"1500ms"`; a text stays as it is. */
@@ -72,14 +105,12 @@ function badLimit(detail: string): TollgateError {
   return new TollgateError({ code: "bad-limit", detail });
 }
 
-function unknownOption(limit: string, option: string): TollgateError {
+function unknownOption(where: string, option: string, known: string[]): TollgateError {
   const letters = (name: string): string => name.replace(/[^a-z]/gi, "").toLowerCase();
-  const meant = Object.keys(OPTIONS).find((name) => isNear(letters(name), letters(option)));
+  const meant = known.find((name) => isNear(letters(name), letters(option)));
   const advice =
-    meant === undefined
-      ? `expected one of ${Object.keys(OPTIONS).join(", ")}`
-      : `did you mean "${meant}"?`;
-  return badLimit(`limits[${limit}]: unknown option ${JSON.stringify(option)}; ${advice}`);
+    meant === undefined ? `expected one of ${known.join(", ")}` : `did you mean "${meant}"?`;
+  return badLimit(`${where}: unknown option ${JSON.stringify(option)}; ${advice}`);
 }
 
 /** Whether two words differ in at most one letter that is missing, added or another one. */

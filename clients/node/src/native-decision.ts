@@ -1,8 +1,9 @@
 /**
- * Decisions of the native module, from numbers. A request waits for this: one object per decision
- * and one per outcome, and texts of header fields are kept as long as they are the same.
+ * Decisions of the native module, from numbers. A request waits for this: few objects, and texts of
+ * header fields are kept as long as they are the same.
  */
-import { policyField, retryField, stateField } from "./headers.js";
+import { longestRetry } from "./decision.js";
+import { isReported, isTighter, policyField, retryField, stateField } from "./headers.js";
 import type { Decision, LimitOutcome, Source } from "./types.js";
 
 /** The parts of a code: two bits for the verdict, then these, each with its first bit. */
@@ -10,20 +11,33 @@ const VERDICT_BITS = 0b11;
 const ALLOWED = 0;
 const DENIED = 1;
 const SOURCE_SHIFT = 2;
-const POLICY_SHIFT = 5;
-const UNIT_SHIFT = 7;
-const SHADOW_SHIFT = 10;
+const FORBIDDEN_BIT = 1 << 5;
 
-/** Where the core writes what. Times are in milliseconds, or negative if there is none. */
+/** Where the core writes what: the wait, then a row for each demand. */
+const WAIT = 0;
+const FIRST_ROW = 1;
+const ROW_LENGTH = 7;
+/** The columns of a row. Times are in milliseconds, or negative if there is none. */
 const LIMIT = 0;
 const REMAINING = 1;
 const RESET = 2;
 const RETRY = 3;
 const MORE = 4;
-const WAIT = 5;
-const WINDOW = 6;
+const WINDOW = 5;
+const FLAGS = 6;
 /** In place of a retry time: the request can never pass. */
 const NEVER = -2;
+
+/** The parts of the flags: two bits for the failure policy, three for the unit, then these. */
+const UNIT_SHIFT = 2;
+const SHADOW_BIT = 1 << 5;
+const BLOCKED_BIT = 1 << 6;
+const EXEMPT_BIT = 1 << 7;
+const LOCKED_OUT_BIT = 1 << 8;
+/** The limit was not asked, because another one of the request is blocked. */
+const UNASKED_BIT = 1 << 9;
+/** Flags that most outcomes have none of. */
+const RARE_BITS = SHADOW_BIT | BLOCKED_BIT | EXEMPT_BIT | LOCKED_OUT_BIT;
 
 const SOURCES: readonly Source[] = [
   "store", "lease", "deny_cache", "fallback", "local", "block", "exempt",
@@ -41,6 +55,8 @@ export function isDecided(code: number): boolean {
 export class KnownLimit {
   readonly name: string;
   readonly id: number;
+  /** The limits of a decision over this one alone. */
+  readonly alone: readonly KnownLimit[] = [this];
   #size = -1;
   #windowMs = -1;
   #unit = -1;
@@ -73,7 +89,16 @@ export class KnownLimit {
   }
 }
 
-/** A decision over one limit: plain members for JSON, and `headers()` on the prototype. */
+/** An outcome, and what its header fields say beyond it. */
+interface OutcomeFacts {
+  known: KnownLimit;
+  outcome: LimitOutcome;
+  unit: number;
+  windowMs: number;
+  moreAfterMs: number;
+}
+
+/** A decision: plain members for JSON, and `headers()` on the prototype. */
 export class NativeDecision implements Decision {
   readonly allowed: boolean;
   readonly source: Source;
@@ -81,62 +106,113 @@ export class NativeDecision implements Decision {
   readonly waitMs: number;
   readonly limits: LimitOutcome[];
   readonly retryAfterMs: number | null;
-  readonly #known: KnownLimit;
-  readonly #unit: number;
-  readonly #windowMs: number;
-  readonly #moreAfterMs: number;
+  declare readonly blockStatus?: number;
+  readonly #facts: OutcomeFacts[];
   readonly #answeredAtMs: number;
 
-  constructor(known: KnownLimit, code: number, numbers: Float64Array, answeredAtMs: number) {
-    const retryAfterMs = numbers[RETRY] as number;
-    const outcome: LimitOutcome = {
-      name: known.name,
-      limit: numbers[LIMIT] as number,
-      remaining: numbers[REMAINING] as number,
-      resetAfterMs: numbers[RESET] as number,
-      retryAfterMs: retryAfterMs < 0 ? null : retryAfterMs,
-    };
-    const policy = POLICIES[(code >> POLICY_SHIFT) & 0b11];
-    if (retryAfterMs === NEVER) outcome.never = true;
-    if (((code >> SHADOW_SHIFT) & 1) === 1) outcome.shadow = true;
-    if (policy !== undefined) outcome.fallback = policy;
-
+  /** `limits` are those of the demands, in their order. */
+  constructor(
+    limits: readonly KnownLimit[],
+    code: number,
+    numbers: Float64Array,
+    answeredAtMs: number,
+  ) {
+    const facts = factsFrom(limits, numbers);
     this.allowed = (code & VERDICT_BITS) === ALLOWED;
     this.source = SOURCES[(code >> SOURCE_SHIFT) & 0b111] ?? "local";
-    this.degraded = policy !== undefined;
+    this.degraded = this.source === "fallback";
     this.waitMs = numbers[WAIT] as number;
-    this.limits = [outcome];
-    this.retryAfterMs = this.allowed || outcome.shadow === true ? null : outcome.retryAfterMs;
-    this.#known = known;
-    this.#unit = (code >> UNIT_SHIFT) & 0b111;
-    this.#windowMs = numbers[WINDOW] as number;
-    this.#moreAfterMs = numbers[MORE] as number;
+    this.limits =
+      facts.length === 1
+        ? [(facts[0] as OutcomeFacts).outcome]
+        : facts.map(({ outcome }) => outcome);
+    this.retryAfterMs = this.allowed ? null : longestRetry(this.limits);
+    if ((code & FORBIDDEN_BIT) !== 0) this.blockStatus = 403;
+    this.#facts = facts;
     this.#answeredAtMs = answeredAtMs;
   }
 
   headers(): Record<string, string> {
-    const outcome = this.limits[0] as LimitOutcome;
     const { retryAfterMs } = this;
-    const fields: Record<string, string> =
-      outcome.shadow === true || outcome.limit <= 0 ? {} : this.#limitFields(outcome);
+    const fields = this.#limitFields();
     if (!this.allowed && retryAfterMs !== null) fields["retry-after"] = retryField(retryAfterMs);
     if (this.degraded) fields["x-ratelimit-fallback"] = "true";
     return fields;
   }
 
-  #limitFields(outcome: LimitOutcome): Record<string, string> {
-    const { limit, remaining, resetAfterMs } = outcome;
-    const known = this.#known;
-    const more = this.#moreAfterMs;
-    const moreAfterMs = outcome.retryAfterMs ?? (more < 0 ? undefined : more);
+  /** The fields about limits; none if no limit affects the client. */
+  #limitFields(): Record<string, string> {
+    const policies: string[] = [];
+    const states: string[] = [];
+    let tightest: OutcomeFacts | undefined;
+    for (const facts of this.#facts) {
+      const { known, outcome, moreAfterMs } = facts;
+      if (!isReported(outcome)) continue;
+      // A limit that is asked about two keys is one policy.
+      const policy = known.policyField(outcome.limit, facts.windowMs, facts.unit);
+      if (!policies.includes(policy)) policies.push(policy);
+      const more = outcome.retryAfterMs ?? (moreAfterMs < 0 ? undefined : moreAfterMs);
+      states.push(stateField(known.name, outcome.remaining, more, this.retryAfterMs));
+      if (tightest === undefined || isTighter(outcome, tightest.outcome)) tightest = facts;
+    }
+
+    if (tightest === undefined) return {};
+    const { known, outcome, windowMs, unit } = tightest;
+    // The limit may have another size for another key.
+    known.policyField(outcome.limit, windowMs, unit);
     return {
-      "ratelimit-policy": known.policyField(limit, this.#windowMs, this.#unit),
-      ratelimit: stateField(known.name, remaining, moreAfterMs, this.retryAfterMs),
+      "ratelimit-policy": policies.length === 1 ? (policies[0] as string) : policies.join(", "),
+      ratelimit: states.length === 1 ? (states[0] as string) : states.join(", "),
       "x-ratelimit-limit": known.sizeText,
-      "x-ratelimit-remaining": String(remaining),
-      "x-ratelimit-reset": secondsText(this.#answeredAtMs + resetAfterMs),
+      "x-ratelimit-remaining": String(outcome.remaining),
+      "x-ratelimit-reset": secondsText(this.#answeredAtMs + outcome.resetAfterMs),
     };
   }
+}
+
+/** The outcomes of the limits that were asked. */
+function factsFrom(limits: readonly KnownLimit[], numbers: Float64Array): OutcomeFacts[] {
+  // The usual case; a list that grows takes more memory.
+  if (limits.length === 1) return [rowFacts(limits[0] as KnownLimit, numbers, FIRST_ROW)];
+
+  const facts: OutcomeFacts[] = [];
+  let row = FIRST_ROW;
+  for (const known of limits) {
+    const isAsked = ((numbers[row + FLAGS] as number) & UNASKED_BIT) === 0;
+    if (isAsked) facts.push(rowFacts(known, numbers, row));
+    row += ROW_LENGTH;
+  }
+  return facts;
+}
+
+function rowFacts(known: KnownLimit, numbers: Float64Array, row: number): OutcomeFacts {
+  const retryAfterMs = numbers[row + RETRY] as number;
+  const flags = numbers[row + FLAGS] as number;
+  const policy = POLICIES[flags & 0b11];
+  const outcome: LimitOutcome = {
+    name: known.name,
+    limit: numbers[row + LIMIT] as number,
+    remaining: numbers[row + REMAINING] as number,
+    resetAfterMs: numbers[row + RESET] as number,
+    retryAfterMs: retryAfterMs < 0 ? null : retryAfterMs,
+  };
+  if (retryAfterMs === NEVER) outcome.never = true;
+  if ((flags & RARE_BITS) !== 0) addRareMembers(outcome, flags);
+  if (policy !== undefined) outcome.fallback = policy;
+  return {
+    known,
+    outcome,
+    unit: (flags >> UNIT_SHIFT) & 0b111,
+    windowMs: numbers[row + WINDOW] as number,
+    moreAfterMs: numbers[row + MORE] as number,
+  };
+}
+
+function addRareMembers(outcome: LimitOutcome, flags: number): void {
+  if ((flags & SHADOW_BIT) !== 0) outcome.shadow = true;
+  if ((flags & BLOCKED_BIT) !== 0) outcome.blocked = true;
+  if ((flags & EXEMPT_BIT) !== 0) outcome.exempt = true;
+  if ((flags & LOCKED_OUT_BIT) !== 0) outcome.lockedOut = true;
 }
 
 let lastSeconds = -1;

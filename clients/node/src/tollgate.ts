@@ -1,6 +1,6 @@
 /** The client: one API over both engines. */
 import { decisionFrom, errorFrom, isDecision } from "./decision.js";
-import type { Answer, Engine, Operation } from "./engine.js";
+import type { Answer, Engine, Operation, TryDemand } from "./engine.js";
 import { HttpEngine } from "./engines/http.js";
 import { NativeEngine, openCore } from "./engines/native.js";
 import { TollgateError, UnavailableError } from "./errors.js";
@@ -73,10 +73,16 @@ export class Tollgate {
    * Checks without waiting. `undefined` if the store must be asked: then `check` does. Over HTTP it
    * always must.
    */
-  tryCheck(limit: Limit, key: Key, options?: CheckOptions): Decision | undefined {
-    return options?.attributes === undefined
-      ? this.#tryOne(limit, key, options?.cost)
-      : undefined;
+  tryCheck(limit: Limit, key: Key, options?: CheckOptions): Decision | undefined;
+  tryCheck(demands: readonly Demand[], options?: CheckOptions): Decision | undefined;
+  tryCheck(
+    first: Limit | readonly Demand[],
+    second?: Key | CheckOptions,
+    third?: CheckOptions,
+  ): Decision | undefined {
+    if (isDemands(first)) return this.#tryDemands(first, (second ?? {}) as CheckOptions);
+    if (third?.attributes !== undefined) return undefined;
+    return this.#tryOne(first, second as Key, third?.cost);
   }
 
   /** Charges whether it fits or not; `allowed` says whether it did. */
@@ -164,11 +170,25 @@ export class Tollgate {
   }
 
   #tryDemands(demands: readonly Demand[], options: KeyOptions): Decision | undefined {
+    if (options.attributes !== undefined) return undefined;
     const [demand] = demands;
-    if (demand === undefined || demands.length > 1 || options.attributes !== undefined) {
-      return undefined;
+    if (demand !== undefined && demands.length === 1) {
+      return this.#tryOne(demand.limit, demand.key, demand.cost ?? options.cost);
     }
-    return this.#tryOne(demand.limit, demand.key, demand.cost ?? options.cost);
+
+    if (this.#closing !== undefined) throw closedError();
+    const engine = this.#engine;
+    const isSelected = demands.some(({ key }) => typeof key === "object");
+    if (engine.tryCheckAll === undefined || isSelected || demands.length === 0) return undefined;
+    return engine.tryCheckAll(demands.map((each) => this.#tryDemand(each, options.cost)));
+  }
+
+  #tryDemand({ limit, key, cost }: Demand, usualCost: number | undefined): TryDemand {
+    const inline = typeof limit === "string" ? undefined : this.#limits.inline(limit);
+    const name = limitName(limit);
+    const units = cost ?? usualCost;
+    if (units !== undefined) validCost(units);
+    return { limit: name, key: String(validKey(key, name)), cost: units, inline };
   }
 
   #tryOne(limit: Limit, key: Key, cost: number | undefined): Decision | undefined {
@@ -252,10 +272,14 @@ function demandsFrom<Options extends object>(
   args: KeyArguments<Options>,
 ): [readonly Demand[], Options] {
   const [first, second, third] = args;
-  if (Array.isArray(first)) {
-    return [first as Demand[], (second as Options | undefined) ?? ({} as Options)];
+  if (isDemands(first)) {
+    return [first, (second as Options | undefined) ?? ({} as Options)];
   }
-  return [[{ limit: first as Limit, key: second as Key }], third ?? ({} as Options)];
+  return [[{ limit: first, key: second as Key }], third ?? ({} as Options)];
+}
+
+function isDemands(first: Limit | readonly Demand[]): first is readonly Demand[] {
+  return Array.isArray(first);
 }
 
 function validTokens(tokens: { readonly [kind: string]: number }): Record<string, number> {

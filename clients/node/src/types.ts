@@ -18,6 +18,20 @@ export type UnavailablePolicy = "allow" | "deny";
 /** A length of time: milliseconds, or a text such as `"10s"`, `"500ms"`, `"1h"`. */
 export type Duration = number | string;
 
+/** Locks a key that is denied too often. See docs/lockout.md. */
+export interface LockoutOptions {
+  /** Denials after which the key is locked. */
+  after: number;
+  /** The window in which they are counted. */
+  within: Duration;
+  /** The length of the first lockout. */
+  for: Duration;
+  /** How many times as long as the one before each further lockout lasts; 1 by default. */
+  factor?: number;
+  /** The longest lockout; 24 h by default, or `for` if that is longer. */
+  max?: Duration;
+}
+
 /**
  * A limit in the caller's code. The names are those of the configuration file, in camel case:
  * windows take `limit` and `window`, buckets `capacity` and a rate, concurrency limits `limit`.
@@ -41,6 +55,8 @@ export interface LimitOptions {
   debtMax?: number;
   reservationMax?: number;
   onReservationExpiry?: "keep" | "release";
+  /** Only for strict and local limits, and not for concurrency limits and queues. */
+  lockout?: LockoutOptions;
 }
 
 /** The value of an attribute. `null` and `undefined` mean that there is none. */
@@ -77,6 +93,8 @@ export interface LimitOutcome {
   blocked?: boolean;
   /** An operator has exempted the key: nothing was charged. */
   exempt?: boolean;
+  /** The key is locked out, because it was denied too often. */
+  lockedOut?: boolean;
   /** The failure policy that decided. */
   fallback?: string;
 }
@@ -92,6 +110,8 @@ export interface Decision {
   limits: LimitOutcome[];
   /** When a denied request would pass: the longest of its limits. `null` if allowed, or never. */
   retryAfterMs: number | null;
+  /** The status of the response, if an operator has blocked the key with another one than 429. */
+  blockStatus?: number;
   /** For `release`, if the request acquired a permit of a concurrency limit. */
   permit?: string;
   /** For `settle` and `cancel`, if the request reserved its cost. */
@@ -114,6 +134,11 @@ export interface CounterView extends LimitOutcome {
   leased?: number;
   held?: number;
   tier?: string;
+  /**
+   * Of a limit with a lockout: denials in the current window, the rest of the lockout (0 if the key
+   * is not locked), and how often the key was locked out.
+   */
+  lockout?: { denials: number; lockedMs: number; level: number };
 }
 
 /** A peek: the decision that a check would make now, and what the counters contain. */

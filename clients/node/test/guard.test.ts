@@ -179,6 +179,23 @@ test("a decision from memory needs no promise", () => {
   assert.deepEqual(calls, []);
 });
 
+test("several limits are decided from memory without a promise", () => {
+  const { client, calls } = fakeClient();
+  const known = decision();
+  const asked: unknown[] = [];
+  const tryCheck = (...args: unknown[]) => {
+    asked.push(args);
+    return known;
+  };
+  const sync = { ...client, tryCheck } as Limiter;
+  const limits = ["api", { limit: "user", key: () => "ann", cost: 2 }];
+  const admission = guardWith({ client: sync, limits }).admit({});
+  assert.ok(!(admission instanceof Promise) && admission.allowed);
+  const demands = [{ limit: "api", key: "203.0.113.7" }, { limit: "user", key: "ann", cost: 2 }];
+  assert.deepEqual(asked, [[demands, {}]]);
+  assert.deepEqual(calls, []);
+});
+
 test("no key is ever shared by accident", async () => {
   const { client, calls } = fakeClient();
   for (const key of [undefined, null, "", "  ", Number.NaN]) {

@@ -3,19 +3,14 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import { pathToFileURL } from "node:url";
-import { loadNative } from "../src/engines/native.js";
-import { type InProcessOptions, type LimitOptions, Tollgate } from "../src/index.js";
+import { type Demand, type LimitOptions, Tollgate } from "../src/index.js";
+import { open, skip } from "./support/native.js";
 import { temporaryDirectory } from "./support/process.js";
 import { startRedis } from "./support/redis.js";
 import { packageRoot } from "./support/service.js";
-
-const hasNative = await loadNative().then(
-  () => true,
-  () => false,
-);
-const skip = hasNative ? false : "the native module is not built: run `npm run build:native`";
+import { until } from "./support/wait.js";
 
 const WINDOW = { algorithm: "fixed_window", window: "1h" } as const;
 const BUCKET = { algorithm: "token_bucket", refillRate: "1/h" } as const;
@@ -24,12 +19,6 @@ const LIMITS: LimitOptions[] = [
   { name: "tokens", ...BUCKET, capacity: 1000, unit: "tokens" },
   { name: "in-flight", algorithm: "concurrency", limit: 1, permitTimeout: "1m" },
 ];
-
-async function open(context: TestContext, options: InProcessOptions): Promise<Tollgate> {
-  const limiter = await Tollgate.inProcess(options);
-  context.after(() => limiter.close());
-  return limiter;
-}
 
 test("every operation works in memory", { skip }, async (context) => {
   const limiter = await open(context, { limits: LIMITS });
@@ -74,6 +63,67 @@ test("headers from memory are those of the core", { skip }, async (context) => {
     delete fromCore["x-ratelimit-reset"];
     assert.deepEqual(fromMemory, fromCore);
   }
+});
+
+test("several limits are decided together without waiting", { skip }, async (context) => {
+  const limiter = await open(context, { limits: LIMITS });
+  const chat = { name: "chat", ...WINDOW, limit: 5 } as const;
+  const demands = (cost: number): Demand[] => [
+    { limit: "api", key: "ann" },
+    { limit: "tokens", key: 7, cost },
+    { limit: chat, key: "ann" },
+  ];
+  const first = limiter.tryCheck(demands(5));
+  assert.deepEqual(first?.limits.map(({ remaining }) => remaining), [2, 995, 4]);
+  const second = await limiter.check(demands(5));
+  assert.deepEqual(second.limits.map(({ remaining }) => remaining), [1, 990, 3]);
+
+  // All or nothing, and the same decision as by an operation.
+  const denied = limiter.tryCheck(demands(991));
+  const peek = await limiter.peek(demands(991));
+  assert.equal(denied?.allowed, false);
+  const outcomes = peek.limits.map(({ name, limit, remaining }) => ({ name, limit, remaining }));
+  const named = denied.limits.map(({ name, limit, remaining }) => ({ name, limit, remaining }));
+  assert.deepEqual(named, outcomes);
+  for (const [fromMemory, fromCore] of [
+    [denied.headers(), peek.headers()],
+    [limiter.tryCheck(demands(0))?.headers(), (await limiter.peek(demands(0))).headers()],
+  ] as const) {
+    // The two are made at different times.
+    delete fromMemory?.["x-ratelimit-reset"];
+    delete fromCore["x-ratelimit-reset"];
+    const withoutRetry = ({ ratelimit = "", ...others } = {}): object => ({
+      ...others,
+      ratelimit: ratelimit.replace(/t=\d+/g, "t"),
+      "retry-after": undefined,
+    });
+    assert.deepEqual(withoutRetry(fromMemory), withoutRetry(fromCore));
+  }
+
+  const permits: Demand[] = [{ limit: "api", key: "bob" }, { limit: "in-flight", key: "bob" }];
+  assert.equal(limiter.tryCheck(permits), undefined);
+  assert.equal(await limiter.release(await limiter.check(permits)), true);
+  const same = { limit: "api", key: "eve" };
+  await assert.rejects(limiter.check([same, same]), { status: 422 });
+  const many = Array.from({ length: 20 }, (_, index) => ({ limit: "api", key: `key-${index}` }));
+  assert.equal(limiter.tryCheck(many), undefined);
+  assert.equal((await limiter.check(many)).limits.length, 20);
+});
+
+test("several leases are spent together without waiting", { skip }, async (context) => {
+  const redis = await startRedis(context);
+  const leased = { ...BUCKET, capacity: 100_000, consistency: "leased" } as const;
+  const limits: LimitOptions[] = [{ name: "user", ...leased }, { name: "tenant", ...leased }];
+  const limiter = await open(context, { redis: redis.url, storeTimeout: "10s", limits });
+  const demands = [{ limit: "user", key: "ann" }, { limit: "tenant", key: "acme" }];
+  assert.equal(limiter.tryCheck(demands), undefined, "nothing is leased yet");
+
+  const decision = await until("a decision from leases", async () => {
+    await limiter.check(demands);
+    return limiter.tryCheck(demands);
+  });
+  assert.deepEqual([decision.allowed, decision.source], [true, "lease"]);
+  assert.equal(decision.limits.length, 2);
 });
 
 test("a limit as an object counts the same with and without waiting", { skip }, async (context) => {
@@ -158,14 +208,21 @@ test("a configuration file works as in the service", { skip }, async (context) =
 limits:
   - { name: api, key: [tenant, user], algorithm: fixed_window, limit: 10, window: 1h, cost: 4 }
   - { name: one, key: [user], algorithm: fixed_window, limit: 10, window: 1h, cost: 4 }
+  - { name: address, key: [client_ip], algorithm: fixed_window, limit: 10, window: 1h }
 `);
   const limiter = await open(context, { configFile: path });
   const key = { tenant: "acme", user: "ann" };
   assert.equal((await limiter.check("api", key)).limits[0]?.remaining, 6);
   assert.equal((await limiter.check("api", key, { cost: 1 })).limits[0]?.remaining, 5);
-  assert.equal((await limiter.check("one", "ann")).limits[0]?.remaining, 6);
+  assert.equal(limiter.tryCheck("one", "ann")?.limits[0]?.remaining, 6);
   assert.equal((await limiter.check("one", "ann", { cost: 1 })).limits[0]?.remaining, 5);
   await assert.rejects(limiter.check("api", "ann"), { code: "bad-key" });
+
+  // Keys that the configuration makes are made the same way without waiting.
+  const networks = ["2001:db8::1", "2001:db8::2"].map((key) => limiter.tryCheck("address", key));
+  assert.deepEqual(networks.map((each) => each?.limits[0]?.remaining), [9, 8]);
+  assert.equal((await limiter.peek("address", "2001:db8::3")).limits[0]?.used, 2);
+  await assert.rejects(limiter.check("address", "ann"), { code: "bad-address" });
 });
 
 test("an invalid configuration is an error that says where", { skip }, async (context) => {

@@ -28,6 +28,7 @@ test("a limit has the names of the file, and durations are texts", () => {
     debtMax: 3,
     reservationMax: 4,
     onReservationExpiry: "release",
+    lockout: { after: 10, within: "10m", for: 900_000, factor: 4, max: "24h" },
   };
   assert.deepEqual(limitToWire(limit), {
     name: "api",
@@ -47,7 +48,30 @@ test("a limit has the names of the file, and durations are texts", () => {
     debt_max: 3,
     reservation_max: 4,
     on_reservation_expiry: "release",
+    lockout: { after: 10, within: "10m", for: "900000ms", factor: 4, max: "24h" },
   });
+});
+
+test("a wrong lockout is an error that says where", () => {
+  const wire = (lockout: unknown): (() => unknown) => {
+    const limit = { name: "login", algorithm: "sliding_log", limit: 5, window: "1m", lockout };
+    return () => limitToWire(limit as LimitOptions);
+  };
+  const right = { after: 10, within: "10m", for: "15m" };
+  assert.doesNotThrow(wire({ ...right, max: undefined }));
+  assert.throws(wire({ ...right, facto: 4 }), /limits\[login\]\.lockout: unknown option "facto"/);
+  assert.throws(wire({ ...right, within: 1.5 }), /limits\[login\]\.lockout\.within must be a/);
+  assert.throws(wire(10), /limits\[login\]\.lockout must be an object with after, within, for/);
+});
+
+test("a limit with the same lockout is the configured one", () => {
+  const lockout = { after: 10, within: "10m", for: "15m" };
+  const limit = { name: "login", algorithm: "sliding_log", limit: 5, window: "1m" } as const;
+  const book = Limits.configured([{ ...limit, lockout }]);
+  assert.equal(book.inline({ ...limit, lockout: { ...lockout } }), undefined);
+  for (const other of [{ ...lockout, after: 9 }, { ...lockout, factor: 2 }, undefined]) {
+    assert.notEqual(book.inline({ ...limit, ...(other && { lockout: other }) }), undefined);
+  }
 });
 
 test("an unknown option is an error that names the nearest", () => {

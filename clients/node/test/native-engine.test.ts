@@ -11,10 +11,17 @@ import { ALLOWED } from "./support/faulty-service.js";
 import { temporaryDirectory } from "./support/process.js";
 import { packageRoot } from "./support/service.js";
 
-/** A code: the verdict, and the positions of the other parts in their lists. */
-function code(verdict: number, { source = 0, policy = 0, unit = 0, shadow = 0 } = {}): number {
-  return verdict | (source << 2) | (policy << 5) | (unit << 7) | (shadow << 10);
+/** A code: the verdict, and the position of the source in its list. */
+function code(verdict: number, { source = 0, forbidden = 0 } = {}): number {
+  return verdict | (source << 2) | (forbidden << 5);
 }
+
+/** The flags of an outcome: the positions of policy and unit in their lists, and rare members. */
+function flags({ policy = 0, unit = 0 }, ...members: (keyof typeof MEMBERS)[]): number {
+  return members.reduce((sum, name) => sum | (1 << MEMBERS[name]), policy | (unit << 2));
+}
+
+const MEMBERS = { shadow: 5, blocked: 6, exempt: 7, lockedOut: 8, unasked: 9 };
 
 /** A core whose checker returns a code and numbers. */
 class PlayedCore implements NativeCore {
@@ -32,9 +39,11 @@ class PlayedCore implements NativeCore {
   }
 
   checker(): NativeChecker {
-    const numbers = new Float64Array(7);
-    const checker = (limit: number, key: string, cost: number): number => {
-      this.tried.push([this.lookups[limit], key, cost]);
+    const numbers = new Float64Array(1 + 2 * 7);
+    const checker = (...demands: (number | string)[]): number => {
+      const isLimit = (index: number): boolean => index % 3 === 0;
+      const named = demands.map((value, at) => (isLimit(at) ? this.lookups[Number(value)] : value));
+      this.tried.push(named);
       numbers.set(this.numbers);
       return this.code;
     };
@@ -69,7 +78,7 @@ function play(): { core: PlayedCore; limiter: Tollgate } {
 test("a decision from memory needs no batch", async () => {
   const { core, limiter } = play();
   core.code = code(0, { source: 1 });
-  core.numbers = [100, 99, 600, -1, 29_500, 0, 60_000];
+  core.numbers = [0, 100, 99, 600, -1, 29_500, 60_000, 0];
   const decision = await limiter.check("api", "ann", { cost: 2 });
   assert.deepEqual({ ...decision }, {
     allowed: true,
@@ -90,8 +99,8 @@ test("a decision from memory needs no batch", async () => {
 
 test("a denial from memory says when to retry, or never", () => {
   const { core, limiter } = play();
-  core.code = code(1, { source: 2, unit: 1 });
-  core.numbers = [10, 0, 5000, 1200, 1200, 0, 3_600_000];
+  core.code = code(1, { source: 2 });
+  core.numbers = [0, 10, 0, 5000, 1200, 1200, 3_600_000, flags({ unit: 1 })];
   const denied = limiter.tryCheck("tokens", "ann");
   assert.deepEqual(core.tried, [["tokens", "ann", -1]]);
   assert.equal(denied?.allowed, false);
@@ -100,8 +109,8 @@ test("a denial from memory says when to retry, or never", () => {
   assert.equal(denied.headers()["retry-after"], "2");
   assert.equal(denied.headers()["ratelimit-policy"], '"tokens";q=10;w=3600;qu="tokens"');
 
-  core.code = code(1, { source: 3, policy: 2, unit: 1 });
-  core.numbers = [10, 10, 0, -2, -1, 0, 3_600_000];
+  core.code = code(1, { source: 3 });
+  core.numbers = [0, 10, 10, 0, -2, -1, 3_600_000, flags({ policy: 2, unit: 1 })];
   const never = limiter.tryCheck("tokens", "ann", { cost: 11 });
   assert.equal(never?.limits[0]?.never, true);
   assert.equal(never.retryAfterMs, null);
@@ -122,21 +131,91 @@ test("what memory cannot decide goes through a batch", async () => {
     limiter.check("one too many", "ann"),
     limiter.check("api", { key: "ann" }),
     limiter.check("api", "ann", { attributes: { plan: "pro" } }),
-    limiter.check([{ limit: "api", key: "a" }, { limit: "tokens", key: "a" }]),
+    limiter.check([{ limit: "api", key: "a" }, { limit: "one too many", key: "a" }]),
+    limiter.check([{ limit: "api", key: "a" }, { limit: "api", key: { key: "b" } }]),
     limiter.acquire("api", "ann"),
     limiter.count("api", "ann"),
   ]);
   assert.equal(core.tried.length, tried);
-  assert.deepEqual(core.bodies.map(({ requests }) => requests.length), [1, 1, 6]);
+  assert.deepEqual(core.bodies.map(({ requests }) => requests.length), [1, 1, 7]);
 });
 
 test("a single demand in a list is decided from memory too", async () => {
   const { core, limiter } = play();
   core.code = code(0, { source: 4 });
-  core.numbers = [100, 95, 600, -1, -1, 0, 60_000];
+  core.numbers = [0, 100, 95, 600, -1, -1, 60_000, 0];
   const decision = await limiter.check([{ limit: "api", key: "ann", cost: 5 }], { cost: 2 });
   assert.equal(decision.source, "local");
   assert.deepEqual(core.tried, [["api", "ann", 5]]);
+});
+
+test("several demands are decided from memory together", async () => {
+  const { core, limiter } = play();
+  core.code = code(1, { source: 0 });
+  core.numbers = [
+    ...[0, 100, 99, 600, -1, 500, 60_000, 0],
+    ...[10, 0, 5000, 2500, 2500, 3_600_000, flags({ unit: 1 })],
+  ];
+  const demands = [{ limit: "api", key: 7 }, { limit: "tokens", key: "acme", cost: 3 }];
+  const decision = await limiter.check(demands, { cost: 2 });
+  assert.deepEqual(core.tried, [["api", "7", 2, "tokens", "acme", 3]]);
+  assert.deepEqual(core.bodies, []);
+  assert.deepEqual({ ...decision }, {
+    allowed: false,
+    source: "store",
+    degraded: false,
+    waitMs: 0,
+    retryAfterMs: 2500,
+    limits: [
+      { name: "api", limit: 100, remaining: 99, resetAfterMs: 600, retryAfterMs: null },
+      { name: "tokens", limit: 10, remaining: 0, resetAfterMs: 5000, retryAfterMs: 2500 },
+    ],
+  });
+  assert.deepEqual(decision.headers(), {
+    "ratelimit-policy": '"api";q=100;w=60, "tokens";q=10;w=3600;qu="tokens"',
+    ratelimit: '"api";r=99;t=1, "tokens";r=0;t=3',
+    "x-ratelimit-limit": "10",
+    "x-ratelimit-remaining": "0",
+    "x-ratelimit-reset": "1800000005",
+    "retry-after": "3",
+  });
+
+  // One limit with two keys is one policy.
+  core.code = code(0);
+  core.numbers = [0, 100, 99, 600, -1, -1, 60_000, 0, 100, 50, 600, -1, -1, 60_000, 0];
+  const twice = limiter.tryCheck([{ limit: "api", key: "a" }, { limit: "api", key: "b" }]);
+  assert.equal(twice?.headers()["ratelimit-policy"], '"api";q=100;w=60');
+  assert.equal(twice.headers()["x-ratelimit-remaining"], "50");
+});
+
+test("what operators and lockouts decide is shown", () => {
+  const { core, limiter } = play();
+  core.code = code(1);
+  core.numbers = [0, 10, 0, 900_000, 900_000, 900_000, 60_000, flags({}, "lockedOut")];
+  const locked = limiter.tryCheck("api", "ann");
+  assert.equal(locked?.limits[0]?.lockedOut, true);
+  assert.equal(locked.retryAfterMs, 900_000);
+
+  core.code = code(0, { source: 6 });
+  core.numbers = [0, 10, 10, 0, -1, -1, 60_000, flags({}, "exempt")];
+  const exempt = limiter.tryCheck("api", "ann");
+  assert.deepEqual([exempt?.source, exempt?.limits[0]?.exempt], ["exempt", true]);
+  assert.deepEqual(exempt?.headers(), {});
+
+  // The limits that were not asked are left out.
+  core.code = code(1, { source: 5, forbidden: 1 });
+  core.numbers = [
+    ...[0, 100, 100, 0, -1, -1, 60_000, flags({}, "unasked")],
+    ...[10, 0, 0, -2, -1, 60_000, flags({}, "blocked")],
+  ];
+  const both = [{ limit: "api", key: "ann" }, { limit: "tokens", key: "ann" }];
+  const blocked = limiter.tryCheck(both);
+  assert.equal(blocked?.source, "block");
+  assert.equal(blocked.blockStatus, 403);
+  const [outcome, ...others] = blocked.limits;
+  assert.deepEqual(others, []);
+  assert.deepEqual([outcome?.name, outcome?.blocked, outcome?.never], ["tokens", true, true]);
+  assert.equal(blocked.headers()["retry-after"], undefined);
 });
 
 test("keys that are numbers, and limits as objects, are decided from memory too", () => {
@@ -154,8 +233,8 @@ test("keys that are numbers, and limits as objects, are decided from memory too"
 
 test("a shadow limit says that it never denies", () => {
   const { core, limiter } = play();
-  core.code = code(0, { shadow: 1 });
-  core.numbers = [10, 0, 5000, 1200, 1200, 0, 60_000];
+  core.code = code(0);
+  core.numbers = [0, 10, 0, 5000, 1200, 1200, 60_000, flags({}, "shadow")];
   const decision = limiter.tryCheck("api", "ann");
   assert.equal(decision?.allowed, true);
   assert.equal(decision.limits[0]?.shadow, true);
@@ -168,6 +247,12 @@ test("wrong arguments are errors in memory too", async () => {
   assert.throws(() => limiter.tryCheck("api", ""), { code: "bad-key" });
   assert.throws(() => limiter.tryCheck("api", "ann", { cost: -1 }), { code: "bad-cost" });
   await assert.rejects(limiter.check("api", "ann", { cost: 1.5 }), { code: "bad-cost" });
+
+  const api = { limit: "api", key: "ann" };
+  assert.throws(() => limiter.tryCheck([api, { limit: "api", key: "" }]), { code: "bad-key" });
+  assert.throws(() => limiter.tryCheck([api, { ...api, cost: -1 }]), { code: "bad-cost" });
+  assert.equal(limiter.tryCheck([]), undefined);
+  await assert.rejects(limiter.check([]), { code: "no-limits" });
 });
 
 test("closing closes the core, and nothing is decided after it", async () => {
@@ -175,6 +260,8 @@ test("closing closes the core, and nothing is decided after it", async () => {
   await limiter.close();
   assert.equal(core.isClosed, true);
   assert.throws(() => limiter.tryCheck("api", "ann"), { code: "closed" });
+  const demand = { limit: "api", key: "ann" };
+  assert.throws(() => limiter.tryCheck([demand, demand]), { code: "closed" });
   await assert.rejects(limiter.check("api", "ann"), { code: "closed" });
   assert.deepEqual(core.tried, []);
 });

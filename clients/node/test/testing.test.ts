@@ -1,13 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { loadNative } from "../src/engines/native.js";
 import { createTestLimiter } from "../src/testing.js";
-
-const hasNative = await loadNative().then(
-  () => true,
-  () => false,
-);
-const skip = hasNative ? false : "the native module is not built: run `npm run build:native`";
+import { skip } from "./support/native.js";
 
 test("time passes when the test says so", { skip }, async (context) => {
   const { limiter, clock } = await createTestLimiter({

@@ -5,6 +5,7 @@
 //! a thin layer of types. Operations are the JSON texts of `POST /v1/batch`: what a program sends to
 //! the service, it can ask in its own process.
 
+mod demands;
 mod error;
 mod limits;
 
@@ -12,18 +13,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tollgate::{Decision, ManualClock};
+use tokio::time::timeout;
+use tollgate::ManualClock;
 use tollgate_gate::api::{self, ApiContext};
 use tollgate_gate::metrics::Metrics;
 use tollgate_gate::{Caller, Gate, RequestOrigin};
 use tollgate_rules::Config;
 
+pub use self::demands::DirectDemands;
 pub use self::error::{EmbeddedError, OpenError};
 use self::limits::LimitTable;
 pub use self::limits::{LIMITS_MAX, LimitId};
+pub use tollgate_gate::{BlockStatus, GateDecision};
 
-/// How long [`Embedded::open`] waits for a store at most. It goes on without it: the limits follow
-/// their failure policies until it is there.
+/// How long [`Embedded::open`] waits at most for a store and for the actions of operators. It goes on
+/// without them: the limits follow their failure policies until the store is there.
 const READY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How often the store is asked for the actions of operators.
@@ -51,7 +55,7 @@ impl Embedded {
             let _context = runtime.enter();
             Gate::open(config, Arc::new(Metrics::default()))?
         };
-        runtime.block_on(gate.wait_until_ready(READY_TIMEOUT));
+        runtime.block_on(prepare(&gate));
         let embedded = Self::new(gate, None, runtime);
         embedded.watch_actions();
         Ok(embedded)
@@ -66,7 +70,8 @@ impl Embedded {
         Ok(Self::new(gate, Some(clock), runtime()?))
     }
 
-    /// Learns of what operators do through the service on the same store, as its replicas do.
+    /// Learns of what operators do through the service on the same store, as its replicas do, until
+    /// the runtime ends.
     fn watch_actions(&self) {
         if self.gate.active().decides_in_process() {
             return;
@@ -74,9 +79,9 @@ impl Embedded {
         let gate = self.gate.clone();
         self.spawn(async move {
             loop {
+                tokio::time::sleep(ACTIONS_INTERVAL).await;
                 // Without the store, the known actions stay in force.
                 drop(gate.sync_actions().await);
-                tokio::time::sleep(ACTIONS_INTERVAL).await;
             }
         });
     }
@@ -97,19 +102,22 @@ impl Embedded {
         self.limits.add(limit, |limit| active.direct_limit(limit))
     }
 
-    /// Decides about one limit if that needs no waiting: in memory, from a lease or from a cached
-    ///
+    /// Decides about the demands that `ask` adds, all or none, if that needs no waiting: in memory,
+    /// from leases or from cached denials. Otherwise, and if `ask` returns none, this returns none
+    /// and has charged nothing: send the request as an operation, which also tells what is wrong
+    /// with it.
+    #[inline]
     pub fn try_check(
         &self,
-        limit: LimitId,
-        key: &str,
-        cost: Option<u64>,
-    ) -> Result<Option<Decision>, EmbeddedError> {
-        let decision = self.limits.with_direct(limit, |limit| {
-            let active = self.gate.active();
-            self.gate.try_decide(&active, limit, key, cost)
-        })?;
-        Ok(decision.transpose()?.flatten())
+        ask: impl FnOnce(&mut DirectDemands<'_>) -> Option<()>,
+    ) -> Result<Option<GateDecision>, EmbeddedError> {
+        let active = self.gate.active();
+        let limits = self.limits.read();
+        let mut demands = DirectDemands::new(&active, &limits);
+        if ask(&mut demands).is_none() {
+            return Ok(None);
+        }
+        Ok(self.gate.try_decide(&active, demands.as_slice())?)
     }
 
     /// Carries out the operations of a body of `POST /v1/batch`, and calls `done` with the status
@@ -163,6 +171,18 @@ impl Drop for Embedded {
             runtime.shutdown_background();
         }
     }
+}
+
+/// Waits for the store, and reads the actions that are in force before the first request, so that a
+/// restart undoes none of them.
+async fn prepare(gate: &Gate) {
+    let ready = async {
+        gate.wait_until_ready(READY_TIMEOUT).await;
+        if !gate.active().decides_in_process() {
+            drop(gate.sync_actions().await);
+        }
+    };
+    drop(timeout(READY_TIMEOUT, ready).await);
 }
 
 fn parse(text: &str, file: &str) -> Result<Config, OpenError> {

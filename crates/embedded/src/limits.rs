@@ -1,5 +1,7 @@
 //! The limits that a program has looked up.
 
+use std::ops::Deref;
+
 use parking_lot::RwLock;
 use tollgate_gate::DirectLimit;
 use tollgate_rules::RequestedLimit;
@@ -20,11 +22,11 @@ pub struct LimitId(pub u32);
 pub(crate) struct LimitTable(RwLock<Vec<KnownLimit>>);
 
 #[derive(Debug)]
-struct KnownLimit {
+pub(crate) struct KnownLimit {
     /// The name or the JSON text, as the program gave it.
     text: Box<str>,
-    /// None if demands on the limit need a selection, or if there is no such limit.
-    direct: Option<DirectLimit>,
+    /// None if there is no such limit.
+    pub(crate) direct: Option<DirectLimit>,
 }
 
 impl LimitTable {
@@ -52,15 +54,9 @@ impl LimitTable {
         Ok(LimitId(index))
     }
 
-    /// Calls `with` with the limit, if demands on it need no selection.
-    pub(crate) fn with_direct<T>(
-        &self,
-        LimitId(index): LimitId,
-        with: impl FnOnce(&DirectLimit) -> T,
-    ) -> Result<Option<T>, EmbeddedError> {
-        let limits = self.0.read();
-        let known = limits.get(index as usize).ok_or(EmbeddedError::Limit)?;
-        Ok(known.direct.as_ref().map(with))
+    /// The limits, which cannot change meanwhile.
+    pub(crate) fn read(&self) -> impl Deref<Target = Vec<KnownLimit>> {
+        self.0.read()
     }
 }
 

@@ -1,6 +1,8 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use tollgate::Decision;
+
 use super::*;
 
 const CONFIG: &str = r#"{"limits": [
@@ -10,6 +12,19 @@ const CONFIG: &str = r#"{"limits": [
 
 fn embedded() -> Embedded {
     Embedded::open_for_tests(CONFIG, "t.json").expect("a valid configuration")
+}
+
+/// Decides about one limit without waiting.
+fn try_check(embedded: &Embedded, limit: LimitId, key: &str) -> Option<Decision> {
+    try_check_all(embedded, &[(limit, key)])
+}
+
+fn try_check_all(embedded: &Embedded, demands: &[(LimitId, &str)]) -> Option<Decision> {
+    let decided = embedded.try_check(|list| {
+        let mut demands = demands.iter();
+        demands.try_for_each(|(limit, key)| list.add(*limit, key, None))
+    });
+    decided.unwrap().map(|decided| decided.decision)
 }
 
 fn batch(embedded: &Embedded, body: &str) -> (u16, String) {
@@ -25,7 +40,7 @@ fn a_check_without_waiting_and_an_operation_share_the_counter() {
     let embedded = embedded();
     let api = embedded.limit("api").unwrap();
 
-    let first = embedded.try_check(api, "ann", None).unwrap().unwrap();
+    let first = try_check(&embedded, api, "ann").unwrap();
     assert_eq!((first.is_allowed(), first.remaining()), (true, 1));
     let body = r#"{"requests": [{"op": "check", "limits": [{"name": "api", "key": "ann"}]}],
                    "headers": true}"#;
@@ -37,10 +52,10 @@ fn a_check_without_waiting_and_an_operation_share_the_counter() {
         "{text}"
     );
 
-    let third = embedded.try_check(api, "ann", None).unwrap().unwrap();
+    let third = try_check(&embedded, api, "ann").unwrap();
     assert!(!third.is_allowed());
     embedded.advance(Duration::from_secs(10)).unwrap();
-    let later = embedded.try_check(api, "ann", None).unwrap().unwrap();
+    let later = try_check(&embedded, api, "ann").unwrap();
     assert!(later.is_allowed());
 }
 
@@ -52,13 +67,7 @@ fn a_limit_of_the_program_is_found_again_and_checked_without_waiting() {
     assert_eq!(embedded.limit(text).unwrap(), own);
     assert_ne!(embedded.limit("api").unwrap(), own);
 
-    let allowed = |key| {
-        embedded
-            .try_check(own, key, None)
-            .unwrap()
-            .unwrap()
-            .is_allowed()
-    };
+    let allowed = |key| try_check(&embedded, own, key).unwrap().is_allowed();
     assert_eq!(
         [allowed("a"), allowed("a"), allowed("b")],
         [true, false, true]
@@ -69,7 +78,7 @@ fn a_limit_of_the_program_is_found_again_and_checked_without_waiting() {
 fn a_limit_with_permits_is_left_to_operations() {
     let embedded = embedded();
     let jobs = embedded.limit("jobs").unwrap();
-    assert!(embedded.try_check(jobs, "ann", None).unwrap().is_none());
+    assert!(try_check(&embedded, jobs, "ann").is_none());
 
     let check = r#"{"requests": [{"op": "check", "limits": [{"name": "jobs", "key": "ann"}]}]}"#;
     let (_, first) = batch(&embedded, check);
@@ -81,9 +90,9 @@ fn a_limit_with_permits_is_left_to_operations() {
     assert!(second.contains(r#""allowed":false"#), "{second}");
 }
 
-/// What depends on more than the key is left to operations, which select.
+/// What depends on more than the key is left to operations, which tell what is missing.
 #[test]
-fn only_plain_limits_are_decided_without_waiting() {
+fn keys_are_made_by_the_configuration() {
     let config = "
 hash_secret: correct-horse-battery-staple
 hash_keys: [email]
@@ -93,31 +102,64 @@ limits:
   - { name: lower, key: ['lower(user)'], algorithm: sliding_log, limit: 9, window: 1s }
   - { name: address, key: [client_ip], algorithm: sliding_log, limit: 9, window: 1s }
   - { name: pair, key: [user, route], algorithm: sliding_log, limit: 9, window: 1s }
-  - { name: priced, key: [user], cost: { by: size }, algorithm: sliding_log, limit: 9, window: 1s }
 ";
     let embedded = Embedded::open_for_tests(config, "t.yaml").expect("a valid configuration");
-    let try_check = |name: &str| {
-        let limit = embedded.limit(name).unwrap();
-        embedded.try_check(limit, "10.0.0.1", None).unwrap()
-    };
+    let limit = |name: &str| embedded.limit(name).unwrap();
 
-    assert_eq!(try_check("plain").unwrap().remaining(), 6);
-    for name in ["hashed", "lower", "address", "pair", "priced"] {
-        assert!(try_check(name).is_none(), "{name}");
+    for (name, used) in [("plain", 3), ("hashed", 1), ("lower", 1), ("address", 1)] {
+        let decision = try_check(&embedded, limit(name), "10.0.0.1").unwrap();
+        assert_eq!(decision.remaining(), 9 - used, "{name}");
+        let body = format!(
+            r#"{{"requests": [{{"op": "peek", "limits": [{{"name": "{name}", "key": "10.0.0.1"}}]}}]}}"#
+        );
+        let (_, peek) = batch(&embedded, &body);
+        let used = format!(r#""used":{used}"#);
+        assert!(peek.contains(&used), "the same counter: {peek}");
     }
-    let body =
-        r#"{"requests": [{"op": "peek", "limits": [{"name": "plain", "key": "10.0.0.1"}]}]}"#;
-    let (_, peek) = batch(&embedded, body);
-    assert!(peek.contains(r#""used":3"#), "the same counter: {peek}");
+    assert!(try_check(&embedded, limit("pair"), "ann").is_none());
+    assert!(try_check(&embedded, limit("address"), "not an address").is_none());
+}
+
+#[test]
+fn several_limits_pass_together_or_not_at_all() {
+    let embedded = embedded();
+    let api = embedded.limit("api").unwrap();
+    let text = r#"{"name": "own", "algorithm": "sliding_log", "limit": 1, "window": "1s"}"#;
+    let own = embedded.limit(text).unwrap();
+    let both = || try_check_all(&embedded, &[(api, "ann"), (own, "ann")]);
+
+    let first = both().unwrap();
+    assert!(first.is_allowed());
+    let remaining = |decision: &Decision| -> Vec<u64> {
+        let limits = decision.limits().iter();
+        limits.map(tollgate::LimitOutcome::remaining).collect()
+    };
+    assert_eq!(remaining(&first), [1, 0]);
+    let second = both().unwrap();
+    assert_eq!(
+        (second.is_allowed(), remaining(&second)),
+        (false, vec![1, 0])
+    );
+
+    // A limit with permits is left to operations, and so are all others of the request.
+    let jobs = embedded.limit("jobs").unwrap();
+    assert!(try_check_all(&embedded, &[(api, "ann"), (jobs, "ann")]).is_none());
+    assert_eq!(try_check(&embedded, api, "ann").unwrap().remaining(), 0);
+    // The same counter twice is an error, which the operation reports.
+    let twice = embedded.try_check(|list| {
+        list.add(api, "bob", None)?;
+        list.add(api, "bob", None)
+    });
+    assert!(matches!(twice, Err(EmbeddedError::Decide(_))), "{twice:?}");
 }
 
 #[test]
 fn wrong_calls_say_what_is_right() {
     let embedded = embedded();
     let unknown = embedded.limit("apo").unwrap();
-    assert!(embedded.try_check(unknown, "ann", None).unwrap().is_none());
+    assert!(try_check(&embedded, unknown, "ann").is_none());
     let api = embedded.limit("api").unwrap();
-    assert!(embedded.try_check(api, "", None).unwrap().is_none());
+    assert!(try_check(&embedded, api, "").is_none());
     assert!(
         embedded
             .limit("{")
@@ -125,8 +167,7 @@ fn wrong_calls_say_what_is_right() {
             .to_string()
             .contains("expected a name")
     );
-    let error = embedded.try_check(LimitId(99), "ann", None).unwrap_err();
-    assert!(matches!(error, EmbeddedError::Limit), "{error}");
+    assert!(try_check(&embedded, LimitId(99), "ann").is_none());
 
     let (status, text) = batch(&embedded, "{}");
     assert_eq!(status, 422);

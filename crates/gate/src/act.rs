@@ -11,10 +11,10 @@ use tollgate_rules::{Attributes, Explanation, SelectError};
 use super::active::ActiveConfig;
 use super::decide::Gate;
 use crate::actions::{
-    ACTION_MAX_AGE, ACTIONS_MAX, Action, ActionChange, ActionKind, ActionTable, ActionTarget,
-    QuotaChangeError,
+    ACTION_MAX_AGE, ACTIONS_MAX, Action, ActionChange, ActionEdit, ActionKind, ActionTable,
+    ActionTarget, QuotaChangeError,
 };
-use crate::records::{RecordError, RecordGroup};
+use crate::records::{RecordError, RecordGroup, RecordRevision};
 
 /// How long a change is tried again while the store is unavailable: about as long as a fail-over
 /// takes.
@@ -105,6 +105,17 @@ impl Gate {
         listed
     }
 
+    /// How many actions of each kind this replica knows of.
+    pub fn action_counts(&self) -> [(ActionKind, usize); 4] {
+        let now = self.now();
+        let log = self.action_log.lock();
+        let live = || log.actions().filter(|action| action.is_live(now));
+        ActionKind::ALL.map(|kind| {
+            let of_kind = live().filter(|action| action.change.kind() == kind);
+            (kind, of_kind.count())
+        })
+    }
+
     /// Puts an action into the store, and applies it here at once. Other replicas learn of it
     /// within a second. It replaces an action of the same kind on the same limit and target.
     pub async fn act(&self, draft: ActionDraft) -> Result<Action, ActError> {
@@ -145,16 +156,8 @@ impl Gate {
             return Ok(None);
         };
 
-        let records = self.active().records().clone();
-        let mut patience = StorePatience::new();
-        loop {
-            let removed = records.remove(RecordGroup::Actions, id).await;
-            if !patience.tries_again(&removed).await {
-                removed.map_err(ActError::Record)?;
-                break;
-            }
-        }
-        self.action_log.lock().remove(id);
+        self.remove_action(id).await?;
+        self.action_log.lock().remove(id, self.now());
         self.rebuild_actions();
         Ok(Some(action))
     }
@@ -185,16 +188,33 @@ impl Gate {
         if is_changed {
             self.rebuild_actions();
         }
-        for action in lost {
-            let left = action.expires_at.since(now).into();
-            self.put_action(&action, left)
-                .await
-                .map_err(|error| match error {
-                    ActError::Record(error) => error,
-                    _ => RecordError::Ttl(left),
-                })?;
+        for edit in &lost {
+            self.repeat(edit, now).await?;
         }
         read.map(drop)
+    }
+
+    /// What this replica knows of the actions in the store: replicas with the same revision have
+    /// the same actions. It is the default while a change of this replica is not read back.
+    pub fn actions_revision(&self) -> RecordRevision {
+        self.action_log.lock().position().revision
+    }
+
+    /// Makes a change again that a fail-over of the store has lost.
+    async fn repeat(&self, edit: &ActionEdit, now: Micros) -> Result<(), RecordError> {
+        let Some(action) = &edit.put else {
+            let records = self.active().records().clone();
+            return records
+                .remove(RecordGroup::Actions, &edit.id)
+                .await
+                .map(drop);
+        };
+        let left = Duration::from(action.expires_at.since(now));
+        let put = self.put_action(action, left).await;
+        put.map_err(|error| match error {
+            ActError::Record(error) => error,
+            _ => RecordError::Ttl(left),
+        })
     }
 
     /// Builds the table of the active configuration. The log stays locked meanwhile, so that the
@@ -204,6 +224,17 @@ impl Gate {
         let active = self.active();
         let table = ActionTable::new(&active.selector, log.actions());
         active.actions.replace(table);
+    }
+
+    async fn remove_action(&self, id: &str) -> Result<(), ActError> {
+        let records = self.active().records().clone();
+        let mut patience = StorePatience::new();
+        loop {
+            let removed = records.remove(RecordGroup::Actions, id).await;
+            if !patience.tries_again(&removed).await {
+                return removed.map(drop).map_err(ActError::Record);
+            }
+        }
     }
 
     async fn put_action(&self, action: &Action, length: Duration) -> Result<(), ActError> {

@@ -8,7 +8,7 @@ use tollgate::{
     Calendar, Decision, Demand, EncodedKey, FixedWindow, Limiter, Micros, Rule, StoreError,
     SystemClock,
 };
-use tollgate_rules::{Config, RequestedLimit, SelectError, Selector};
+use tollgate_rules::{Config, SelectError, Selector};
 
 use super::actions::{ActionTable, ActiveActions};
 use super::inline::{self, InlineRules};
@@ -20,15 +20,6 @@ use crate::metrics::{LimitMetrics, Metrics, ReservationResult, TokenCounts, Usag
 
 /// The most probes per second that are charged: more than all replicas together send.
 const PROBES_MAX: u64 = 1_000_000;
-
-/// A limit whose demands need no selection: the key is what the caller says, the quota is that of
-/// the rule.
-#[derive(Clone, Copy, Debug)]
-pub struct DirectLimit {
-    pub(super) rule: Rule,
-    /// The units of a request that states no cost.
-    pub(super) cost: u64,
-}
 
 /// Why a request could not be decided.
 #[derive(Debug, thiserror::Error)]
@@ -172,24 +163,6 @@ impl ActiveConfig {
             token_metrics,
             is_behind_proxy: AtomicBool::new(false),
         }
-    }
-
-    /// A limit whose demands need no selection; none for all other limits.
-    pub fn direct_limit(&self, limit: &RequestedLimit<'_>) -> Option<DirectLimit> {
-        if limit.inline.is_some() {
-            let limits = std::slice::from_ref(limit);
-            let rules = self
-                .inline
-                .read(&self.config.inline_limits, &self.selector, limits);
-            let rule = *rules.ok()?.first()?;
-            return Some(DirectLimit { rule, cost: 1 });
-        }
-
-        let limit = self.selector.plain_limit(&limit.name)?;
-        Some(DirectLimit {
-            rule: limit.rule,
-            cost: limit.cost.as_ref().map_or(1, |cost| cost.default),
-        })
     }
 
     /// The time since the UNIX epoch.

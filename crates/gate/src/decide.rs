@@ -8,7 +8,7 @@ use tollgate::{Clock, Decision, Demand, EncodedKey, LimitOutcome, Micros, System
 use tollgate_rules::{Attributes, Config};
 
 use super::actions::{ActionLog, ActionTable, AppliedRequest, BlockStatus};
-use super::active::{ActiveConfig, DecideError, DirectLimit};
+use super::active::{ActiveConfig, DecideError};
 use super::denial::{Denial, DenialObserver, RequestOrigin};
 use super::permit::{PermitToken, PermitTokenError, TokenKind};
 use super::select::CheckOptions;
@@ -40,6 +40,18 @@ pub struct GateDecision {
     pub reservation: Option<String>,
     /// The status of a denial because an operator has blocked a key.
     pub block: Option<BlockStatus>,
+}
+
+/// A decision without a permit, a reservation and a block.
+impl From<Decision> for GateDecision {
+    fn from(decision: Decision) -> Self {
+        Self {
+            decision,
+            permit: None,
+            reservation: None,
+            block: None,
+        }
+    }
 }
 
 impl Gate {
@@ -113,32 +125,25 @@ impl Gate {
             .await
     }
 
-    /// Decides about one limit, if that needs no waiting. Otherwise, if the limit hands out permits,
-    /// and if the key is not valid, returns none and has charged nothing.
+    /// Decides by these demands, all or none, if that needs no waiting. Otherwise, and if a limit
+    /// hands out permits, returns none and has charged nothing.
     pub fn try_decide(
         &self,
         active: &ActiveConfig,
-        limit: &DirectLimit,
-        key: &str,
-        cost: Option<u64>,
-    ) -> Result<Option<Decision>, DecideError> {
-        let Some(key) = EncodedKey::new(key).ok().filter(|_| !key.is_empty()) else {
-            return Ok(None);
-        };
-        let demand = Demand::new(&limit.rule, key).with_cost(cost.unwrap_or(limit.cost));
-        if demand.needs_permit() {
+        demands: &[Demand<'_, EncodedKey>],
+    ) -> Result<Option<GateDecision>, DecideError> {
+        if demands.iter().any(Demand::needs_permit) {
             return Ok(None);
         }
 
-        let demands = [demand];
-        let decision = match active.actions.touching(&demands) {
-            None => try_now(active, &demands)?,
-            Some(table) => try_applied(active, &table, &demands)?,
+        let decided = match active.actions.touching(demands) {
+            None => try_now(active, demands)?.map(GateDecision::from),
+            Some(table) => try_applied(active, &table, demands)?,
         };
-        if let Some(decision) = &decision {
-            active.count(&demands, decision);
+        if let Some(decided) = &decided {
+            active.count(demands, &decided.decision);
         }
-        Ok(decision)
+        Ok(decided)
     }
 
     /// Decides by these demands: all of them are charged, or none.
@@ -180,19 +185,29 @@ impl Gate {
     ) -> Result<GateDecision, DecideError> {
         let started_at = self.clock.now();
         let decision = active.limiter.request(demands, intent).await?;
+        self.observe(active, demands, &decision, intent, origin, started_at);
+        Ok(GateDecision {
+            permit: active.permit_token(&decision, demands, intent),
+            ..decision.into()
+        })
+    }
 
-        trace::record_decision(&decision);
+    /// Traces a decision, and counts it if it is one about a charge.
+    fn observe(
+        &self,
+        active: &ActiveConfig,
+        demands: &[Demand<'_, EncodedKey>],
+        decision: &Decision,
+        intent: Intent,
+        origin: &RequestOrigin,
+        started_at: Micros,
+    ) {
+        trace::record_decision(decision);
         if intent.is_charge() {
             let now = self.clock.now();
             self.metrics.observe_decision(now.since(started_at));
-            self.count(active, demands, &decision, origin, now);
+            self.count(active, demands, decision, origin, now);
         }
-        Ok(GateDecision {
-            permit: active.permit_token(&decision, demands, intent),
-            decision,
-            reservation: None,
-            block: None,
-        })
     }
 
     /// Counts a decision: the outcome of each limit, the keys, and the denials.
@@ -246,18 +261,11 @@ impl Gate {
             asked => Some(active.limiter.request(asked, intent).await?),
         };
         let decision = applied.decision(answer.as_ref());
-
-        trace::record_decision(&decision);
-        if intent.is_charge() {
-            let now = self.clock.now();
-            self.metrics.observe_decision(now.since(started_at));
-            self.count(active, demands, &decision, origin, now);
-        }
+        self.observe(active, demands, &decision, intent, origin, started_at);
         Ok(GateDecision {
             permit: active.permit_token(&decision, &asked, intent),
-            decision,
-            reservation: None,
             block: applied.block_status(),
+            ..decision.into()
         })
     }
 
@@ -319,12 +327,19 @@ fn try_applied(
     active: &ActiveConfig,
     table: &ActionTable,
     demands: &[Demand<'_, EncodedKey>],
-) -> Result<Option<Decision>, DecideError> {
+) -> Result<Option<GateDecision>, DecideError> {
     let applied = AppliedRequest::new(table, demands, Intent::Spend, active.now());
     let asked = applied.asked();
-    if asked.is_empty() {
-        return Ok(Some(applied.decision(None)));
-    }
-    let answer = try_now(active, &asked)?;
-    Ok(answer.map(|answer| applied.decision(Some(&answer))))
+    let answer = match asked.as_slice() {
+        [] => None,
+        asked => match try_now(active, asked)? {
+            None => return Ok(None),
+            answer => answer,
+        },
+    };
+
+    Ok(Some(GateDecision {
+        block: applied.block_status(),
+        ..applied.decision(answer.as_ref()).into()
+    }))
 }

@@ -15,6 +15,7 @@ mod actions;
 mod active;
 mod decide;
 mod denial;
+mod direct;
 mod inline;
 mod inspect;
 mod operations;
@@ -35,9 +36,10 @@ pub use actions::{
     ACTION_MAX_AGE, ACTIONS_MAX, Action, ActionChange, ActionKind, ActionTarget, BlockStatus,
     Multiple, QuotaChange, QuotaChangeError,
 };
-pub use active::{ActiveConfig, DecideError, DirectLimit};
+pub use active::{ActiveConfig, DecideError};
 pub use decide::{Gate, GateDecision};
 pub use denial::{Denial, DenialObserver, RequestOrigin};
+pub use direct::DirectLimit;
 pub use inspect::GateInspection;
 pub use operations::{StoreSigns, StoreState};
 pub use overrides::{OVERRIDES, THROTTLE};

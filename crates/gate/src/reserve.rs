@@ -48,24 +48,13 @@ impl Gate {
             .unzip();
 
         let origin = options.origin;
-        self.reserve_from(active, &demands, &fixed, ttl, origin)
+        self.reserve_demands(active, &demands, &fixed, ttl, origin)
             .await
     }
 
     /// Charges these demands until they are settled. `fixed` tells which of them have a cost that
     /// does not change.
     pub async fn reserve_demands(
-        &self,
-        active: &ActiveConfig,
-        demands: &[Demand<'_, EncodedKey>],
-        fixed: &[bool],
-        ttl: Micros,
-    ) -> Result<GateDecision, DecideError> {
-        self.reserve_from(active, demands, fixed, ttl, RequestOrigin::UNKNOWN)
-            .await
-    }
-
-    async fn reserve_from(
         &self,
         active: &ActiveConfig,
         demands: &[Demand<'_, EncodedKey>],

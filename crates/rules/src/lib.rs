@@ -27,6 +27,6 @@ pub use limit::{
 };
 pub use select::{
     Attributes, DisplayPart, Explanation, LimitDemands, MissingKeyPolicy, RequestedLimit,
-    SelectError, Selection, Selector, Value,
+    SelectError, Selection, Selector, StandingEffect, StandingIndex, Value,
 };
 pub use token::{Permission, PermissionSet, TOKEN_MIN, TokenError, TokenHash};

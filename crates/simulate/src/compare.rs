@@ -1,6 +1,7 @@
 //! Compares the decisions of two configurations.
 
-use tollgate::{Micros, Quota};
+use tollgate::{Lockout, Micros, Quota};
+use tollgate_rules::{LimitConfig, StandingBlock, StandingList};
 
 use crate::config_run::ComparedDecision;
 use crate::counts::KeyTable;
@@ -27,6 +28,8 @@ pub(crate) struct LimitDifference {
     /// Its index in each configuration that has it.
     pub(crate) index_in: [Option<usize>; 2],
     quotas: [Option<Quota>; 2],
+    /// Whether its lockout or its standing lists differ.
+    has_other_lists: bool,
     pub(crate) denials: DenialCounts,
     /// Requests charged to it by only one configuration, as the other denied them by another limit.
     pub(crate) charged_only: [u64; 2],
@@ -53,6 +56,14 @@ impl Comparison {
                 limits[position].quotas[side] = Some(*limit.rule.quota());
                 positions[side].push(position);
             }
+        }
+
+        for limit in &mut limits {
+            let [Some(one), Some(other)] = limit.index_in else {
+                continue;
+            };
+            let [one, other] = [first.limits().nth(one), second.limits().nth(other)];
+            limit.has_other_lists = one.map(lists) != other.map(lists);
         }
 
         Self {
@@ -94,6 +105,11 @@ impl Comparison {
     }
 }
 
+/// What denies requests besides the quota of a limit.
+fn lists(limit: &LimitConfig) -> (Option<&Lockout>, &StandingList, &StandingBlock) {
+    (limit.rule.lockout(), &limit.exempt, &limit.blocked)
+}
+
 impl LimitDifference {
     /// Whether the limit denies more in one configuration although it is no stricter there.
     pub(crate) fn is_surprising(&self, side: usize) -> bool {
@@ -102,7 +118,8 @@ impl LimitDifference {
         };
         let is_stricter = quota.limit() < other.limit()
             || quota.shape() != other.shape()
-            || quota.rate_text() != other.rate_text();
+            || quota.rate_text() != other.rate_text()
+            || self.has_other_lists;
         let denied_only = [self.denials.only_configuration, self.denials.only_against];
         !is_stricter && denied_only[side] > 0 && self.charged_only[side] > 0
     }
@@ -113,6 +130,7 @@ impl LimitDifference {
             name: name.to_owned(),
             index_in: [None; 2],
             quotas: [None; 2],
+            has_other_lists: false,
             denials: DenialCounts::default(),
             charged_only: [0; 2],
             keys: [keys(), keys()],

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
-use tollgate::{EncodedKey, Micros};
-use tollgate_rules::{Attributes, SelectError};
+use tollgate::{EncodedKey, Micros, Verdict};
+use tollgate_rules::{Attributes, SelectError, StandingEffect};
 
 use crate::batch::ReplayRequest;
 use crate::counts::{SimulatedLimitCounts, SimulationTimeline};
@@ -39,7 +39,7 @@ pub(crate) struct ConfigCounts {
 #[derive(Clone, Debug)]
 pub(crate) struct ComparedDecision {
     pub(crate) is_allowed: bool,
-    /// Indexes of the limits that applied.
+    /// Indexes of the limits that were asked.
     pub(crate) limits: SmallVec<[usize; 4]>,
     /// Indexes of the limits that denied the request, and their keys.
     pub(crate) denials: SmallVec<[(usize, EncodedKey); 4]>,
@@ -49,6 +49,10 @@ impl From<ReplayDecision<'_>> for ComparedDecision {
     fn from(decision: ReplayDecision<'_>) -> Self {
         let outcomes = decision.limits.iter().zip(decision.outcomes);
         let denials = outcomes.filter(|(_, outcome)| !outcome.verdict.is_allowed());
+        let denials = denials.map(|(selected, _)| selected);
+        let listed = decision.standing.iter();
+        let blocked = listed.filter(|listed| listed.effect == StandingEffect::Block);
+        let blocked = blocked.map(|listed| &listed.demand);
         Self {
             is_allowed: decision.is_allowed,
             limits: decision
@@ -57,7 +61,8 @@ impl From<ReplayDecision<'_>> for ComparedDecision {
                 .map(|selected| selected.limit.position())
                 .collect(),
             denials: denials
-                .map(|(selected, _)| (selected.limit.position(), selected.key.clone()))
+                .chain(blocked)
+                .map(|selected| (selected.limit.position(), selected.key.clone()))
                 .collect(),
         }
     }
@@ -119,6 +124,18 @@ impl ConfigCounts {
         }
         for index in decision.untimed {
             self.limits[*index].untimed += 1;
+        }
+        for listed in decision.standing {
+            let index = listed.demand.limit.position();
+            let limit = &mut self.limits[index];
+            match listed.effect {
+                StandingEffect::Exempt => limit.exempt += 1,
+                StandingEffect::Block => {
+                    limit.blocked += 1;
+                    limit.record(Verdict::Never, &listed.demand.key, at);
+                    timeline.count(self.first_series + 1 + index, step, false);
+                }
+            }
         }
         for (selected, outcome) in decision.limits.iter().zip(decision.outcomes) {
             let index = selected.limit.position();

@@ -26,7 +26,7 @@ pub use input::{LINE_MAX, LineChunk, LineReader, LogInput, LogLine, TrailingByte
 pub use log::{
     AccessLogFormat, FieldError, LineError, LogFields, LogParser, LogRecord, LoggedMoment,
 };
-pub use replay::{ConfigReplay, ReplayDecision, ReplayError};
+pub use replay::{ConfigReplay, ReplayDecision, ReplayError, StandingDemand};
 pub use report::*;
 pub use simulation::{ReportLabels, Simulation, SimulationPlan, SuggestionRange};
 pub use suggest::SuggestionTrials;

@@ -1,7 +1,8 @@
 //! Replays requests through one configuration.
 //!
 //! The limits of a request are selected and decided by the same code as in the service. Only the
-//! time comes from the log.
+//! time comes from the log. The standing lists of the file hold, too; actions of operators are not
+//! part of it.
 
 use std::ops::Range;
 
@@ -9,7 +10,10 @@ use tollgate::memory::Ledger;
 use tollgate::store::DEMANDS_MAX;
 use tollgate::{Concurrency, Demand, EncodedKey, Micros, Outcome, Quota};
 use tollgate_rules::config::StoreConfig;
-use tollgate_rules::{Attributes, Config, LimitConfig, MissingKeyPolicy, SelectError, Selector};
+use tollgate_rules::{
+    Attributes, Config, LimitConfig, MissingKeyPolicy, SelectError, Selector, StandingEffect,
+    StandingIndex,
+};
 
 use crate::batch::ReplayRequest;
 
@@ -26,13 +30,14 @@ const PERMIT_MIN: Micros = Micros::from_millis(1);
 #[derive(Debug)]
 pub struct ConfigReplay {
     selector: Selector,
+    standing: StandingIndex,
     ledger: Ledger,
 }
 
 /// The decision of a configuration on one request.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayDecision<'a> {
-    /// The limits that applied, in the order of the configuration.
+    /// The limits that were asked, in the order of the configuration.
     pub limits: &'a [Demand<'a, EncodedKey>],
     /// Their outcomes, in the same order.
     pub outcomes: &'a [Outcome],
@@ -41,8 +46,20 @@ pub struct ReplayDecision<'a> {
     /// Indexes of concurrency limits that match but were skipped, because the log does not say how
     /// long the request took.
     pub untimed: &'a [usize],
-    /// Whether the request is allowed: no limit denies it, except shadow limits.
+    /// Demands that a standing list decided in place of the limit. If one of them is blocked, no
+    /// limit was asked.
+    pub standing: &'a [StandingDemand<'a>],
+    /// Whether the request is allowed: no list and no limit denies it, except shadow limits.
     pub is_allowed: bool,
+}
+
+/// A demand that a standing list of the file decided.
+#[derive(Clone, Debug)]
+pub struct StandingDemand<'a> {
+    /// The demand that the limit was not asked about.
+    pub demand: Demand<'a, EncodedKey>,
+    /// What the list does.
+    pub effect: StandingEffect,
 }
 
 /// Why a request got no decision. The service would respond with an error.
@@ -63,7 +80,8 @@ struct BatchSelection<'r> {
     limits: Vec<Demand<'r, EncodedKey>>,
     unkeyed: Vec<usize>,
     untimed: Vec<usize>,
-    /// For each request, its ranges in the three lists.
+    standing: Vec<StandingDemand<'r>>,
+    /// For each request, its ranges in the four lists.
     requests: Vec<Result<RequestSelection, ReplayError>>,
 }
 
@@ -73,6 +91,7 @@ struct RequestSelection {
     limits: Range<usize>,
     unkeyed: Range<usize>,
     untimed: Range<usize>,
+    standing: Range<usize>,
 }
 
 impl ConfigReplay {
@@ -110,8 +129,10 @@ impl ConfigReplay {
     ) -> Self {
         let mut config = config.clone();
         config.limits.retain_mut(change);
+        let selector = Selector::new(&config);
         Self {
-            selector: Selector::new(&config),
+            standing: StandingIndex::new(&selector),
+            selector,
             ledger: Ledger::new(keys_max),
         }
     }
@@ -125,9 +146,13 @@ impl ConfigReplay {
         requests: &[ReplayRequest<R>],
         mut on_decision: impl FnMut(&ReplayRequest<R>, Result<ReplayDecision<'_>, &ReplayError>),
     ) {
-        let Self { selector, ledger } = self;
+        let Self {
+            selector,
+            standing,
+            ledger,
+        } = self;
 
-        let batch = BatchSelection::new(selector, requests);
+        let batch = BatchSelection::new(selector, standing, requests);
         let demands: Vec<Demand<'_>> = batch.limits.iter().map(Demand::as_demand).collect();
         let counter_ids: Vec<_> = demands
             .iter()
@@ -141,6 +166,7 @@ impl ConfigReplay {
                 limits,
                 unkeyed,
                 untimed,
+                standing,
             } = match selection {
                 Ok(selection) => selection.clone(),
                 Err(error) => {
@@ -149,17 +175,18 @@ impl ConfigReplay {
                 }
             };
 
-            let demands = &demands[limits.clone()];
+            let (demands, ids) = (&demands[limits.clone()], &counter_ids[limits.clone()]);
             outcomes.clear();
-            let counter_ids = &counter_ids[limits.clone()];
-            ledger.spend(demands, counter_ids, request.at, &mut outcomes);
+            ledger.spend(demands, ids, request.at, &mut outcomes);
 
             let decision = ReplayDecision {
                 limits: &batch.limits[limits],
                 outcomes: &outcomes,
                 unkeyed: &batch.unkeyed[unkeyed],
                 untimed: &batch.untimed[untimed],
-                is_allowed: is_allowed(demands, &outcomes),
+                standing: &batch.standing[standing.clone()],
+                is_allowed: !is_blocked(&batch.standing[standing])
+                    && is_allowed(demands, &outcomes),
             };
             on_decision(request, Ok(decision));
         }
@@ -191,17 +218,23 @@ impl ConfigReplay {
 }
 
 impl<'r> BatchSelection<'r> {
-    fn new<R: Attributes>(selector: &'r Selector, requests: &[ReplayRequest<R>]) -> Self {
+    fn new<R: Attributes>(
+        selector: &'r Selector,
+        standing: &StandingIndex,
+        requests: &[ReplayRequest<R>],
+    ) -> Self {
+        let standing = Some(standing).filter(|standing| !standing.is_empty());
         let mut batch = Self {
             limits: Vec::with_capacity(2 * requests.len()),
             unkeyed: Vec::new(),
             untimed: Vec::new(),
+            standing: Vec::new(),
             requests: Vec::new(),
         };
         batch.requests.reserve_exact(requests.len());
 
         for request in requests {
-            let selection = batch.add(selector, request);
+            let selection = batch.add(selector, standing, request);
             batch.requests.push(selection);
         }
         batch
@@ -210,16 +243,18 @@ impl<'r> BatchSelection<'r> {
     fn add<R: Attributes>(
         &mut self,
         selector: &'r Selector,
+        lists: Option<&StandingIndex>,
         request: &ReplayRequest<R>,
     ) -> Result<RequestSelection, ReplayError> {
         let Self {
             limits,
             unkeyed,
             untimed,
+            standing,
             ..
         } = self;
         let (first_limit, first_unkeyed) = (limits.len(), unkeyed.len());
-        let first_untimed = untimed.len();
+        let (first_untimed, first_standing) = (untimed.len(), standing.len());
 
         let on_missing = MissingKeyPolicy::Skip;
         selector.for_each_selected(&request.attributes, None, on_missing, |index, selected| {
@@ -227,20 +262,29 @@ impl<'r> BatchSelection<'r> {
                 unkeyed.push(index);
             }
             for demand in selected {
+                if let Some(effect) = lists.and_then(|lists| lists.effect(&demand)) {
+                    standing.push(StandingDemand { demand, effect });
+                    continue;
+                }
                 match held_until_end(demand, request.duration) {
                     Some(demand) => limits.push(demand),
                     None => untimed.push(index),
                 }
             }
         })?;
-        if limits.len() - first_limit > DEMANDS_MAX {
+        if limits.len() + standing.len() - first_limit - first_standing > DEMANDS_MAX {
             return Err(ReplayError::TooMany(tollgate::Error::TooManyLimits));
+        }
+        // A blocked request is charged to no limit.
+        if is_blocked(&standing[first_standing..]) {
+            limits.truncate(first_limit);
         }
 
         Ok(RequestSelection {
             limits: first_limit..limits.len(),
             unkeyed: first_unkeyed..unkeyed.len(),
             untimed: first_untimed..untimed.len(),
+            standing: first_standing..standing.len(),
         })
     }
 }
@@ -261,6 +305,12 @@ fn held_until_end(
     let quota = quota.map(Quota::from);
     debug_assert!(quota.is_some(), "the limit and its timeout are valid");
     Some(demand.with_quota(quota))
+}
+
+/// Whether a list denies a request. It does even on a shadow limit.
+fn is_blocked(standing: &[StandingDemand<'_>]) -> bool {
+    let mut effects = standing.iter().map(|standing| standing.effect);
+    effects.any(|effect| effect == StandingEffect::Block)
 }
 
 /// Whether a request is allowed: no limit denies it, except shadow limits.

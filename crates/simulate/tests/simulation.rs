@@ -414,3 +414,52 @@ proptest! {
         prop_assert!(serde_json::to_string(&report).is_ok());
     }
 }
+
+/// A request on a list is not asked of its limit, and one that is blocked of no limit, as in the
+/// service. A list denies even on a shadow limit.
+#[test]
+fn standing_lists_hold() {
+    let lists = config(
+        "limits:
+          - { name: all, key: [], algorithm: fixed_window, limit: 3, window: 1m }
+          - name: client
+            key: [client_ip]
+            algorithm: fixed_window
+            limit: 1
+            window: 1m
+            shadow: true
+            exempt: { networks: [203.0.113.0/30] }
+            block: { keys: [{ client_ip: 203.0.113.2 }], networks: [203.0.113.128/25] }",
+    );
+    let mut log = String::new();
+    for client in [1, 1, 2, 200, 2, 5, 5, 1] {
+        let _infallible = writeln!(
+            log,
+            r#"203.0.113.{client} - - [10/Oct/2026:13:00:00 +0000] "GET / HTTP/1.1" 200 1"#
+        );
+    }
+    let without = log.lines().filter(|line| !line.starts_with("203.0.113.2"));
+    let without: Vec<&str> = without.collect();
+
+    let report = simulated(log.as_bytes(), &lists, Some(&lists), true);
+    let found = &report.configuration;
+    let [all, client] = [&found.limits[0], &found.limits[1]];
+    assert_eq!((found.allowed, found.denied), (3, 5));
+    assert_eq!((all.requests, all.denied), (without.len() as u64, 2));
+    assert_eq!((client.requests, client.blocked, client.exempt), (5, 3, 3));
+    assert_eq!(client.denied, 4, "three by the list, one by the number");
+    assert_eq!(
+        found.notes,
+        [
+            "3 of the requests that client denied are on its list `block`",
+            "client was not asked for 3 requests that are on its list `exempt`",
+        ]
+    );
+    assert!(report.html().contains("on its list `block`"));
+
+    let suggestions = report.suggestions.expect("it was asked for");
+    let requests: Vec<u64> = suggestions.iter().map(|limit| limit.requests).collect();
+    assert_eq!(requests, [5, 2], "nothing that a list decides uses a limit");
+    let comparison = report.comparison.expect("it was asked for");
+    assert_eq!(comparison.limits[1].denials.both, 4);
+}

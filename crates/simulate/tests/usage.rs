@@ -126,6 +126,74 @@ proptest! {
     }
 }
 
+/// Algorithms that can have a lockout, with the name of their limit.
+const LOCKABLE: [(&str, &str); 6] = [
+    ALGORITHMS[0],
+    ALGORITHMS[1],
+    ALGORITHMS[2],
+    ALGORITHMS[3],
+    ALGORITHMS[4],
+    ALGORITHMS[5],
+];
+
+/// A log of JSON lines from millisecond offsets and clients.
+fn client_log(requests: &[(u64, u8)]) -> String {
+    let (mut log, mut at) = (String::new(), 1_791_640_000_000);
+    for (after, client) in requests {
+        at += after;
+        let (secs, millis) = (at / 1_000, at % 1_000);
+        let _infallible = writeln!(
+            log,
+            r#"{{"time":{secs}.{millis:03},"client_ip":"203.0.113.{client}"}}"#
+        );
+    }
+    log
+}
+
+fn locking_config(algorithm: &str, field: &str, limit: u64) -> Config {
+    let yaml = format!(
+        "limits: [{{ name: client, key: [client_ip], algorithm: {algorithm}, {field}: {limit}, \
+         lockout: {{ after: 2, within: 30s, for: 15s, factor: 2, max: 60s }}, \
+         exempt: {{ keys: [{{ client_ip: 203.0.113.1 }}] }}, \
+         block: {{ keys: [{{ client_ip: 203.0.113.2 }}] }} }}]"
+    );
+    let parsed = Config::parse(&yaml, "test.yaml", &|_| None);
+    parsed
+        .map_err(|error| error.to_string())
+        .expect("a valid configuration")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// What is printed for a value is what a replay with that value denies: with the lockout of the
+    /// limit, and without the requests on its lists.
+    #[test]
+    fn a_trial_denies_what_a_replay_denies(
+        requests in proptest::collection::vec((0..4_000_u64, 1..6_u8), 1..120),
+    ) {
+        let log = client_log(&requests);
+        for (algorithm, field) in LOCKABLE {
+            let found = suggested(&log, &locking_config(algorithm, field, 1));
+            let count = |client: u8| {
+                requests.iter().filter(|request| request.1 == client).count() as u64
+            };
+            prop_assert_eq!(found.requests, requests.len() as u64 - count(1) - count(2));
+            for candidate in &found.candidates {
+                let replayed = locking_config(algorithm, field, candidate.limit);
+                let report = simulate(&log, &replayed, None, None);
+                let limit = &report.configuration.limits[0];
+                prop_assert_eq!((limit.exempt, limit.blocked), (count(1), count(2)));
+                prop_assert_eq!(
+                    candidate.denied,
+                    Some(limit.denied - limit.blocked),
+                    "{} {}", algorithm, candidate.limit
+                );
+            }
+        }
+    }
+}
+
 /// A log counts every request in any interval, a window estimates. Measured as a window, this key
 /// would need 53.
 #[test]

@@ -12,7 +12,7 @@ use napi::{Status, sys};
 use tollgate::KEY_MAX;
 use tollgate_embedded::{Embedded, LimitId};
 
-use crate::numbers::{NUMBERS, UNDECIDED, units, write_decision};
+use crate::numbers::{DEMANDS_MAX, NUMBERS, UNDECIDED, units, write_decision};
 
 /// None after the engine was closed. Only the thread of Node that opened it uses it.
 pub(crate) type SharedEngine = Rc<RefCell<Option<Arc<Embedded>>>>;
@@ -20,8 +20,11 @@ pub(crate) type SharedEngine = Rc<RefCell<Option<Arc<Embedded>>>>;
 /// For the longest key, one more character and the zero that Node writes behind it.
 const KEY_BUFFER: usize = KEY_MAX + 5;
 
-/// Becomes a function `(limit, key, cost) => code` with a property `numbers`: the array into which
-/// each call writes its decision.
+/// The arguments of each demand: a limit, a key and a cost.
+const DEMAND_ARGUMENTS: usize = 3;
+
+/// Becomes a function `(limit, key, cost, ..) => code` of up to [`DEMANDS_MAX`] demands, with a
+/// property `numbers`: the array into which each call writes its decision.
 pub struct Checker(pub(crate) SharedEngine);
 
 /// What the function owns.
@@ -136,23 +139,90 @@ unsafe extern "C" fn try_check(
 /// Reads the arguments, decides and writes the numbers.
 #[expect(unsafe_code, reason = "the C interface of Node")]
 unsafe fn decide(env: sys::napi_env, info: sys::napi_callback_info) -> Option<u32> {
-    let mut arguments = [ptr::null_mut(); 3];
-    let mut count = arguments.len();
+    let mut values = [ptr::null_mut(); DEMAND_ARGUMENTS];
+    // SAFETY: `env` and `info` are those of the current call. `data` is the state of the function,
+    // which lives at least until it returns.
+    unsafe {
+        let (count, data) = arguments(env, info, &mut values)?;
+        let state = &*data.cast::<CheckerState>();
+        if count > values.len() {
+            return decide_many(env, info, state);
+        }
+        decide_values(env, state, &values)
+    }
+}
+
+/// The same for several demands. A function of its own, because its array takes time to fill.
+#[cold]
+#[expect(unsafe_code, reason = "the C interface of Node")]
+unsafe fn decide_many(
+    env: sys::napi_env,
+    info: sys::napi_callback_info,
+    state: &CheckerState,
+) -> Option<u32> {
+    let mut values = [ptr::null_mut(); DEMANDS_MAX * DEMAND_ARGUMENTS];
+    // SAFETY: `env` and `info` are those of the current call.
+    unsafe {
+        let (count, _) = arguments(env, info, &mut values)?;
+        decide_values(env, state, values.get(..count)?)
+    }
+}
+
+/// Decides about the demands that these arguments are.
+#[expect(unsafe_code, reason = "the C interface of Node")]
+unsafe fn decide_values(
+    env: sys::napi_env,
+    state: &CheckerState,
+    values: &[sys::napi_value],
+) -> Option<u32> {
+    let engine = state.engine.try_borrow().ok()?;
+    let decided = engine.as_ref()?.try_check(|demands| {
+        let mut key = state.key.try_borrow_mut().ok()?;
+        let (values, rest) = values.as_chunks();
+        for values in values {
+            // SAFETY: the values are arguments of the current call.
+            let (limit, key, cost) = unsafe { demand(env, *values, &mut key)? };
+            demands.add(limit, key, cost)?;
+        }
+        rest.is_empty().then_some(())
+    });
+    let decided = decided.ok()??;
+
+    // SAFETY: Node's thread waits for this call, and no other thread knows the array.
+    let numbers = unsafe { &mut *state.numbers };
+    Some(write_decision(numbers, &decided))
+}
+
+/// Reads as many arguments as fit; those that are missing are `undefined`. Returns how many there
+/// are, and the data of the function.
+#[expect(unsafe_code, reason = "the C interface of Node")]
+unsafe fn arguments(
+    env: sys::napi_env,
+    info: sys::napi_callback_info,
+    values: &mut [sys::napi_value],
+) -> Option<(usize, *mut c_void)> {
+    let mut count = values.len();
     let (mut data, this) = (ptr::null_mut(), ptr::null_mut());
 
-    // SAFETY: missing arguments are `undefined`, which the conversions reject. `data` is the state
-    // of the function, which lives at least until it returns.
-    let state = unsafe {
-        let values = arguments.as_mut_ptr();
+    // SAFETY: `values` has the length that is passed.
+    unsafe {
+        let values = values.as_mut_ptr();
         let status = sys::napi_get_cb_info(env, info, &raw mut count, values, this, &raw mut data);
         check(status).ok()?;
-        &*data.cast::<CheckerState>()
-    };
-    let [limit_value, key_value, cost_value] = arguments;
-    let (mut limit, mut cost, mut length) = (0, 0.0, 0);
-    let mut key = state.key.try_borrow_mut().ok()?;
+    }
+    Some((count, data))
+}
 
-    // SAFETY: the buffer has the length that is passed.
+/// Reads a limit, a key and a cost. The key is in the buffer.
+#[expect(unsafe_code, reason = "the C interface of Node")]
+unsafe fn demand(
+    env: sys::napi_env,
+    [limit_value, key_value, cost_value]: [sys::napi_value; DEMAND_ARGUMENTS],
+    key: &mut [u8; KEY_BUFFER],
+) -> Option<(LimitId, &str, Option<u64>)> {
+    let (mut limit, mut cost, mut length) = (0, 0.0, 0);
+
+    // SAFETY: the conversions reject other types, and the buffer has the length that is passed.
     unsafe {
         let buffer = key.as_mut_ptr().cast();
         check(sys::napi_get_value_uint32(env, limit_value, &raw mut limit)).ok()?;
@@ -165,15 +235,7 @@ unsafe fn decide(env: sys::napi_env, info: sys::napi_callback_info) -> Option<u3
     // Node leaves out a character that does not fit as a whole, so the key is too long before that.
     let key = key.get(..length).filter(|key| key.len() <= KEY_MAX)?;
     let key = std::str::from_utf8(key).ok()?;
-    let engine = state.engine.try_borrow().ok()?;
-    let decision = engine
-        .as_ref()?
-        .try_check(LimitId(limit), key, units(cost)?);
-    let decision = decision.ok()??;
-
-    // SAFETY: Node's thread waits for this call, and no other thread knows the array.
-    let numbers = unsafe { &mut *state.numbers };
-    Some(write_decision(numbers, &decision))
+    Some((LimitId(limit), key, units(cost)?))
 }
 
 /// What Node calls when it frees the function.

@@ -47,9 +47,10 @@ impl NativeEngine {
         Ok(id)
     }
 
-    /// A function that decides without waiting: `(limit, key, cost) => code`. A negative cost is
-    /// that of the limit. Its property `numbers` has the details of the last decision. The code says
-    /// that the request is allowed, denied, or must be sent as an operation.
+    /// A function that decides without waiting: `(limit, key, cost, limit, key, cost, ..) => code`.
+    /// The limits pass together or not at all. A negative cost is that of the limit. Its property
+    /// `numbers` has the details of the last decision. The code says that the request is allowed,
+    /// denied, or must be sent as an operation.
     #[napi(ts_return_type = "Function")]
     pub fn checker(&self) -> Checker {
         Checker(self.embedded.clone())

@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, FailurePolicy, QuotaUnit, Retry, Source};
+use tollgate::{Decision, FailurePolicy, LimitOutcome, QuotaUnit, Retry, Source};
+use tollgate_embedded::{BlockStatus, GateDecision};
 
-/// The length of the array into which a decision is written, see [`write_decision`].
-pub(crate) const NUMBERS: usize = 7;
+/// The most demands that are decided without an operation.
+pub(crate) const DEMANDS_MAX: usize = 16;
+/// The numbers of each outcome, see [`outcome_numbers`].
+const ROW: usize = 7;
+/// The length of the array into which a decision is written: the wait, then a row for each demand.
+pub(crate) const NUMBERS: usize = 1 + DEMANDS_MAX * ROW;
 /// In the place of a time: there is none.
 const NONE: f64 = -1.0;
 /// In the place of a retry time: the request can never pass.
@@ -17,21 +22,51 @@ const DENIED: u32 = 1;
 /// Nothing was charged: the request must be sent as an operation.
 pub(crate) const UNDECIDED: u32 = 2;
 
-/// Where the other parts of a code begin: source, failure policy, unit, and whether the limit is a
-/// shadow limit.
+/// Where the other parts of a code begin: the source, and whether a block has the status 403.
 const SOURCE_SHIFT: u32 = 2;
-const POLICY_SHIFT: u32 = 5;
-const UNIT_SHIFT: u32 = 7;
-const SHADOW_SHIFT: u32 = 10;
+const FORBIDDEN_SHIFT: u32 = 5;
 
-/// Writes limit, remaining, reset, retry, time until more, wait and window, times in milliseconds.
-/// Returns the code.
-pub(crate) fn write_decision(numbers: &mut [f64; NUMBERS], decision: &Decision) -> u32 {
-    let Some(outcome) = decision.limits().first() else {
-        return UNDECIDED;
+/// Where the parts of an outcome's flags begin. The first is its failure policy.
+const UNIT_SHIFT: u32 = 2;
+const SHADOW_SHIFT: u32 = 5;
+const BLOCKED_SHIFT: u32 = 6;
+const EXEMPT_SHIFT: u32 = 7;
+const LOCKED_OUT_SHIFT: u32 = 8;
+/// Not asked, because another limit of the request is blocked.
+const UNASKED_SHIFT: u32 = 9;
+
+/// Writes how long to wait, in milliseconds, and a row for each outcome. Returns the code.
+pub(crate) fn write_decision(numbers: &mut [f64; NUMBERS], decided: &GateDecision) -> u32 {
+    let decision: &Decision = &decided.decision;
+    let [wait, rows @ ..] = numbers;
+    *wait = millis(decision.wait());
+    let rows = rows.chunks_exact_mut(ROW);
+    for (row, outcome) in rows.zip(decision.limits()) {
+        row.copy_from_slice(&outcome_numbers(outcome));
+    }
+
+    let verdict = if decision.is_allowed() {
+        ALLOWED
+    } else {
+        DENIED
     };
+    let is_forbidden = decided.block == Some(BlockStatus::Forbidden);
+    verdict
+        | source_number(decision.source()) << SOURCE_SHIFT
+        | u32::from(is_forbidden) << FORBIDDEN_SHIFT
+}
 
-    *numbers = [
+/// Limit, remaining, reset, retry, time until more, window and flags; times are in milliseconds.
+fn outcome_numbers(outcome: &LimitOutcome) -> [f64; ROW] {
+    let is_unasked = !outcome.is_counted() && !outcome.is_exempt();
+    let flags = outcome.fallback().map_or(0, policy_number)
+        | unit_number(outcome.unit()) << UNIT_SHIFT
+        | u32::from(outcome.is_shadow()) << SHADOW_SHIFT
+        | u32::from(outcome.is_blocked()) << BLOCKED_SHIFT
+        | u32::from(outcome.is_exempt()) << EXEMPT_SHIFT
+        | u32::from(outcome.is_locked_out()) << LOCKED_OUT_SHIFT
+        | u32::from(is_unasked) << UNASKED_SHIFT;
+    [
         number(outcome.limit()),
         number(outcome.remaining()),
         millis(outcome.reset_after()),
@@ -41,21 +76,9 @@ pub(crate) fn write_decision(numbers: &mut [f64; NUMBERS], decision: &Decision) 
             Some(Retry::Never) => NEVER,
         },
         outcome.more_after().map_or(NONE, millis),
-        millis(decision.wait()),
         outcome.window().map_or(NONE, millis),
-    ];
-
-    let verdict = if decision.is_allowed() {
-        ALLOWED
-    } else {
-        DENIED
-    };
-    let policy = outcome.fallback().map_or(0, policy_number);
-    verdict
-        | source_number(decision.source()) << SOURCE_SHIFT
-        | policy << POLICY_SHIFT
-        | unit_number(outcome.unit()) << UNIT_SHIFT
-        | u32::from(outcome.is_shadow()) << SHADOW_SHIFT
+        f64::from(flags),
+    ]
 }
 
 fn source_number(source: Source) -> u32 {

@@ -1,7 +1,7 @@
 /** The engine in the process: the Rust core as a native module. */
 import { Batcher } from "../batcher.js";
 import { errorFrom } from "../decision.js";
-import type { Answer, Engine, Operation } from "../engine.js";
+import type { Answer, Engine, Operation, TryDemand } from "../engine.js";
 import { TollgateError } from "../errors.js";
 import type { WireLimit } from "../limits.js";
 import { isDecided, KnownLimit, NativeDecision } from "../native-decision.js";
@@ -29,9 +29,12 @@ export interface NativeCore {
   close(): Promise<void>;
 }
 
-/** Decides without waiting, writes the details to `numbers` and returns a code, see below. */
+/**
+ * Decides without waiting about one demand or several, each a limit, a key and a cost. Writes the
+ * details to `numbers` and returns a code, see native-decision.ts.
+ */
 export interface NativeChecker {
-  (limit: number, key: string, cost: number): number;
+  (limit: number, key: string, cost: number, ...more: (number | string)[]): number;
   readonly numbers: Float64Array;
 }
 
@@ -99,21 +102,40 @@ export class NativeEngine implements Engine {
     cost: number | undefined,
     inline?: WireLimit,
   ): Decision | undefined {
-    const text = inline === undefined ? limit : JSON.stringify(inline);
-    const known = this.#limits.get(text) ?? this.#lookUp(limit, text);
+    const known = this.#known(limit, inline);
     if (known === undefined) return undefined;
+    return this.#decision(known.alone, this.#checker(known.id, key, cost ?? OWN_COST));
+  }
 
-    const checker = this.#checker;
-    const code = checker(known.id, key, cost ?? OWN_COST);
-    return isDecided(code)
-      ? new NativeDecision(known, code, checker.numbers, this.#nowMs())
-      : undefined;
+  tryCheckAll(demands: readonly TryDemand[]): Decision | undefined {
+    const limits: KnownLimit[] = [];
+    const demanded: (number | string)[] = [];
+    for (const { limit, key, cost, inline } of demands) {
+      const known = this.#known(limit, inline);
+      if (known === undefined) return undefined;
+      limits.push(known);
+      demanded.push(known.id, key, cost ?? OWN_COST);
+    }
+    const checker = this.#checker as (...demanded: (number | string)[]) => number;
+    return this.#decision(limits, checker(...demanded));
   }
 
   async close(): Promise<void> {
     // The core drops what is under way when it closes.
     await this.#batcher.drained();
     await this.#core.close();
+  }
+
+  #known(limit: string, inline: WireLimit | undefined): KnownLimit | undefined {
+    const text = inline === undefined ? limit : JSON.stringify(inline);
+    return this.#limits.get(text) ?? this.#lookUp(limit, text);
+  }
+
+  /** The decision that the checker has just written, if it could decide. */
+  #decision(limits: readonly KnownLimit[], code: number): Decision | undefined {
+    return isDecided(code)
+      ? new NativeDecision(limits, code, this.#checker.numbers, this.#nowMs())
+      : undefined;
   }
 
   #lookUp(name: string, text: string): KnownLimit | undefined {

@@ -9,6 +9,11 @@ const QUOTA_EXCEEDED = {
   title: "Request cannot be satisfied as assigned quota has been exceeded",
   status: 429,
 };
+const ABNORMAL_USAGE_DETECTED = {
+  type: `${TYPES}#abnormal-usage-detected`,
+  title: "Request not satisfied due to detection of abnormal request pattern",
+  status: 429,
+};
 const TEMPORARY_REDUCED_CAPACITY = {
   type: `${TYPES}#temporary-reduced-capacity`,
   title: "Request cannot be satisfied due to temporary server capacity constraints",
@@ -28,7 +33,10 @@ export interface Problem {
 /** The request is denied. */
 export interface Denial {
   readonly allowed: false;
-  /** 429, or 503 if a failure policy denied it; 400, 401 or 403 if its key is missing. */
+  /**
+   * 429, or 503 if a failure policy denied it; 403 if an operator has blocked the key so; 400, 401
+   * or 403 if the key is missing.
+   */
   readonly status: number;
   /** The header fields of the response; the content type is not among them. */
   readonly headers: Record<string, string>;
@@ -45,11 +53,12 @@ export function denialOf(decision: Decision, headers: Record<string, string>): D
     undefined,
   );
 
-  const isUnavailable = decider === undefined || decider.fallback === "deny";
-  const kind = isUnavailable ? TEMPORARY_REDUCED_CAPACITY : QUOTA_EXCEEDED;
+  const kind = kindOf(decider);
+  const status = decision.blockStatus ?? kind.status;
   const problem: Problem = {
     ...kind,
-    detail: detailOf(decider, isUnavailable ? "is temporarily unavailable" : "exceeded"),
+    status,
+    detail: detailOf(decider),
     "violated-policies": [...new Set(denying.map((limit) => limit.name))],
     allowed: false,
     source: decision.source,
@@ -57,13 +66,7 @@ export function denialOf(decision: Decision, headers: Record<string, string>): D
     wait_ms: decision.waitMs,
     limits: decision.limits.filter((limit) => limit.shadow !== true).map(limitBody),
   };
-  return {
-    allowed: false,
-    status: kind.status,
-    headers,
-    problem,
-    decision,
-  };
+  return { allowed: false, status, headers, problem, decision };
 }
 
 /** The denial of a request that lacks the key of a limit. */
@@ -86,16 +89,35 @@ function retryMs(limit: LimitOutcome): number {
   return limit.never === true ? Number.POSITIVE_INFINITY : (limit.retryAfterMs ?? 0);
 }
 
-function detailOf(limit: LimitOutcome | undefined, verb: string): string {
-  if (limit === undefined) return "The rate limits are temporarily unavailable; retry later.";
-  if (limit.never === true) {
-    return `The cost exceeds limit "${limit.name}" (${limit.limit}); the request can never pass.`;
-  }
-  if (limit.retryAfterMs === null) return `Limit "${limit.name}" ${verb}; retry later.`;
+/** The problem type of a denial by this limit. */
+function kindOf(limit: LimitOutcome | undefined): typeof QUOTA_EXCEEDED {
+  if (limit === undefined || limit.fallback === "deny") return TEMPORARY_REDUCED_CAPACITY;
+  const isAbnormal = limit.blocked === true || limit.lockedOut === true;
+  return isAbnormal ? ABNORMAL_USAGE_DETECTED : QUOTA_EXCEEDED;
+}
 
-  const seconds = retrySeconds(limit.retryAfterMs);
-  const unit = seconds === 1 ? "second" : "seconds";
-  return `Limit "${limit.name}" ${verb}; retry in ${seconds} ${unit}.`;
+function detailOf(limit: LimitOutcome | undefined): string {
+  if (limit === undefined) return "The rate limits are temporarily unavailable; retry later.";
+  const { name, retryAfterMs } = limit;
+  const retry = retryAfterMs === null ? "retry later" : `retry in ${secondsText(retryAfterMs)}`;
+  if (limit.blocked === true) {
+    const advice = retryAfterMs === null ? "retrying will not help" : retry;
+    return `Blocked under limit "${name}"; ${advice}.`;
+  }
+  if (limit.never === true) {
+    return `The cost exceeds limit "${name}" (${limit.limit}); the request can never pass.`;
+  }
+  return `Limit "${name}" ${verbOf(limit)}; ${retry}.`;
+}
+
+function verbOf(limit: LimitOutcome): string {
+  if (limit.fallback === "deny") return "is temporarily unavailable";
+  return limit.lockedOut === true ? "was exceeded too often" : "exceeded";
+}
+
+function secondsText(retryAfterMs: number): string {
+  const seconds = retrySeconds(retryAfterMs);
+  return seconds === 1 ? "1 second" : `${seconds} seconds`;
 }
 
 /** Rounded up, so that a client that waits this long is not denied again. */
@@ -111,6 +133,9 @@ function limitBody(limit: LimitOutcome): Record<string, unknown> {
     reset_after_ms: limit.resetAfterMs,
     retry_after_ms: limit.retryAfterMs,
     ...(limit.never === true && { never: true }),
+    ...(limit.blocked === true && { blocked: true }),
+    ...(limit.exempt === true && { exempt: true }),
+    ...(limit.lockedOut === true && { locked_out: true }),
     ...(limit.fallback !== undefined && { fallback: limit.fallback }),
   };
 }

@@ -74,7 +74,10 @@ export class WatchedClient {
   settle = this.#watched("settle");
   cancel = this.#watched("cancel");
   release = this.#watched("release");
-  tryCheck: Tollgate["tryCheck"] = (...args) => this.real.tryCheck(...args);
+
+  get tryCheck(): Tollgate["tryCheck"] {
+    return this.real.tryCheck.bind(this.real);
+  }
 
   /** Resolves when this method has been carried out; a call answers one wait. */
   async done(method: string): Promise<void> {

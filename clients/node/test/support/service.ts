@@ -6,6 +6,8 @@ import { type Cleanup, kill, lineOf, start, temporaryDirectory } from "./process
 
 export interface Service {
   url: string;
+  /** The address of the admin port. */
+  adminUrl: string;
   process: ChildProcess;
   /** Kills it, as an outage would, and resolves when it is gone. */
   kill(): Promise<void>;
@@ -33,8 +35,11 @@ export async function startService(
   }
 
   const child = start(cleanup, serviceBinary(), args);
-  const [, url = ""] = await lineOf(child, /^\s*http\s+(http:\/\/\S+)/);
-  return { url, process: child, kill: () => kill(child) };
+  const [[, url = ""], [, adminUrl = ""]] = await Promise.all([
+    lineOf(child, /^\s*http\s+(http:\/\/\S+)/),
+    lineOf(child, /^\s*admin\s+(http:\/\/\S+)/),
+  ]);
+  return { url, adminUrl, process: child, kill: () => kill(child) };
 }
 
 /** The binary: TOLLGATE_BIN, or that of a build. */

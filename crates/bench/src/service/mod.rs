@@ -10,6 +10,7 @@ mod report;
 mod request;
 mod resp;
 mod servers;
+mod spread;
 mod throttlecrab;
 mod viewer;
 
@@ -84,10 +85,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let tollgate = tollgate_program(arguments.tollgate.as_ref())?;
     let beside = arguments.beside.iter().cloned();
     let programs: Vec<PathBuf> = iter::once(tollgate).chain(beside).collect();
-    let extras: [(bool, &str, Extra); 3] = [
+    let extras: [(bool, &str, Extra); 4] = [
         (arguments.resp, resp::NAME, resp::measure),
         (arguments.bodies, bodies::NAME, bodies::measure),
         (arguments.on_call, oncall::NAME, oncall::measure),
+        (arguments.on_call, spread::NAME, spread::measure),
     ];
     let is_extra = extras.iter().any(|(is_chosen, ..)| *is_chosen);
     let has_extras = arguments.protocol.is_empty() && !arguments.dashboard;

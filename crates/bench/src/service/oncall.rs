@@ -60,7 +60,7 @@ fn act(server: &mut ServerUnderLoad) -> Result<()> {
         });
         let response = post_json(admin, "/admin/blocks", &block.to_string());
         ensure!(
-            response.status == 201,
+            response.status == 200,
             "unexpected response to a block: {}: {}",
             response.status,
             response.text()

@@ -2,7 +2,7 @@
 
 use super::request::{Case, Protocol};
 use super::{BARE, BARE_WITH_HEADERS, DASHBOARD, LEASED, MANY_LIMITS, MEMORY, REDIS, THROTTLECRAB};
-use super::{bodies, oncall, resp};
+use super::{bodies, oncall, resp, spread};
 use crate::harness::h2load::{CPU, RATE};
 use crate::harness::{Goal, P50, P99, Ratio, Report, Row, Table, distinct};
 
@@ -14,10 +14,11 @@ pub(super) fn complete(mut report: Report) -> Report {
         report.ratios.extend(ratios);
     }
     let groups = distinct(report.rows.iter().map(|row| (&row.case, &row.load)));
-    let numbers = groups
-        .into_iter()
-        .map(|(protocol, case)| numbers(&report, protocol, case));
-    report.tables = numbers.collect();
+    let tables = groups.into_iter().map(|(case, load)| match case.as_str() {
+        spread::NAME => spread::table(&report),
+        case => numbers(&report, case, load),
+    });
+    report.tables = tables.collect();
     report.notes = include_str!("notes.txt");
     report
 }

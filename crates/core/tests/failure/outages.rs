@@ -97,6 +97,37 @@ fn an_outage_logs_two_lines() {
     }
 }
 
+/// The flag stays for a second, in case more calls fail. The time does not: one slow reply among
+/// thousands is no outage of a second.
+#[test]
+fn a_single_failure_counts_until_the_next_reply() {
+    let local = per_minute("api", 60, FailurePolicy::Local);
+    let fixture = Fixture::new([local]);
+
+    let lines = EventLog::record(|| {
+        fixture.store.fail(InjectedFault::Timeout);
+        assert!(fixture.check("api").is_degraded());
+        fixture.store.heal();
+        for _ in 0..4 {
+            fixture.clock.advance(SECOND / 4);
+            assert!(!fixture.check("api").is_degraded());
+            let health = fixture.limiter.health();
+            assert!(health.degraded, "another call may fail");
+            assert_eq!(health.degraded_for, Micros::from_millis(250));
+        }
+        fixture.clock.advance(SECOND / 4);
+        assert!(!fixture.check("api").is_degraded());
+    });
+
+    let health = fixture.limiter.health();
+    assert!(!health.degraded);
+    assert_eq!(health.degraded_for, Micros::from_millis(250));
+    assert_eq!(
+        lines.last().map(String::as_str),
+        Some("INFO store available again degraded_ms=250 decisions=1")
+    );
+}
+
 /// In a cluster that lost some of its slots, successes and failures alternate.
 #[test]
 fn successes_between_failures_do_not_end_the_outage() {

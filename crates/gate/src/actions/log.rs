@@ -8,8 +8,8 @@ use tollgate::Micros;
 use super::action::Action;
 use crate::records::{Record, RecordList, RecordRevision};
 
-/// How long an action is remembered that was put here, so that it is put again if a fail-over of the
-/// store loses it.
+/// How long a change through this replica is remembered, so that it is made again if a fail-over of
+/// the store loses it.
 const OWN_FOR: Micros = Micros::from_secs(30);
 
 /// The known actions.
@@ -26,10 +26,19 @@ pub(crate) struct LogState {
     revision: RecordRevision,
     /// Counts the changes through this replica: a read that began before one is out of date.
     changes: u64,
-    /// The actions that were put here lately, and when.
-    own: Vec<(Action, Micros)>,
+    /// The changes that were made here lately.
+    own: Vec<ActionEdit>,
     /// True when the store has failed since the last read.
     has_failed: bool,
+}
+
+/// A change through this replica.
+#[derive(Clone, Debug)]
+pub(crate) struct ActionEdit {
+    pub(crate) id: String,
+    /// The action that was put; none if it was removed.
+    pub(crate) put: Option<Action>,
+    at: Micros,
 }
 
 /// What a read of the records begins with.
@@ -68,17 +77,31 @@ impl LogState {
 
     /// Adds an action that was put through this replica.
     pub(crate) fn add(&mut self, action: &Action, now: Micros) {
-        self.start_change();
-        self.forget_own(&action.id);
-        self.own.push((action.clone(), now));
-        self.actions.insert(action.id.clone(), action.clone());
+        self.edit(action.id.clone(), Some(action), now);
     }
 
     /// Removes an action that was removed through this replica.
-    pub(crate) fn remove(&mut self, id: &str) {
-        self.start_change();
-        self.forget_own(id);
-        self.actions.remove(id);
+    pub(crate) fn remove(&mut self, id: &str, now: Micros) {
+        self.edit(id.to_owned(), None, now);
+    }
+
+    fn edit(&mut self, id: String, put: Option<&Action>, at: Micros) {
+        self.changes += 1;
+        self.own.retain(|own| own.id != id);
+        let put = put.cloned();
+        let edit = ActionEdit { id, put, at };
+        self.apply(&edit);
+        self.own.push(edit);
+    }
+
+    fn apply(&mut self, edit: &ActionEdit) {
+        // The next read must return everything: a fail-over can bring back the revision before the
+        // change, and then the change is lost.
+        self.revision = RecordRevision::default();
+        match &edit.put {
+            Some(action) => self.actions.insert(edit.id.clone(), action.clone()),
+            None => self.actions.remove(&edit.id),
+        };
     }
 
     /// Notes that the store has failed, so that it may lose what was put lately.
@@ -92,28 +115,32 @@ impl LogState {
     }
 
     /// Replaces the actions by those of the store, unless one was put or removed here since the
-    /// read began. Returns those that a fail-over has lost.
+    /// read began. Returns the changes that a fail-over has lost. They stay in effect here.
     pub(crate) fn replace(
         &mut self,
         began: LogPosition,
-        list: &RecordList,
+        records: &RecordList,
         now: Micros,
-    ) -> Vec<Action> {
+    ) -> Vec<ActionEdit> {
         if began.changes != self.changes {
             return Vec::new();
         }
 
-        self.revision = list.revision;
-        let read = list.records.iter().filter_map(|record| read(record, now));
+        self.revision = records.revision;
+        let read = records.records.iter().filter_map(|record| read(record, now));
         self.actions = read.map(|action| (action.id.clone(), action)).collect();
 
-        let has_failed = std::mem::take(&mut self.has_failed);
-        self.own.retain(|(_, put_at)| now.since(*put_at) < OWN_FOR);
-        let own = self.own.iter().map(|(action, _)| action);
-        let missing = own.filter(|action| {
-            has_failed && action.is_live(now) && !self.actions.contains_key(&action.id)
-        });
-        missing.cloned().collect()
+        self.own.retain(|edit| now.since(edit.at) < OWN_FOR);
+        if !std::mem::take(&mut self.has_failed) {
+            return Vec::new();
+        }
+        let own = self.own.iter();
+        let lost = own.filter(|edit| edit.is_lost(self.actions.get(&edit.id), now));
+        let lost: Vec<ActionEdit> = lost.cloned().collect();
+        for edit in &lost {
+            self.apply(edit);
+        }
+        lost
     }
 
     /// Drops the actions that have ended. Returns whether there were any.
@@ -122,16 +149,16 @@ impl LogState {
         self.actions.retain(|_, action| action.is_live(now));
         self.actions.len() < before
     }
+}
 
-    /// The next read must return everything: a fail-over can bring back the revision before the
-    /// change, and then the change is lost.
-    fn start_change(&mut self) {
-        self.changes += 1;
-        self.revision = RecordRevision::default();
-    }
-
-    fn forget_own(&mut self, id: &str) {
-        self.own.retain(|(own, _)| own.id != id);
+impl ActionEdit {
+    /// Whether the store lacks this change.
+    fn is_lost(&self, stored: Option<&Action>, now: Micros) -> bool {
+        match &self.put {
+            Some(action) => stored.is_none() && action.is_live(now),
+            // Another replica may have put it since.
+            None => stored.is_some_and(|stored| stored.created_at <= self.at),
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! one place ([`AppliedRequest`]), so that every front has it.
 
 mod action;
+mod active;
 mod applied;
 mod log;
 mod quota_change;
@@ -15,10 +16,11 @@ mod table;
 pub use self::action::{
     ACTION_MAX_AGE, ACTIONS_MAX, Action, ActionChange, ActionKind, ActionTarget, BlockStatus,
 };
+pub(crate) use self::active::ActiveActions;
 pub(crate) use self::applied::AppliedRequest;
-pub(crate) use self::log::ActionLog;
+pub(crate) use self::log::{ActionEdit, ActionLog};
 pub use self::quota_change::{Multiple, QuotaChange, QuotaChangeError};
-pub(crate) use self::table::{ActionTable, ActiveActions};
+pub(crate) use self::table::ActionTable;
 
 #[cfg(test)]
 mod tests;

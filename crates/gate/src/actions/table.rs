@@ -2,12 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use ahash::RandomState;
-use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tollgate::{Demand, EncodedKey, KeyPart, Micros, Quota, Retry, Rule};
 use tollgate_rules::{Explanation, LimitConfig, Selector, StandingKey, StandingList};
@@ -79,44 +76,6 @@ pub(super) enum BypassEffect {
     Exempt,
 }
 
-/// The table in force. Decisions read it, the log of actions replaces it.
-#[derive(Debug, Default)]
-pub(crate) struct ActiveActions {
-    /// False when the table is empty: all that a decision then reads.
-    has_any: AtomicBool,
-    table: ArcSwap<ActionTable>,
-}
-
-impl ActiveActions {
-    /// Replaces the table.
-    pub(crate) fn replace(&self, table: ActionTable) {
-        let has_any = !table.is_empty();
-        self.table.store(Arc::new(table));
-        self.has_any.store(has_any, Relaxed);
-    }
-
-    /// The table, if it has an action on one of these demands.
-    #[inline]
-    pub(crate) fn touching(&self, demands: &[Demand<'_, EncodedKey>]) -> Option<Arc<ActionTable>> {
-        if !self.has_any.load(Relaxed) {
-            return None;
-        }
-        self.find(demands)
-    }
-
-    #[inline(never)]
-    fn find(&self, demands: &[Demand<'_, EncodedKey>]) -> Option<Arc<ActionTable>> {
-        let table = self.table.load();
-        let is_touched = demands.iter().any(|demand| table.touches(demand));
-        is_touched.then(|| Arc::clone(&table))
-    }
-
-    /// The whole table.
-    pub(crate) fn table(&self) -> Arc<ActionTable> {
-        self.table.load_full()
-    }
-}
-
 impl ActionTable {
     /// The table of these actions, and of the lists of the file.
     pub(crate) fn new<'a>(
@@ -156,8 +115,18 @@ impl ActionTable {
         }
     }
 
-    fn is_empty(&self) -> bool {
-        self.limits.iter().all(Option::is_none)
+    /// The keys with actions, with the positions of their limits; none if there are actions that
+    /// do not name their keys.
+    pub(super) fn keys(&self) -> Option<Vec<(usize, &[u8])>> {
+        let mut keys = Vec::new();
+        for (position, limit) in self.limits.iter().enumerate() {
+            let Some(limit) = limit else { continue };
+            if limit.shadow.is_some() || !limit.networks.is_empty() {
+                return None;
+            }
+            keys.extend(limit.keys.keys().map(|key| (position, &**key)));
+        }
+        Some(keys)
     }
 
     /// Why an action has no effect; none if it has.
@@ -212,7 +181,7 @@ impl ActionTable {
     }
 
     /// Whether there is an action on this demand, in force or not.
-    fn touches(&self, demand: &Demand<'_, EncodedKey>) -> bool {
+    pub(super) fn touches(&self, demand: &Demand<'_, EncodedKey>) -> bool {
         self.limit(demand).is_some_and(|limit| {
             limit.shadow.is_some() || limit.targets(&demand.key).next().is_some()
         })

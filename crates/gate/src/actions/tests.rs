@@ -487,6 +487,36 @@ async fn what_a_fail_over_loses_is_put_again() {
     scene.gate.action_log.lock().record_failure();
     records.remove(group, &action.id).await.unwrap();
     scene.gate.sync_actions().await.unwrap();
+    assert!(!scene.check(&["api"], ANN).await.is_allowed());
+    let default = crate::records::RecordRevision::default();
+    assert_eq!(scene.gate.actions_revision(), default, "not read back yet");
+    scene.gate.sync_actions().await.unwrap();
+    assert!(!scene.check(&["api"], ANN).await.is_allowed());
+    assert_ne!(scene.gate.actions_revision(), default);
+}
+
+#[tokio::test]
+async fn an_undo_that_a_fail_over_loses_is_repeated() {
+    let scene = scene();
+    let action = scene.act("api", ANN_IP, BLOCK).await.unwrap();
+    let undone = scene.gate.undo(ActionKind::Block, &action.id).await;
+    assert!(undone.unwrap().is_some());
+
+    // A server that did not receive the removal takes over.
+    let (records, group) = (scene.gate.records(), crate::records::RecordGroup::Actions);
+    let ttl = Duration::from_secs(60);
+    let text = action.to_record();
+    records.put(group, &action.id, &text, ttl).await.unwrap();
+    scene.gate.action_log.lock().record_failure();
+    scene.gate.sync_actions().await.unwrap();
+    assert!(scene.check(&["api"], ANN).await.is_allowed());
+    scene.gate.sync_actions().await.unwrap();
+    assert!(scene.check(&["api"], ANN).await.is_allowed());
+    assert!(!records.remove(group, &action.id).await.unwrap());
+
+    // Another replica blocks the key later.
+    scene.advance(1);
+    scene.act("api", ANN_IP, BLOCK).await.unwrap();
     scene.gate.sync_actions().await.unwrap();
     assert!(!scene.check(&["api"], ANN).await.is_allowed());
 }

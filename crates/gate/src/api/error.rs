@@ -11,6 +11,8 @@ use crate::{AccessError, DecideError, PermitTokenError};
 
 /// The longest path that a message repeats, in characters; longer ones are cut off.
 const PATH_CHARS: usize = 80;
+/// The code of an operation that the store did not carry out.
+const STORE_UNAVAILABLE: &str = "store-unavailable";
 
 /// Why a request could not be served.
 #[derive(Debug)]
@@ -188,7 +190,7 @@ impl ApiError {
 
     fn store_unavailable(error: &tollgate::StoreError) -> Self {
         Self::unavailable(
-            "store-unavailable",
+            STORE_UNAVAILABLE,
             format!("{error}; this operation has no fallback, retry in a second"),
         )
     }
@@ -212,12 +214,22 @@ fn shortened(text: &str) -> Cow<'_, str> {
         .into()
 }
 
+impl AccessError {
+    /// The cause, for programs.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::MissingToken => "no-token",
+            Self::UnknownToken => "wrong-token",
+            Self::NotPermitted { .. } => "not-permitted",
+        }
+    }
+}
+
 impl From<AccessError> for ApiError {
     fn from(error: AccessError) -> Self {
-        let (status, code) = match &error {
-            AccessError::MissingToken => (StatusCode::UNAUTHORIZED, "no-token"),
-            AccessError::UnknownToken => (StatusCode::UNAUTHORIZED, "wrong-token"),
-            AccessError::NotPermitted { .. } => (StatusCode::FORBIDDEN, "not-permitted"),
+        let status = match &error {
+            AccessError::MissingToken | AccessError::UnknownToken => StatusCode::UNAUTHORIZED,
+            AccessError::NotPermitted { .. } => StatusCode::FORBIDDEN,
         };
         let detail = match status {
             StatusCode::UNAUTHORIZED => format!(
@@ -226,7 +238,37 @@ impl From<AccessError> for ApiError {
             ),
             _ => error.to_string(),
         };
-        Self::new(status, code, detail)
+        Self::new(status, error.code(), detail)
+    }
+}
+
+impl DecideError {
+    /// The cause, for programs. Every front counts the error under it.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Select(error) => select_code(error),
+            Self::Limiter(tollgate::Error::Store(_)) => STORE_UNAVAILABLE,
+            Self::Limiter(tollgate::Error::UnknownLimit { .. }) => "unknown-limit",
+            Self::Limiter(tollgate::Error::TooManyLimits) => "too-many-limits",
+            Self::Limiter(tollgate::Error::DuplicateLimit { .. }) => "duplicate-limit",
+            Self::Limiter(_) => "bad-key",
+        }
+    }
+}
+
+/// Why no limits could be selected, for programs.
+pub const fn select_code(error: &SelectError) -> &'static str {
+    match error {
+        SelectError::Inline(InlineLimitError::NotAllowed(_)) => "inline-not-allowed",
+        SelectError::Inline(_) => "bad-limit",
+        SelectError::Configured { .. } => "limit-is-configured",
+        SelectError::UnknownLimit { .. } => "unknown-limit",
+        SelectError::MissingAttribute { .. } => "missing-attribute",
+        SelectError::AmbiguousPath { .. } => "ambiguous-path",
+        SelectError::Address { .. } => "bad-address",
+        SelectError::Cost { .. } => "bad-cost",
+        SelectError::TooManyValues { .. } | SelectError::TooManyKeys { .. } => "too-many-values",
+        _ => "bad-key",
     }
 }
 
@@ -236,25 +278,12 @@ impl From<DecideError> for ApiError {
             return Self::store_unavailable(store_error);
         }
 
-        let code = match &error {
-            DecideError::Select(SelectError::Inline(InlineLimitError::NotAllowed(reason))) => {
-                return Self::new(StatusCode::FORBIDDEN, "inline-not-allowed", reason.clone());
-            }
-            DecideError::Select(SelectError::Inline(_)) => "bad-limit",
-            DecideError::Select(SelectError::Configured { .. }) => "limit-is-configured",
-            DecideError::Select(SelectError::UnknownLimit { .. })
-            | DecideError::Limiter(tollgate::Error::UnknownLimit { .. }) => "unknown-limit",
-            DecideError::Select(SelectError::MissingAttribute { .. }) => "missing-attribute",
-            DecideError::Select(SelectError::AmbiguousPath { .. }) => "ambiguous-path",
-            DecideError::Select(SelectError::Address { .. }) => "bad-address",
-            DecideError::Select(SelectError::Cost { .. }) => "bad-cost",
-            DecideError::Select(
-                SelectError::TooManyValues { .. } | SelectError::TooManyKeys { .. },
-            ) => "too-many-values",
-            DecideError::Limiter(tollgate::Error::TooManyLimits) => "too-many-limits",
-            DecideError::Limiter(tollgate::Error::DuplicateLimit { .. }) => "duplicate-limit",
-            _ => "bad-key",
-        };
+        let code = error.code();
+        if let DecideError::Select(SelectError::Inline(InlineLimitError::NotAllowed(reason))) =
+            &error
+        {
+            return Self::new(StatusCode::FORBIDDEN, code, reason.clone());
+        }
         Self::unprocessable(code, shortened(&error.to_string()).into_owned())
     }
 }

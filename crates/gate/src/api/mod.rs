@@ -10,6 +10,6 @@ mod requested_limit;
 
 pub use answer::{Answer, EncodedAnswer};
 pub use batch::batch;
-pub use error::ApiError;
+pub use error::{ApiError, select_code};
 pub use json::{ATTRIBUTES_MAX, JsonBody, NamedAttributes, is_same_attribute};
 pub use operation::{ApiContext, ApiOperation};

@@ -47,8 +47,8 @@ pub struct Metrics {
     usage: Arc<UsageWatch>,
     /// Requests that were refused because servers read their path differently.
     ambiguous_paths: AtomicU64,
-    /// Requests to the HTTP port that got an error instead of a decision, by its code. Codes are
-    /// constants of the program, so their number is bounded.
+    /// Requests that got an error instead of a decision, by its code. Codes are constants of the
+    /// program, so their number is bounded.
     errors: Mutex<BTreeMap<&'static str, u64>>,
     /// The requests of the tokens of the active configuration.
     tokens: Mutex<TokenCounts>,
@@ -221,7 +221,7 @@ impl Metrics {
         page.family(
             MetricType::COUNTER,
             "request_errors_total",
-            "Requests to the HTTP port that got an error instead of a decision, by its code",
+            "Requests that got an error instead of a decision, by its code",
             errors
                 .iter()
                 .map(|(code, count)| (vec![("code", *code)], to_f64(*count))),

@@ -25,6 +25,20 @@ pub(super) fn is_leased(demand: &Demand<'_>) -> bool {
     )
 }
 
+/// True for demands that a lease can decide: reading a counter takes a store call.
+fn may_be_leased(demand: &Demand<'_>) -> bool {
+    is_leased(demand) && demand.cost > 0
+}
+
+/// True when a lease denies one of the demands, and its limit is not a shadow limit.
+fn is_denied(demands: &[Demand<'_>], by_leases: &[Option<LeaseOutcome>]) -> bool {
+    let mut rows = demands.iter().zip(by_leases);
+    rows.any(|(demand, outcome)| {
+        let is_denied = outcome.is_some_and(|decided| !decided.outcome.verdict.is_allowed());
+        is_denied && !demand.limit.is_shadow()
+    })
+}
+
 impl LeaseCaller {
     /// Spends a single demand. If the lease is not sufficient, the request makes a lease call that
     /// asks for more units than it needs, or waits for the call of another request while there is
@@ -121,11 +135,7 @@ impl LeaseCaller {
             .map(|demand| self.spend_locally(demand))
             .collect();
 
-        let is_denial = |(demand, outcome): (&Demand<'_>, &Option<LeaseOutcome>)| {
-            let is_denied = outcome.is_some_and(|decided| !decided.outcome.verdict.is_allowed());
-            is_denied && !demand.limit.is_shadow()
-        };
-        if demands.iter().zip(&by_leases).any(is_denial) {
+        if is_denied(demands, &by_leases) {
             return self.deny_all(demands, &by_leases, permit_id);
         }
 
@@ -149,9 +159,43 @@ impl LeaseCaller {
         parts.spend(Intent::Spend)
     }
 
+    /// Spends several demands from leases without waiting, all or none. `None` if a store call is
+    /// needed; then nothing has been charged.
+    pub(super) fn try_spend_several(
+        self: &Arc<Self>,
+        demands: &[Demand<'_>],
+    ) -> Option<SpendReply> {
+        let can_decide = |demand| may_be_leased(demand) && self.leases.can_decide(demand);
+        if !demands.iter().all(can_decide) {
+            return None;
+        }
+
+        let mut by_leases: SmallVec<[Option<LeaseOutcome>; 4]> = SmallVec::new();
+        for demand in demands {
+            let decided = self.leases.try_spend_in_request(demand);
+            // Another thread may have spent the units since.
+            let Some((outcome, renewal)) = decided else {
+                for (demand, decided) in demands.iter().zip(by_leases.iter().flatten()) {
+                    self.undo_spend(demand, decided);
+                }
+                return None;
+            };
+            by_leases.push(Some(outcome));
+            if let Some(call) = renewal {
+                self.call_in_background(*call);
+            }
+        }
+
+        if is_denied(demands, &by_leases) {
+            return Some(self.deny(demands, &by_leases));
+        }
+        let decided: SmallVec<[LeaseOutcome; 4]> = by_leases.into_iter().flatten().collect();
+        Some(lease_reply(&decided))
+    }
+
     /// Spends a demand from the lease without waiting. `None` if the store must decide.
     fn spend_locally(self: &Arc<Self>, demand: &Demand<'_>) -> Option<LeaseOutcome> {
-        if !is_leased(demand) || demand.cost == 0 {
+        if !may_be_leased(demand) {
             return None;
         }
 

@@ -185,6 +185,16 @@ impl Store for RedisStore {
         Some((outcome, source))
     }
 
+    fn try_spend_all(
+        &self,
+        demands: &[Demand<'_>],
+        intent: Intent,
+        _: PermitId,
+    ) -> Option<SpendReply> {
+        let is_spend = intent == Intent::Spend;
+        is_spend.then(|| self.caller.try_spend_several(demands))?
+    }
+
     fn refund<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()> {
         // Units that came from a lease go back to the lease.
         let is_at_store =

@@ -549,3 +549,56 @@ fn a_cached_denial_hides_no_denial_that_counts_towards_a_lockout() {
         }
     });
 }
+
+/// Several leased limits are decided without waiting while all leases last, all or none.
+#[test]
+fn several_leases_decide_together_without_waiting() {
+    let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
+    let limits = [
+        leased(Limit::token_bucket("one", 1_000, SLOWLY)),
+        leased(Limit::token_bucket("two", 1_000, SLOWLY)),
+        Limit::token_bucket("strict", 1_000, SLOWLY),
+    ];
+    let replica = Replica::new(&runtime, &server, limits);
+    let check = || replica.limiter.check("one", "ann").and("two", "ann");
+
+    // Nothing is leased yet, and nothing is charged.
+    assert!(matches!(
+        check().try_now(),
+        Err(tollgate::Error::WouldBlock)
+    ));
+
+    // A lease may just be renewed, so it takes a few requests until both last.
+    let mut spent = 0;
+    let decision = loop {
+        runtime.block_on(async {
+            assert_eq!(replica.burst("one", 10).await.0, 10);
+            assert_eq!(replica.burst("two", 10).await.0, 10);
+        });
+        spent += 10;
+        if let Ok(decision) = check().try_now() {
+            break decision;
+        }
+        assert!(spent < 900, "no lease lasts for two requests");
+    };
+    spent += 1;
+    assert!(decision.is_allowed());
+    assert_eq!(decision.source(), Source::Lease);
+
+    // Neither what needs the store nor a denial that is known here charges any of the limits.
+    for other in [("strict", "ann"), ("two", "bob")] {
+        let waiting = check().and(other.0, other.1).try_now();
+        assert!(matches!(waiting, Err(tollgate::Error::WouldBlock)));
+    }
+    let denied = check().limit_cost(1_001).try_now();
+    assert!(denied.is_ok_and(|denied| denied.is_never()));
+    runtime.block_on(async {
+        let returned = replica.limiter.return_leases().await;
+        returned.expect("the server is available");
+        for name in ["one", "two"] {
+            let look = replica.limiter.peek(name, "ann").cost(0).await;
+            let look = look.expect("the server is available");
+            assert_eq!(look.remaining(), 1_000 - spent, "{name}");
+        }
+    });
+}

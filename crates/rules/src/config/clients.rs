@@ -8,6 +8,7 @@ use super::field::{ConfigField, collect_all};
 use super::field_map::FieldMap;
 use super::names::{CLIENT_IP, FORWARDED_BY};
 use super::values::{ValueError, ValueKind};
+use super::yaml::YamlValue;
 use crate::attribute::Attribute;
 use crate::limit::LimitConfig;
 
@@ -73,6 +74,21 @@ pub(super) fn read_hashing(root: &FieldMap<'_>, limits: &[LimitConfig]) -> Optio
         attributes: attributes?,
         hasher: hasher?,
     })
+}
+
+/// The attributes that the file hashes. What is wrong with the list is reported where it is read.
+pub(super) fn hashed_attributes(root: &FieldMap<'_>) -> Vec<Attribute> {
+    let field = root.get("hash_keys");
+    let items = match field.as_ref().map(|field| &field.node.value) {
+        Some(YamlValue::List(items)) => items.as_slice(),
+        _ => &[],
+    };
+
+    let parsed = items.iter().filter_map(|item| match &item.value {
+        YamlValue::Scalar(scalar) => scalar.value.parse().ok(),
+        _ => None,
+    });
+    parsed.collect()
 }
 
 fn read_attributes(field: &ConfigField<'_>, limits: &[LimitConfig]) -> Option<Vec<Attribute>> {

@@ -2,6 +2,7 @@
 //!
 //! It covers the values of the file after variables are expanded. Layout, comments and the order of
 //! fields make no difference. Secrets are not covered: nothing about them can be derived from it.
+//! Paths of files that a replica writes are not covered either.
 
 use std::fmt;
 
@@ -18,6 +19,8 @@ const SECRET_FIELDS: [&str; 6] = [
     "token",
     "url",
 ];
+/// Fields with the path of a file that a replica writes. Replicas on one machine need one each.
+const FILE_FIELDS: [&str; 2] = ["snapshot", "to"];
 
 /// A fingerprint of a configuration: equal for equal values, and in practice only for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,7 +63,8 @@ fn add_node(hash: &mut Sha256, node: &YamlNode) {
             hash.update([b'{']);
             for YamlEntry { key, node, .. } in sorted {
                 add_text(hash, &key.text);
-                if !SECRET_FIELDS.contains(&key.text.as_str()) {
+                let name = key.text.as_str();
+                if !SECRET_FIELDS.contains(&name) && !FILE_FIELDS.contains(&name) {
                     add_node(hash, node);
                 }
             }
@@ -111,6 +115,18 @@ mod tests {
         ] {
             assert_ne!(fingerprint(&other, ""), first, "{other}");
         }
+    }
+
+    #[test]
+    fn files_of_a_replica_do_not_count() {
+        let limit = "name: api, key: [user], algorithm: fixed_window, limit: 7, window: 1m";
+        let text = format!(
+            "audit_log: {{ denials: first, to: \"/var/log/tollgate-${{A}}/denials\" }}\n\
+             limits: [{{ {limit} }}]"
+        );
+        let [one, two] = ["1", "2"].map(|replica| fingerprint(&text, replica));
+        assert_eq!(one, two);
+        assert_ne!(one, fingerprint(&text.replace("first", "every"), "1"));
     }
 
     #[test]

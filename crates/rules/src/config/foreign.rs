@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use super::names::{ALERTS, AUDIT_LOG, BLOCK, EXEMPT, LOCKOUT, ROTATE, WEBHOOK};
+
 /// What a field of another limiter is called here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ForeignField {
@@ -13,6 +15,9 @@ pub(super) struct ForeignField {
     /// What to write, for a message.
     advice: &'static str,
 }
+
+/// The sections that other limiters do not have.
+const OWN_SECTIONS: [&[&str]; 7] = [ALERTS, AUDIT_LOG, BLOCK, EXEMPT, LOCKOUT, ROTATE, WEBHOOK];
 
 /// Names in lower case without `_` and `-`, separated by spaces, with the field and what to write.
 const FOREIGN: &[(&str, &str, &str)] = &[
@@ -183,7 +188,8 @@ impl ForeignField {
     /// The meaning of a name that another limiter uses. Case, `_` and `-` do not matter.
     ///
     /// `known` are the fields that the file may have in this place. Where a name has several
-    /// meanings, the one that is allowed there is preferred.
+    /// meanings, the one that is allowed there is preferred. Other limiters have no lockouts, lists
+    /// or alerts like ours, so a name there is a mistake of its own.
     pub(super) fn find(name: &str, known: &[&str]) -> Option<Self> {
         if name.len() > 64 {
             return None;
@@ -195,6 +201,7 @@ impl ForeignField {
             .iter()
             .filter(|(names, ..)| names.split_whitespace().any(|name| name == wanted));
         let best = meanings.max_by_key(|(_, field, _)| known.contains(field));
+        let best = best.filter(|_| !OWN_SECTIONS.contains(&known));
         best.map(|(_, field, advice)| Self {
             field: Some(*field).filter(|field| known.contains(field)),
             advice,
@@ -223,6 +230,7 @@ mod tests {
             assert_eq!(found.field, field, "{name}");
         }
         assert_eq!(ForeignField::find("wndow", LIMIT), None);
+        assert_eq!(ForeignField::find("duration", LOCKOUT), None);
     }
 
     /// A name of ours in this table would never be used, or hide a mistake.

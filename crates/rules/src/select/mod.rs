@@ -8,6 +8,7 @@ mod limit_index;
 mod request_path;
 mod request_view;
 mod requested;
+mod standing;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -25,6 +26,7 @@ pub use explanation::{DisplayPart, Explanation};
 use limit_index::{Candidate, LimitIndex, PathMatch};
 use request_view::RequestView;
 pub use requested::RequestedLimit;
+pub use standing::{StandingEffect, StandingIndex};
 
 /// The attributes of a request.
 pub trait Attributes {

@@ -73,3 +73,34 @@ fn invalid_files_have_the_expected_errors() {
         );
     }
 }
+
+/// Lists that are too long for the table.
+#[test]
+fn a_standing_key_or_list_that_is_too_long_is_an_error() {
+    let errors_of = |more: &str| {
+        let limit = "name: a, key: [user], algorithm: sliding_log, limit: 1, window: 1s";
+        errors(&format!("limits: [{{ {limit}, {more} }}]"))
+    };
+    let keys = |count: usize| vec!["{ user: ann }"; count].join(", ");
+    assert_eq!(
+        errors_of(&format!("block: {{ keys: [{}] }}", keys(1_000))),
+        "no errors\n"
+    );
+    let error = errors_of(&format!("block: {{ keys: [{}] }}", keys(1_001)));
+    assert!(error.contains("limits[a].block.keys: "), "{error}");
+    assert!(error.contains("1001"), "{error}");
+
+    // A key that no request can have would be ignored.
+    let value = "x".repeat(2_000);
+    let error = errors_of(&format!("exempt: {{ keys: [{{ user: {value} }}] }}"));
+    assert!(
+        error.contains("limits[a].exempt.keys[0]: key has"),
+        "{error}"
+    );
+    let hashed = format!(
+        "hash_keys: [user]\nhash_secret: sixteen bytes or more\n\
+         limits: [{{ name: a, key: [user], algorithm: sliding_log, limit: 1, window: 1s, \
+         exempt: {{ keys: [{{ user: {value} }}] }} }}]"
+    );
+    assert_eq!(errors(&hashed), "no errors\n");
+}

@@ -39,6 +39,10 @@ pub(super) struct FleetView {
 
 /// One replica.
 #[derive(Debug, Serialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a JSON member, independent of the others"
+)]
 struct ReplicaView {
     name: String,
     /// True for the replica that responds.
@@ -46,6 +50,8 @@ struct ReplicaView {
     version: String,
     /// The fingerprint of its active configuration.
     config: String,
+    /// Whether it has the same actions of operators as the replica that responds.
+    actions_current: bool,
     started_at_ms: u64,
     /// How long ago it sent its last heartbeat.
     seen_ms_ago: u64,
@@ -73,6 +79,7 @@ impl FleetView {
         let sums = heartbeats().map(|heartbeat| heartbeat.decisions);
         let per_second: f64 = heartbeats().map(|heartbeat| heartbeat.per_second).sum();
         let replicas = fleet.members.iter().take(replicas_max);
+        let actions = &fleet.members[0].heartbeat.actions;
 
         Self {
             shared: fleet.is_shared,
@@ -82,7 +89,9 @@ impl FleetView {
             age_ms: fleet.read_at.map(|at| millis(now.since(at))),
             decisions: sums.fold(OutcomeCounts::default(), OutcomeCounts::plus),
             per_second: (per_second * 10.0).round() / 10.0,
-            replicas: replicas.map(|one| ReplicaView::new(one, now)).collect(),
+            replicas: replicas
+                .map(|one| ReplicaView::new(one, actions, now))
+                .collect(),
             replica: fleet.name,
             error: fleet.error,
             findings: fleet.findings,
@@ -91,9 +100,10 @@ impl FleetView {
 }
 
 impl ReplicaView {
-    fn new(member: &Member, now: Micros) -> Self {
+    fn new(member: &Member, actions: &str, now: Micros) -> Self {
         let heartbeat = member.heartbeat.clone();
         Self {
+            actions_current: heartbeat.actions == actions,
             this: member.is_this,
             seen_ms_ago: millis(member.age(now)),
             name: heartbeat.name,

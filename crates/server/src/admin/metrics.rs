@@ -143,10 +143,15 @@ fn config_rows(service: &Service) -> [MetricRow; 5] {
     ]
 }
 
-fn fleet_rows(service: &Service) -> [MetricRow; 2] {
+fn fleet_rows(service: &Service) -> [MetricRow; 3] {
     let fleet = service.fleet.snapshot(&service.gate);
     let configs = fleet.members.iter().map(|member| &member.heartbeat.config);
     let distinct: BTreeSet<&String> = configs.collect();
+    let actions = service.gate.action_counts().into_iter();
+    let actions = actions.map(|(kind, count)| {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        (vec![("kind", kind.as_str())], to_f64(count))
+    });
 
     [
         (
@@ -160,6 +165,12 @@ fn fleet_rows(service: &Service) -> [MetricRow; 2] {
             "fleet_configurations",
             "Different configurations of these replicas",
             size(distinct.len()),
+        ),
+        (
+            GAUGE,
+            "actions",
+            "Actions of operators in force, as this replica has last read them",
+            actions.collect(),
         ),
     ]
 }

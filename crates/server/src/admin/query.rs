@@ -56,19 +56,23 @@ impl<'q> KeyQuery<'q> {
     }
 }
 
-/// The limit of a query that may name one: `limit=<name>` or nothing.
-pub(super) fn limit_filter(query: &str) -> Result<Option<Cow<'_, str>>, ApiError> {
-    let mut limit = None;
+/// The value of the only parameter that a query may have. `expected` is for the error.
+pub(super) fn only_parameter<'q>(
+    query: &'q str,
+    parameter: &str,
+    expected: &str,
+) -> Result<Option<Cow<'q, str>>, ApiError> {
+    let mut found = None;
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if name != "limit" || limit.is_some() {
+        if name != parameter || found.is_some() {
             let name: String = name.chars().take(80).collect();
-            let detail = format!("unexpected parameter {name:?}; expected limit=<name> or none");
+            let detail = format!("unexpected parameter {name:?}; expected {expected} or none");
             return Err(ApiError::bad_request("unknown-parameter", detail));
         }
-        limit = Some(decode(value)?);
+        found = Some(decode(value)?);
     }
-    Ok(limit)
+    Ok(found)
 }
 
 pub(super) fn decode(text: &str) -> Result<Cow<'_, str>, ApiError> {

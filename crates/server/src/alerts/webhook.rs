@@ -3,6 +3,7 @@
 //! Alerts wait in a bounded queue, so a receiver that is down delays nothing and costs no memory:
 //! further alerts are dropped and counted.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -67,6 +68,9 @@ enum DeliveryError {
     Url(String),
     #[error("{0}")]
     Connection(String),
+    /// The receiver cannot prove that it is the host of the URL.
+    #[error("{0}")]
+    Tls(String),
     #[error("no response within {TIMEOUT:?}")]
     Timeout,
     #[error("the receiver responded with status {0}")]
@@ -75,10 +79,10 @@ enum DeliveryError {
 
 impl DeliveryError {
     /// True when the same request may succeed later. A receiver that refuses a request will refuse
-    /// it again.
+    /// it again, and a certificate stays wrong for longer than all attempts take.
     fn is_retryable(&self) -> bool {
         match self {
-            Self::Url(_) => false,
+            Self::Url(_) | Self::Tls(_) => false,
             Self::Connection(_) | Self::Timeout => true,
             Self::Status(status) => {
                 let is_busy = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
@@ -232,7 +236,15 @@ async fn send(webhook: &WebhookConfig, body: Bytes) -> Result<(), DeliveryError>
     }
     let tls = ClientTls::new(None, None).map_err(|error| failed(&error))?;
     let stream = tls.connect(host, stream).await;
-    exchange(stream.map_err(|error| failed(&error))?, request).await
+    exchange(stream.map_err(|error| handshake_error(&error))?, request).await
+}
+
+/// Tells a handshake that failed for good from a connection that ended.
+fn handshake_error(error: &io::Error) -> DeliveryError {
+    match error.kind() {
+        io::ErrorKind::InvalidData => DeliveryError::Tls(error.to_string()),
+        _ => DeliveryError::Connection(error.to_string()),
+    }
 }
 
 async fn exchange(

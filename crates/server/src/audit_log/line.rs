@@ -92,12 +92,8 @@ fn key<'d>(denial: &Denial<'d>) -> Vec<KeyPartLine<'d>> {
     let position = denial.demand.limit.position();
     let selector = &denial.active.selector;
     if position >= denial.active.config.limits.len() {
-        return denial
-            .demand
-            .key
-            .parts()
-            .filter_map(part_without_recipe)
-            .collect();
+        let parts = denial.demand.key.parts();
+        return parts.map(part_without_recipe).collect();
     }
 
     let parts = selector.display_key(position, &denial.demand.key);
@@ -112,19 +108,19 @@ fn key<'d>(denial: &Denial<'d>) -> Vec<KeyPartLine<'d>> {
 }
 
 /// A part of a key that a request brought along with its limit.
-fn part_without_recipe(part: KeyPart<'_>) -> Option<KeyPartLine<'static>> {
+fn part_without_recipe(part: KeyPart<'_>) -> KeyPartLine<'static> {
     let (value, hashed) = match part {
         KeyPart::Text(text) => (text.to_owned(), false),
         KeyPart::Address(address) => (address.to_string(), false),
         KeyPart::Number(number) => (number.to_string(), false),
         KeyPart::Hash(hash) => (hash.to_string(), true),
-        KeyPart::Bytes(_) => return None,
+        KeyPart::Bytes(bytes) => (String::from_utf8_lossy(bytes).into_owned(), false),
     };
-    Some(KeyPartLine {
+    KeyPartLine {
         attribute: "key",
         value,
         hashed,
-    })
+    }
 }
 
 fn request_id(origin: &RequestOrigin) -> Option<String> {

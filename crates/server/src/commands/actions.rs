@@ -4,6 +4,7 @@
 mod args;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use hyper::Method;
 use percent_encoding::utf8_percent_encode;
@@ -21,6 +22,9 @@ use super::terminal::{Align, Cell, Tone, plain, table};
 
 /// The variables with the name of the user, for `--by`.
 const USER_VARIABLES: [&str; 2] = ["USER", "LOGNAME"];
+
+/// The longest to wait until all replicas know of a change. Within a second they do.
+const WAIT: Duration = Duration::from_secs(2);
 
 /// The members of a body.
 type Members = Map<String, Value>;
@@ -88,7 +92,7 @@ fn act(
     insert(&mut body, "by", Some(by.into()));
 
     let body = Value::Object(body).to_string().into_bytes();
-    let path = format!("/admin/{plural}");
+    let path = format!("/admin/{plural}?wait={}", args.admin.wait());
     let response = args.admin.send(Method::POST, &path, body)?;
     let text = || members(&response);
     output(args.admin.client.json, &response, text, Exit::Done)
@@ -124,13 +128,20 @@ fn list(plural: &str, args: &ListActionsArgs) -> CommandResult {
 
 fn remove(plural: &str, args: &RemoveActionArgs) -> CommandResult {
     let id = utf8_percent_encode(&args.id, ESCAPED);
-    let path = format!("/admin/{plural}/{id}");
+    let path = format!("/admin/{plural}/{id}?wait={}", args.admin.wait());
     let response = args.admin.send(Method::DELETE, &path, Vec::new())?;
     let text = || members(&response);
     output(args.admin.client.json, &response, text, Exit::Done)
 }
 
 impl AdminArgs {
+    /// How long to wait until all replicas know of a change: less than for the response as a
+    /// whole, as the value of a parameter.
+    fn wait(&self) -> String {
+        let wait = (self.client.timeout / 3).min(WAIT);
+        format!("{}ms", wait.as_millis())
+    }
+
     fn send(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Members, CommandError> {
         let connection = &self.client.connection;
         let service = connection.service(&self.admin, &[TOKEN_VARIABLE])?;
@@ -182,10 +193,31 @@ fn insert(body: &mut Members, name: &str, value: Option<Value>) {
 fn members(action: &Members) -> Vec<String> {
     let shown = action.iter().filter(|(name, _)| !name.ends_with("_at_ms"));
     let rows = shown.map(|(name, value)| {
-        let value_cell = (Tone::Plain, keys::format_value(name, value));
+        let value_cell = match name.as_str() {
+            "replicas" => replicas(value),
+            _ => (Tone::Plain, keys::format_value(name, value)),
+        };
         vec![(Tone::Name, keys::label(name, value)), value_cell]
     });
     table(&rows.collect::<Vec<_>>(), Align::Left)
+}
+
+/// Which replicas know of an action, such as `all 3 know` or `2 of 3 know, not yet: c`.
+fn replicas(agreement: &Value) -> Cell {
+    let number = |name: &str| agreement[name].as_u64().unwrap_or_default();
+    let (seen, current) = (number("seen"), number("current"));
+    let behind = agreement["behind"].as_array().into_iter().flatten();
+    let behind: Vec<String> = behind.filter_map(Value::as_str).map(plain).collect();
+
+    match (seen, behind.as_slice()) {
+        (1, []) => (Tone::Plain, "this is the only one".to_owned()),
+        (_, []) => (Tone::Plain, format!("all {seen} know")),
+        (_, behind) => {
+            let behind = behind.join(", ");
+            let text = format!("{current} of {seen} know, not yet: {behind}");
+            (Tone::Warning, text)
+        }
+    }
 }
 
 /// One line of a list.
@@ -233,6 +265,17 @@ mod tests {
             without_colours(&line).trim_end(),
             "block-1  api  client_ip = 203.0.113.7  status 429  1m 1s  ann  scraping"
         );
+    }
+
+    #[test]
+    fn replicas_that_do_not_know_are_named() {
+        let text = |agreement: Value| replicas(&agreement).1;
+        let known = json!({"seen": 3, "current": 3, "behind": []});
+        assert_eq!(text(known), "all 3 know");
+        let behind = json!({"seen": 3, "current": 1, "behind": ["b", "c"]});
+        assert_eq!(text(behind), "1 of 3 know, not yet: b, c");
+        let alone = json!({"seen": 1, "current": 1, "behind": []});
+        assert_eq!(text(alone), "this is the only one");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The fleet: the replicas that share a store, as each of them sees it.
 //!
-//! Every two seconds a replica puts a heartbeat into the store and reads those of the others. No
-//! decision waits for that. While the store is unavailable, the fleet is shown as it was last read.
+//! Every two seconds, and when it has read actions of operators, a replica puts a heartbeat into the
+//! store and reads those of the others. No decision waits for that. While the store is unavailable, the fleet is shown as it was last read.
 
+mod agreement;
 mod finding;
 mod heartbeat;
 
@@ -10,16 +11,20 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tollgate::Micros;
 use tollgate_gate::Gate;
 use tollgate_gate::records::{RecordError, RecordGroup, RecordList, RecordRevision};
 
+pub(crate) use self::agreement::FleetAgreement;
 pub(crate) use self::finding::{FindingKind, FleetFinding};
 use self::heartbeat::{Heartbeat, LastBeat, ReplicaIdentity};
 use crate::listen::ShutdownSignal;
 
 /// The time between two heartbeats of a replica.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// A rate is measured over at least this time.
+const RATE_SPAN_MIN: Micros = Micros::from_secs(1);
 /// A replica is no longer shown this long after its last heartbeat.
 const HEARTBEAT_TTL: Duration = Duration::from_secs(7);
 /// A replica reads the others with every heartbeat if there are at most this many, else less often:
@@ -33,12 +38,18 @@ pub(crate) struct Fleet {
     id: String,
     identity: OnceLock<ReplicaIdentity>,
     state: Mutex<FleetState>,
+    /// Wakes the task that sends heartbeats.
+    has_news: Notify,
 }
 
 #[derive(Debug, Default)]
 struct FleetState {
-    /// The last heartbeat of this replica, and when it was made.
-    own: Option<(Micros, Heartbeat)>,
+    /// When the rate of this replica was measured, and its decisions then.
+    measured: Option<LastBeat>,
+    /// Its rate.
+    per_second: f64,
+    /// The actions of its last heartbeat; none before the first one.
+    announced: Option<String>,
     others: Vec<Member>,
     revision: RecordRevision,
     /// When the others were read.
@@ -90,6 +101,7 @@ impl Default for Fleet {
             id: RecordRevision::random().to_string(),
             identity: OnceLock::new(),
             state: Mutex::default(),
+            has_news: Notify::new(),
         }
     }
 }
@@ -140,17 +152,23 @@ impl Fleet {
 
     /// The heartbeat of this replica now.
     fn own_heartbeat(&self, gate: &Gate) -> Heartbeat {
-        let state = self.state.lock();
-        let last = state.own.as_ref();
-        let per_second = last.map_or(0.0, |(_, heartbeat)| heartbeat.per_second);
-        drop(state);
-
+        let per_second = self.state.lock().per_second;
         let unnamed = || ReplicaIdentity {
             name: String::new(),
             started_at: gate.now(),
         };
         let identity = self.identity.get_or_init(unnamed);
         Heartbeat::new(identity, gate, per_second)
+    }
+
+    /// Sends a heartbeat at once if the last one has other actions, so that the replica on which an
+    /// operator acts learns that this one has read them.
+    pub(crate) fn announce_actions(&self, gate: &Gate) {
+        let known = gate.actions_revision().to_string();
+        let announced = self.state.lock().announced.clone();
+        if announced.is_some_and(|announced| announced != known) {
+            self.has_news.notify_one();
+        }
     }
 
     /// Puts a heartbeat into the store, and reads those of the others.
@@ -161,13 +179,17 @@ impl Fleet {
         let text = serde_json::to_string(&heartbeat).unwrap_or_default();
         let put = records.put(group, &self.id, &text, HEARTBEAT_TTL).await;
 
-        let Some(known) = self.known_revision() else {
-            return;
-        };
-        let read = match put {
-            Ok(()) => records.read(group, known).await,
-            Err(error) => Err(error),
-        };
+        match put {
+            Err(error) => self.update(gate.now(), Err(error)),
+            Ok(()) if self.reads_now() => self.read(gate).await,
+            Ok(()) => {}
+        }
+    }
+
+    /// Reads the heartbeats of the others.
+    async fn read(&self, gate: &Gate) {
+        let known = self.state.lock().revision;
+        let read = gate.records().read(RecordGroup::Fleet, known).await;
         self.update(gate.now(), read);
     }
 
@@ -176,20 +198,24 @@ impl Fleet {
         let mut heartbeat = self.own_heartbeat(gate);
         let mut state = self.state.lock();
 
-        if let Some((at, last)) = &state.own {
-            let last: LastBeat = (*at, last.decisions);
-            heartbeat.per_second = heartbeat::rate(last, (now, heartbeat.decisions));
+        let current: LastBeat = (now, heartbeat.decisions);
+        let last = state.measured;
+        // Between two heartbeats that follow each other closely, a rate would be random.
+        if last.is_none_or(|(at, _)| now.since(at) >= RATE_SPAN_MIN) {
+            state.per_second = last.map_or(0.0, |last| heartbeat::rate(last, current));
+            state.measured = Some(current);
         }
-        state.own = Some((now, heartbeat.clone()));
+        heartbeat.per_second = state.per_second;
+        state.announced = Some(heartbeat.actions.clone());
         state.beats = state.beats.wrapping_add(1);
         heartbeat
     }
 
-    /// The revision that is known of the others; none if they are not read with this heartbeat.
-    fn known_revision(&self) -> Option<RecordRevision> {
+    /// Whether the others are read with this heartbeat.
+    fn reads_now(&self) -> bool {
         let state = self.state.lock();
         let every = (state.others.len() / READ_MAX).max(1);
-        state.beats.is_multiple_of(every).then_some(state.revision)
+        state.beats.is_multiple_of(every)
     }
 
     fn update(&self, now: Micros, read: Result<Option<RecordList>, RecordError>) {
@@ -235,7 +261,11 @@ impl Fleet {
 pub(crate) async fn watch(gate: Arc<Gate>, fleet: Arc<Fleet>, mut shutdown: ShutdownSignal) {
     loop {
         fleet.beat(&gate).await;
-        if !shutdown.pause(INTERVAL).await {
+        let goes_on = tokio::select! {
+            goes_on = shutdown.pause(INTERVAL) => goes_on,
+            () = fleet.has_news.notified() => true,
+        };
+        if !goes_on {
             return fleet.remove(&gate).await;
         }
     }

@@ -92,9 +92,10 @@ pub(super) fn validate(request: &RateLimitRequest) -> Result<(), GrpcError> {
     if descriptors.len() > DESCRIPTORS_MAX {
         let found = descriptors.len();
         // A client may influence which descriptors the proxy sends.
-        return Err(GrpcError::denied(format_args!(
+        let reason = format_args!(
             "the request has {found} descriptors; it may have at most {DESCRIPTORS_MAX}"
-        )));
+        );
+        return Err(GrpcError::denied("too-many-limits", reason));
     }
 
     match descriptors

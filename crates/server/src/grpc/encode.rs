@@ -177,7 +177,9 @@ fn status(
         let index = usize::from(*index);
         Some((plan.demands.get(index)?, decision.limits().get(index)?))
     });
-    let enforced = own.filter(|(_, outcome)| !outcome.is_shadow());
+    // An exempt key has no numbers to report, and neither has a limit that was not asked because
+    // another one is blocked.
+    let enforced = own.filter(|(_, outcome)| !outcome.is_shadow() && outcome.is_counted());
     let Some((demand, outcome)) = enforced.min_by_key(|(_, outcome)| tightness(outcome)) else {
         return DescriptorStatus {
             code: Code::Ok.into(),

@@ -23,12 +23,12 @@ use std::task::Poll;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use tokio::net::TcpListener;
-use tollgate_envoy::tonic::{Status, body::Body};
+use tollgate_envoy::tonic::{Code, Status, body::Body};
 use tollgate_envoy::{ResponseFuture, Services};
 use tollgate_gate::{AccessError, Gate};
 use tollgate_rules::Permission;
 
-use self::error::{access_denied, overloaded};
+use self::error::GrpcError;
 use self::health::GrpcHealth;
 use self::rate_limit::EnvoyRateLimiter;
 use self::received_body::ReceivedBody;
@@ -111,14 +111,33 @@ impl GrpcFront {
         self.gate.active().authorize(token, Permission::Check)
     }
 
+    /// The response to a call that is not handled.
+    fn refuse(&self, error: GrpcError) -> Response<Body> {
+        error.count(self.gate.metrics());
+        error.into_status().into_http()
+    }
+
+    /// Counts a call that did not reach a service: its method is unknown, or its message cannot be
+    /// decoded. Only the response tells.
+    fn count_unreadable(&self, response: &Response<Body>) {
+        let Some(status) = response.headers().get(Status::GRPC_STATUS) else {
+            return;
+        };
+        match Code::from_bytes(status.as_bytes()) {
+            Code::Unimplemented => self.gate.metrics().count_error("not-found"),
+            Code::Internal => self.gate.metrics().count_error("bad-message"),
+            _ => {}
+        }
+    }
+
     /// Waits for the response, which takes as long as the request's message takes to arrive.
     async fn wait_for_response(&self, response: ResponseFuture) -> Response<Body> {
         let timeout = self.gate.active().config.server.header_timeout;
         match Box::pin(tokio::time::timeout(timeout, response)).await {
             Ok(Ok(response)) => response,
             Err(_) => {
-                Status::deadline_exceeded(format!("the message did not arrive within {timeout:?}"))
-                    .into_http()
+                let message = format!("the message did not arrive within {timeout:?}");
+                self.refuse(GrpcError::too_slow(message))
             }
         }
     }
@@ -135,25 +154,27 @@ impl Front for GrpcFront {
         // Called outside the async block, so that its future does not hold the request as well.
         let is_admitted = request.uri().path() == HEALTH_CHECK || connection.admits_request();
         let refusal = if is_admitted {
-            let denied = self.authorize(&request).err();
-            denied.map(|error| access_denied(&error))
+            self.authorize(&request).err().map(GrpcError::from)
         } else {
-            Some(overloaded())
+            Some(GrpcError::overloaded())
         };
         let mut response = match refusal {
             None => self
                 .services
                 .handle(ReceivedBody::wrap(request, connection)),
-            Some(status) => Box::pin(ready(Ok(status.into_http()))),
+            Some(error) => Box::pin(ready(Ok(self.refuse(error)))),
         };
 
         async move {
             // Most messages arrive with their head and are decided at the first poll, so they need
             // no timer.
-            match poll_fn(|context| Poll::Ready(response.as_mut().poll(context))).await {
-                Poll::Ready(Ok(response)) => response,
-                Poll::Pending => self.wait_for_response(response).await,
-            }
+            let response =
+                match poll_fn(|context| Poll::Ready(response.as_mut().poll(context))).await {
+                    Poll::Ready(Ok(response)) => response,
+                    Poll::Pending => self.wait_for_response(response).await,
+                };
+            self.count_unreadable(&response);
+            response
         }
     }
 }

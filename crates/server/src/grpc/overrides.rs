@@ -141,7 +141,8 @@ pub(super) fn demand<'r>(
     let quota = limit
         .quota()
         .map_err(|error| GrpcError::invalid(format!("invalid limit in a descriptor: {error}")))?;
-    let key = key(active, attributes, limit).map_err(GrpcError::denied)?;
+    let key = key(active, attributes, limit);
+    let key = key.map_err(|error| GrpcError::denied("bad-key", error))?;
     let demand = Demand::new(active.override_rule(limit.index()), key);
     Ok(Some(
         demand.with_cost(cost.unwrap_or(1)).with_quota(Some(quota)),

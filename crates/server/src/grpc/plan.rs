@@ -151,10 +151,11 @@ impl<'r> RequestPlan<'r> {
         let index = u16::try_from(index).ok();
         // Which descriptors are sent, and what they match, depends on the client's headers.
         let Some(index) = index.filter(|index| usize::from(*index) < DEMANDS_MAX) else {
-            return Err(GrpcError::denied(format_args!(
+            let reason = format_args!(
                 "the descriptors match more than {DEMANDS_MAX} limits; send fewer descriptors, or \
                  narrow the conditions of the limits"
-            )));
+            );
+            return Err(GrpcError::denied("too-many-limits", reason));
         };
         if action == HitsAction::Peek {
             self.peeks.push(index);

@@ -9,14 +9,14 @@ use tollgate::store::Intent;
 use tollgate_envoy::tonic::metadata::MetadataMap;
 use tollgate_envoy::tonic::{Request, Response, Status, async_trait};
 use tollgate_envoy::{RateLimitDescriptor, RateLimitRequest, RateLimitResponse, RateLimitService};
-use tollgate_gate::{ActiveConfig, Gate, GateDecision, RequestOrigin};
+use tollgate_gate::{AccessError, ActiveConfig, Gate, GateDecision, RequestOrigin};
 use tollgate_rules::Permission;
 
-use super::error::{GrpcError, access_denied, overloaded};
+use super::error::GrpcError;
 use super::plan::RequestPlan;
 use super::{descriptor, encode};
 use crate::guard::presented_token;
-use crate::listen::PortLoad;
+use crate::listen::{PortLoad, RequestSlot};
 
 type RateLimitResult = Result<Response<RateLimitResponse>, Status>;
 
@@ -30,12 +30,11 @@ pub(super) struct EnvoyRateLimiter {
 #[async_trait]
 impl RateLimitService for EnvoyRateLimiter {
     async fn should_rate_limit(&self, request: Request<RateLimitRequest>) -> RateLimitResult {
-        // The message has arrived completely.
-        let _slot = self.load.try_request().ok_or_else(overloaded)?;
         let active = self.gate.active();
-        if active.requires_token() {
-            authorize(&active, request.metadata(), &request.get_ref().descriptors)?;
-        }
+        // The message has arrived completely.
+        let _slot = admit(&self.gate, &self.load, || {
+            authorize(&active, request.metadata(), &request.get_ref().descriptors)
+        })?;
         let origin = origin(&active, request.metadata());
         let request = request.into_inner();
         if active.decides_in_process() {
@@ -71,22 +70,20 @@ impl EnvoyRateLimiter {
         request: &RateLimitRequest,
         origin: &RequestOrigin,
     ) -> RateLimitResult {
-        match self.decide(active, request, origin).await {
-            Ok(response) => Ok(Response::new(response)),
-            Err(GrpcError::Denied(reason)) => {
-                let descriptors = request.descriptors.len();
-                Ok(Response::new(encode::denied(&reason, descriptors)))
-            }
-            Err(GrpcError::Refused(error)) => {
-                self.gate.metrics().count_refusal(&error);
-                let descriptors = request.descriptors.len();
-                Ok(Response::new(encode::denied(
-                    &error.to_string(),
-                    descriptors,
-                )))
-            }
-            Err(GrpcError::Status(status)) => Err(*status),
-        }
+        let decided = self.decide(active, request, origin).await;
+        let error = match decided {
+            Ok(response) => return Ok(Response::new(response)),
+            Err(error) => error,
+        };
+
+        error.count(self.gate.metrics());
+        let reason = match error {
+            GrpcError::Status(_, status) => return Err(*status),
+            GrpcError::Denied(_, reason) => reason,
+            GrpcError::Refused(error) => error.to_string(),
+        };
+        let descriptors = request.descriptors.len();
+        Ok(Response::new(encode::denied(&reason, descriptors)))
     }
 
     async fn decide(
@@ -136,8 +133,25 @@ impl EnvoyRateLimiter {
     }
 }
 
+/// Takes a slot for a request in flight, and asks for its permissions.
+pub(super) fn admit<'l>(
+    gate: &Gate,
+    load: &'l PortLoad,
+    authorize: impl FnOnce() -> Result<(), AccessError>,
+) -> Result<RequestSlot<'l>, Status> {
+    let slot = load.try_request().ok_or_else(GrpcError::overloaded);
+    let admitted = slot.and_then(|slot| {
+        authorize()?;
+        Ok(slot)
+    });
+    admitted.map_err(|error| {
+        error.count(gate.metrics());
+        error.into_status()
+    })
+}
+
 /// What a request says about itself, if denials are recorded.
-fn origin(active: &ActiveConfig, metadata: &MetadataMap) -> RequestOrigin {
+pub(super) fn origin(active: &ActiveConfig, metadata: &MetadataMap) -> RequestOrigin {
     if active.config.audit_log.is_none() {
         return RequestOrigin::default();
     }
@@ -156,7 +170,10 @@ pub(super) fn authorize(
     active: &ActiveConfig,
     metadata: &MetadataMap,
     descriptors: &[RateLimitDescriptor],
-) -> Result<(), Status> {
+) -> Result<(), AccessError> {
+    if !active.requires_token() {
+        return Ok(());
+    }
     let has_refund = descriptors.iter().any(|own| own.is_negative_hits);
     let has_limit = descriptors.iter().any(|own| own.limit.is_some());
 
@@ -166,8 +183,7 @@ pub(super) fn authorize(
     ];
     let token = presented_token(metadata.as_ref());
     for (_, permission) in needed.iter().filter(|(is_needed, _)| *is_needed) {
-        let caller = active.require(token, *permission);
-        caller.map_err(|error| access_denied(&error))?;
+        active.require(token, *permission)?;
     }
     Ok(())
 }

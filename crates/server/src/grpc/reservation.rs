@@ -12,13 +12,13 @@ use tollgate_envoy::{
     CommitRequest, CommitResponse, RateLimitDescriptor, RateLimitRequest, ReservationService,
     ReserveRequest, ReserveResponse,
 };
-use tollgate_gate::{ActiveConfig, Gate, SettledCost};
+use tollgate_gate::{ActiveConfig, Gate, RequestOrigin, SettledCost};
 use tollgate_http::Problem;
 use tollgate_rules::Selection;
 
-use super::error::{GrpcError, overloaded};
+use super::error::GrpcError;
 use super::plan::RequestPlan;
-use super::rate_limit::authorize;
+use super::rate_limit::{admit, authorize, origin};
 use super::{descriptor, encode};
 use crate::listen::PortLoad;
 
@@ -38,39 +38,38 @@ impl ReservationService for KuadrantReservations {
         &self,
         request: Request<ReserveRequest>,
     ) -> Result<Response<ReserveResponse>, Status> {
-        let _slot = self.load.try_request().ok_or_else(overloaded)?;
         let active = self.gate.active();
-        authorize(&active, request.metadata(), &request.get_ref().descriptors)?;
+        let _slot = admit(&self.gate, &self.load, || {
+            authorize(&active, request.metadata(), &request.get_ref().descriptors)
+        })?;
 
-        let response = match self.reserve_estimate(&active, request.into_inner()).await {
-            Ok(response) => response,
-            Err(GrpcError::Denied(_)) => encode::denied_reservation(),
-            Err(GrpcError::Refused(error)) => {
-                self.gate.metrics().count_refusal(&error);
-                encode::denied_reservation()
+        let origin = origin(&active, request.metadata());
+        let request = request.into_inner();
+        let reserved = self.reserve_estimate(&active, request, &origin).await;
+        let response = reserved.or_else(|error| {
+            error.count(self.gate.metrics());
+            match error {
+                GrpcError::Status(_, status) => Err(*status),
+                GrpcError::Denied(..) | GrpcError::Refused(_) => Ok(encode::denied_reservation()),
             }
-            Err(GrpcError::Status(status)) => return Err(*status),
-        };
-        Ok(Response::new(response))
+        });
+        Ok(Response::new(response?))
     }
 
     async fn commit(
         &self,
         request: Request<CommitRequest>,
     ) -> Result<Response<CommitResponse>, Status> {
-        let _slot = self.load.try_request().ok_or_else(overloaded)?;
         let active = self.gate.active();
-        authorize(&active, request.metadata(), &request.get_ref().descriptors)?;
+        let _slot = admit(&self.gate, &self.load, || {
+            authorize(&active, request.metadata(), &request.get_ref().descriptors)
+        })?;
 
         let committed = self.charge_actual(&active, request.into_inner()).await;
         // The work is done, so an error lets nothing pass. It tells that nothing was charged.
-        let reservation_released = committed.map_err(|error| match error {
-            GrpcError::Denied(reason) => Status::invalid_argument(reason),
-            GrpcError::Refused(error) => {
-                self.gate.metrics().count_refusal(&error);
-                Status::invalid_argument(error.to_string())
-            }
-            GrpcError::Status(status) => *status,
+        let reservation_released = committed.map_err(|error| {
+            error.count(self.gate.metrics());
+            error.into_status()
         })?;
         Ok(Response::new(CommitResponse {
             reservation_released,
@@ -88,6 +87,7 @@ impl KuadrantReservations {
         &self,
         active: &ActiveConfig,
         request: ReserveRequest,
+        origin: &RequestOrigin,
     ) -> Result<ReserveResponse, GrpcError> {
         let ttl = ttl(request.ttl)?;
         // The client may choose the estimate, so zero is no error: it means the cost of the limit.
@@ -102,7 +102,8 @@ impl KuadrantReservations {
             let demands = plan.demands.iter().cloned();
             let (demands, fixed): (Selection<'_>, Vec<bool>) =
                 demands.map(|demand| active.reserved(demand, &[])).unzip();
-            let reserved = self.gate.reserve_demands(active, &demands, &fixed, ttl);
+            let gate = &self.gate;
+            let reserved = gate.reserve_demands(active, &demands, &fixed, ttl, origin);
             reserved.await?
         };
         Ok(encode::reservation(
@@ -162,9 +163,7 @@ impl KuadrantReservations {
         let problem = Problem::denied(&counted.decision);
         match problem.filter(|problem| problem.status == StatusCode::SERVICE_UNAVAILABLE) {
             None => Ok(()),
-            Some(_) => Err(GrpcError::Status(Box::new(Status::unavailable(
-                "the store is unavailable, and nothing was charged; retry later",
-            )))),
+            Some(_) => Err(GrpcError::not_charged()),
         }
     }
 }

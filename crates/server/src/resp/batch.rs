@@ -49,9 +49,16 @@ impl<'r> CommandBatch<'r> {
         self.active
     }
 
-    /// Adds a reply that is known.
-    pub(super) fn reply(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        write(&mut self.replies);
+    /// Adds a reply that is known, or an error if nothing was written.
+    pub(super) fn reply(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), RespError>) {
+        if let Err(error) = write(&mut self.replies) {
+            self.refuse(&error);
+        }
+    }
+
+    /// Adds an error.
+    pub(super) fn refuse(&mut self, error: &RespError) {
+        refuse(self.gate, &mut self.replies, error);
     }
 
     /// Starts a decision, and adds its reply.
@@ -60,7 +67,7 @@ impl<'r> CommandBatch<'r> {
             self.slot = self.load.try_request();
         }
         if self.slot.is_none() {
-            encode::error(&mut self.replies, &RespError::overloaded());
+            self.refuse(&RespError::overloaded());
             return;
         }
 
@@ -74,13 +81,13 @@ impl<'r> CommandBatch<'r> {
             } else {
                 absent()
             };
-            write_result(&mut self.replies, &result);
+            write_result(self.gate, &mut self.replies, &result);
             return;
         }
 
         let mut spending: DecisionFuture<'r> = Box::pin(spending);
         match poll_fn(|context| Poll::Ready(spending.as_mut().poll(context))).await {
-            Poll::Ready(result) => write_result(&mut self.replies, &result),
+            Poll::Ready(result) => write_result(self.gate, &mut self.replies, &result),
             Poll::Pending => self.pending.push((self.replies.len(), spending)),
         }
     }
@@ -96,7 +103,7 @@ impl<'r> CommandBatch<'r> {
         for (place, decision) in self.pending {
             output.extend_from_slice(&self.replies[written..place]);
             written = place;
-            write_result(output, &decision.await);
+            write_result(self.gate, output, &decision.await);
         }
         output.extend_from_slice(&self.replies[written..]);
     }
@@ -123,9 +130,17 @@ async fn spend(
     }
 }
 
-fn write_result(out: &mut Vec<u8>, result: &DecisionResult) {
+fn write_result(gate: &Gate, out: &mut Vec<u8>, result: &DecisionResult) {
     match result {
         Ok(decision) => encode::decision(out, decision),
-        Err(error) => encode::error(out, error),
+        Err(error) => refuse(gate, out, error),
     }
+}
+
+/// Writes an error in place of a reply, and counts it.
+pub(super) fn refuse(gate: &Gate, out: &mut Vec<u8>, error: &RespError) {
+    if let Some(cause) = error.cause {
+        gate.metrics().count_error(cause);
+    }
+    encode::error(out, error);
 }

@@ -95,9 +95,10 @@ pub(super) fn unknown(name: &[u8], arguments: &[&[u8]]) -> RespError {
     let quoted: Vec<String> = first
         .map(|argument| format!("'{}' ", shown(argument)))
         .collect();
-    RespError::new(format!(
+    let text = format!(
         "unknown command '{}', with args beginning with: {}",
         shown(name),
         quoted.concat()
-    ))
+    );
+    RespError::new(text).because("unknown-command")
 }

@@ -3,6 +3,7 @@
 use tollgate::algorithm::LeakyMode;
 use tollgate::{Demand, EncodedKey, Quota};
 use tollgate_gate::ActiveConfig;
+use tollgate_gate::api::select_code;
 use tollgate_rules::{Attribute, Attributes, LimitConfig, SelectError, Value};
 
 use super::error::RespError;
@@ -41,9 +42,8 @@ pub(super) fn select<'r>(
 
     let value = std::str::from_utf8(key).ok().filter(|key| !key.is_empty());
     let Some(value) = value else {
-        return Err(RespError::new(
-            "invalid key; must be UTF-8 text that is not empty",
-        ));
+        let text = "invalid key; must be UTF-8 text that is not empty";
+        return Err(RespError::new(text).because("bad-key"));
     };
     let attributes = OneAttribute {
         attribute: only_attribute(limit)?,
@@ -92,6 +92,6 @@ fn only_attribute(limit: &LimitConfig) -> Result<&Attribute, RespError> {
 
 impl From<SelectError> for RespError {
     fn from(error: SelectError) -> Self {
-        Self::new(error.to_string())
+        Self::new(error.to_string()).because(select_code(&error))
     }
 }

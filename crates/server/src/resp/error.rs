@@ -13,6 +13,8 @@ pub(super) struct RespError {
     pub(super) code: &'static str,
     /// What was found and what is expected.
     pub(super) text: Cow<'static, str>,
+    /// The code that it is counted under, the same as on other fronts. None if a limit decided.
+    pub(super) cause: Option<&'static str>,
 }
 
 impl RespError {
@@ -21,6 +23,15 @@ impl RespError {
         Self {
             code: "ERR",
             text: text.into(),
+            cause: Some("invalid-command"),
+        }
+    }
+
+    /// The same error, counted under another code.
+    pub(super) fn because(self, cause: &'static str) -> Self {
+        Self {
+            cause: Some(cause),
+            ..self
         }
     }
 
@@ -35,7 +46,9 @@ impl RespError {
     pub(super) fn version(found: &str) -> Self {
         Self {
             code: "NOPROTO",
-            text: format!("unsupported protocol version '{found}'; use 2 or 3").into(),
+            ..Self::new(format!(
+                "unsupported protocol version '{found}'; use 2 or 3"
+            ))
         }
     }
 
@@ -44,6 +57,7 @@ impl RespError {
         Self {
             code: "NOAUTH",
             text: Cow::Borrowed("Authentication required."),
+            cause: Some("no-token"),
         }
     }
 
@@ -51,6 +65,7 @@ impl RespError {
         Self {
             code: "WRONGPASS",
             text: Cow::Borrowed("unknown token: send one of `server.tokens` as the password"),
+            cause: Some("wrong-token"),
         }
     }
 
@@ -58,6 +73,7 @@ impl RespError {
         Self {
             code: "ERR",
             text: Cow::Borrowed("overloaded: too many requests in flight; retry in a second"),
+            cause: Some("overloaded"),
         }
     }
 
@@ -66,45 +82,54 @@ impl RespError {
         Self {
             code: "ERR",
             text: Cow::Borrowed("overloaded: too many connections; retry in a second"),
+            cause: Some("overloaded"),
         }
     }
 
     /// The configuration does not allow what the command asks for.
-    pub(super) fn forbidden(text: String) -> Self {
+    pub(super) fn forbidden(text: String, cause: &'static str) -> Self {
         Self {
             code: "NOPERM",
-            text: text.into(),
+            ..Self::new(text).because(cause)
         }
     }
 
     /// The store is unavailable, so this limit denies: its failure policy is `deny`.
     pub(super) fn denied_by_policy(limit: &str) -> Self {
-        Self::new(format!(
+        let text = format!(
             "store unavailable: the limit `{limit}` has `on_store_failure: deny`; retry in a second"
-        ))
+        );
+        Self {
+            // It is counted as a decision.
+            cause: None,
+            ..Self::new(text)
+        }
     }
 }
 
 impl From<FrameError> for RespError {
     fn from(error: FrameError) -> Self {
-        Self::new(format!("Protocol error: {error}"))
+        Self::new(format!("Protocol error: {error}")).because("protocol-error")
     }
 }
 
 impl From<AccessError> for RespError {
     fn from(error: AccessError) -> Self {
         match error {
-            AccessError::MissingToken | AccessError::UnknownToken => Self::no_auth(),
-            AccessError::NotPermitted { .. } => Self::forbidden(error.to_string()),
+            AccessError::MissingToken | AccessError::UnknownToken => {
+                Self::no_auth().because(error.code())
+            }
+            AccessError::NotPermitted { .. } => Self::forbidden(error.to_string(), error.code()),
         }
     }
 }
 
 impl From<DecideError> for RespError {
     fn from(error: DecideError) -> Self {
-        match error.store_error() {
-            Some(store_error) => Self::new(format!("store unavailable: {store_error}")),
-            None => Self::new(error.to_string()),
-        }
+        let text = match error.store_error() {
+            Some(store_error) => format!("store unavailable: {store_error}"),
+            None => error.to_string(),
+        };
+        Self::new(text).because(error.code())
     }
 }

@@ -111,7 +111,7 @@ impl RespFront {
                     break;
                 }
                 Err(error) => {
-                    batch.reply(|out| encode::error(out, &error.into()));
+                    batch.refuse(&error.into());
                     next = NextStep::Close;
                     break;
                 }
@@ -139,7 +139,7 @@ impl RespFront {
         let command = match session.admit(active, name, rest) {
             Ok(command) => command,
             Err(error) => {
-                batch.reply(|out| encode::error(out, &error));
+                batch.refuse(&error);
                 return NextStep::Answer;
             }
         };
@@ -157,7 +157,7 @@ impl RespFront {
         };
         match demand {
             Ok(demand) => batch.decide(demand).await,
-            Err(error) => batch.reply(|out| encode::error(out, &error)),
+            Err(error) => batch.refuse(&error),
         }
         NextStep::Answer
     }
@@ -179,7 +179,7 @@ impl RespFront {
             // A part of a command holds memory until the rest arrives.
             let mut incomplete = IncompleteRequest::new(connection.clone(), &HeaderMap::new());
             if !input.is_empty() && !incomplete.try_grow(input.len()) {
-                encode::error(&mut output, &RespError::overloaded());
+                batch::refuse(&self.gate, &mut output, &RespError::overloaded());
                 return stream.write_all(&output).await;
             }
             let read = tokio::select! {
@@ -223,7 +223,7 @@ impl RespFront {
             let (consumed, next) = if connection.admits_request() {
                 self.answer(session, input, output).await
             } else {
-                encode::error(output, &RespError::too_many_connections());
+                batch::refuse(&self.gate, output, &RespError::too_many_connections());
                 (0, NextStep::Close)
             };
             input.advance(consumed);

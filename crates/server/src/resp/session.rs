@@ -27,8 +27,8 @@ pub(super) struct RespSession {
     name: Vec<u8>,
 }
 
-/// Nothing is written if the command fails.
-type Answered = Result<(), RespError>;
+/// Whether a command was carried out.
+pub(super) type Answered = Result<(), RespError>;
 
 impl RespSession {
     pub(super) const fn new(id: u64) -> Self {
@@ -65,29 +65,27 @@ impl RespSession {
         Ok(command)
     }
 
-    /// Answers a command that needs no decision.
+    /// Answers a command that needs no decision. Nothing is written if it fails.
     pub(super) fn answer(
         &mut self,
         active: &ActiveConfig,
         command: SessionCommand,
         arguments: &[&[u8]],
         out: &mut Vec<u8>,
-    ) {
-        let answered = match command {
-            SessionCommand::Info => return info(out),
-            SessionCommand::Quit => return encode::simple(out, OK),
-            SessionCommand::Reset => return self.reset(out),
-            SessionCommand::Auth => self.auth(active, arguments, out),
-            SessionCommand::Client => self.client(arguments, out),
-            SessionCommand::Command => self.command(arguments, out),
-            SessionCommand::Echo => echo(arguments, out),
-            SessionCommand::Hello => self.hello(active, arguments, out),
-            SessionCommand::Ping => ping(arguments, out),
-            SessionCommand::Select => select(arguments, out),
-        };
-        if let Err(error) = answered {
-            encode::error(out, &error);
+    ) -> Answered {
+        match command {
+            SessionCommand::Info => info(out),
+            SessionCommand::Quit => encode::simple(out, OK),
+            SessionCommand::Reset => self.reset(out),
+            SessionCommand::Auth => self.auth(active, arguments, out)?,
+            SessionCommand::Client => self.client(arguments, out)?,
+            SessionCommand::Command => self.command(arguments, out)?,
+            SessionCommand::Echo => echo(arguments, out)?,
+            SessionCommand::Hello => self.hello(active, arguments, out)?,
+            SessionCommand::Ping => ping(arguments, out)?,
+            SessionCommand::Select => select(arguments, out)?,
         }
+        Ok(())
     }
 
     /// `AUTH [user] token`. The name of the user is not looked at: a token has its own.

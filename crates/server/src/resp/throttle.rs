@@ -46,12 +46,13 @@ pub(super) fn select<'r>(
     let policy = &active.config.inline_limits;
     policy
         .permit(rule.name(), quota.capacity())
-        .map_err(|error| RespError::forbidden(error.to_string()))?;
+        .map_err(|error| RespError::forbidden(error.to_string(), "inline-not-allowed"))?;
     let key = EncodedKey::from_writer(|parts| match std::str::from_utf8(key) {
         Ok(text) => parts.text(text),
         Err(_) => parts.bytes(key),
     });
-    let key = key.map_err(|error| RespError::new(format!("invalid key: {error}")))?;
+    let key =
+        key.map_err(|error| RespError::new(format!("invalid key: {error}")).because("bad-key"))?;
 
     Ok(Demand::new(rule, key)
         .with_cost(quantity)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tollgate_gate::Gate;
 
+use crate::fleet::Fleet;
 use crate::listen::ShutdownSignal;
 
 /// How often the store is asked for changes: one small call if there are none. Four tries fit into
@@ -20,10 +21,11 @@ pub(super) async fn read_first(gate: &Gate) {
     drop(timeout(FIRST_READ_TIMEOUT, gate.sync_actions()).await);
 }
 
-/// Keeps the actions up to date until the service shuts down.
-pub(super) async fn watch(gate: Arc<Gate>, mut shutdown: ShutdownSignal) {
+/// Keeps the actions up to date until the service shuts down, and the fleet informed of that.
+pub(super) async fn watch(gate: Arc<Gate>, fleet: Arc<Fleet>, mut shutdown: ShutdownSignal) {
     while shutdown.pause(INTERVAL).await {
         // The probes log an outage. The known actions stay in force meanwhile.
         drop(gate.sync_actions().await);
+        fleet.announce_actions(&gate);
     }
 }

@@ -161,7 +161,11 @@ fn start_watches(service: &Service, tasks: &mut JoinSet<()>, shutdown: &Shutdown
         shutdown.clone(),
     ));
     tasks.spawn(probe::watch(gate.clone(), shutdown.clone()));
-    tasks.spawn(actions::watch(gate.clone(), shutdown.clone()));
+    tasks.spawn(actions::watch(
+        gate.clone(),
+        fleet.clone(),
+        shutdown.clone(),
+    ));
     tasks.spawn(save_snapshots(gate.clone(), shutdown.clone()));
 }
 

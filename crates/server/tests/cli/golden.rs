@@ -122,7 +122,15 @@ fn every_help_has_an_example_and_the_exit_codes() {
 
 #[test]
 fn import() {
-    for file in ["envoy.yaml", "limitador.yaml", "nginx.conf", "kong.yaml"] {
+    for file in [
+        "envoy.yaml",
+        "limitador.yaml",
+        "limitador-resource.yaml",
+        "nginx.conf",
+        "nginx-keys.conf",
+        "kong.yaml",
+        "kong-plugins.yaml",
+    ] {
         let path = format!("crates/server/tests/cli/data/import/{file}");
         let name = file.split('.').next().unwrap_or_default();
         golden(&format!("import-{name}"), &["import", &path]);

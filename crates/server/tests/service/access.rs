@@ -19,7 +19,9 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tokio_rustls::rustls::{
+    ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned,
+};
 
 use crate::harness::{PATIENCE, Tollgate};
 
@@ -57,6 +59,17 @@ impl ServerCertificate {
     /// The certificate of the authority that clients trust.
     pub(crate) fn authority(&self) -> PathBuf {
         self.authority.certificate()
+    }
+
+    /// The settings of a server with this certificate.
+    pub(crate) fn server(&self) -> ServerConfig {
+        let key = PrivateKeyDer::from_pem_file(&self.files.key).expect("a key");
+        ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("the default versions")
+            .with_no_client_auth()
+            .with_single_cert(certificates(&self.files.certificate), key)
+            .expect("a certificate and its key")
     }
 
     fn client(&self) -> TlsClient {

@@ -1,6 +1,9 @@
 //! Blocks, exemptions, overrides and shadow switches on real replicas that share a store.
 
 mod bad_rows;
+mod envoy;
+mod fail_over;
+mod fronts;
 
 use serde_json::{Value, json};
 use testkit::reverse_proxy::{self, Response};
@@ -49,20 +52,24 @@ fn act(service: &Tollgate, plural: &str, more: &Value) -> String {
     }
     members.extend(more.as_object().cloned().unwrap_or_default());
 
-    let response = send(service, "POST", &format!("/admin/{plural}"), &body);
-    assert_eq!(response.status, 200, "{}", response.text());
-    let action: Value = serde_json::from_str(&response.text()).expect("JSON");
+    let action = change(service, "POST", &format!("/admin/{plural}"), &body);
     action["id"].as_str().expect("an id").to_owned()
 }
 
+/// Acts or undoes, and returns the response.
+fn change(service: &Tollgate, method: &str, path: &str, body: &Value) -> Value {
+    let response = send(service, method, path, body);
+    assert_eq!(response.status, 200, "{}", response.text());
+    serde_json::from_str(&response.text()).expect("JSON")
+}
+
 fn undo(service: &Tollgate, plural: &str, id: &str) {
-    let response = send(
+    change(
         service,
         "DELETE",
         &format!("/admin/{plural}/{id}"),
         &Value::Null,
     );
-    assert_eq!(response.status, 200, "{}", response.text());
 }
 
 fn check(service: &Tollgate) -> (u16, Value) {
@@ -188,6 +195,49 @@ fn eight_replicas_block_a_key_and_a_restarted_one_still_does() {
         (&json!("ann"), &json!("a test"))
     );
     assert_eq!(block["key"][0]["value"], "203.0.113.7");
+}
+
+/// The response says which replicas know, and what it says is true: no other check is needed.
+#[test]
+fn a_change_that_waits_says_which_replicas_know() {
+    let server = Server::start(Flavor::Redis);
+    let replicas = replicas(&server, "local", 4);
+    let fleet = |replica: &Tollgate| -> Value {
+        let text = reverse_proxy::get(replica.admin, "/admin/fleet", &[]).text();
+        serde_json::from_str(&text).expect("JSON")
+    };
+    wait::until_true(PATIENCE, "the first replica to see all", || {
+        fleet(&replicas[0])["seen"] == 4
+    });
+
+    let block = json!({
+        "limit": "api", "key": {"client_ip": "203.0.113.7"},
+        "for": "1h", "reason": "a test", "by": "ann",
+    });
+    let known = json!({"seen": 4, "current": 4, "behind": []});
+    let path = "/admin/blocks?wait=10s";
+    let action = change(&replicas[0], "POST", path, &block);
+    assert_eq!(action["replicas"], known, "{action}");
+    for replica in &replicas {
+        assert_eq!(check(replica).1["source"], "block");
+    }
+    assert_eq!(fleet(&replicas[0])["replicas"][3]["actions_current"], true);
+
+    let name = fleet(&replicas[2])["replica"].clone();
+    replicas[2].signal("STOP");
+    let path = format!(
+        "/admin/blocks/{}?wait=300ms",
+        action["id"].as_str().expect("an id")
+    );
+    let undone = change(&replicas[0], "DELETE", &path, &Value::Null);
+    assert_eq!(undone["replicas"]["behind"], json!([name]), "{undone}");
+    replicas[2].signal("CONT");
+
+    let action = change(&replicas[1], "POST", "/admin/exemptions?wait=10s", &block);
+    assert_eq!(action["replicas"]["behind"], json!([]), "{action}");
+    for replica in &replicas {
+        assert_eq!(check(replica).1["source"], "exempt");
+    }
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Alerts at a real receiver: signed, delivered once or again, and never in the way.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+mod evictions;
+mod https;
+
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
@@ -47,15 +50,24 @@ struct Receiver {
 
 impl Receiver {
     fn start(statuses: &'static [u16]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        Self::listen("127.0.0.1:0", statuses, |stream| stream)
+    }
+
+    /// A receiver at this address, on what `open` makes of a connection.
+    fn listen<S: Read + Write>(
+        address: &str,
+        statuses: &'static [u16],
+        open: impl Fn(TcpStream) -> S + Send + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(address).expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let deliveries: Arc<Mutex<Vec<Delivery>>> = Arc::default();
 
         let records = deliveries.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let mut stream = stream.expect("a connection");
-                let Some(delivery) = read(&stream) else {
+                let mut stream = open(stream.expect("a connection"));
+                let Some(delivery) = read(&mut stream) else {
                     continue;
                 };
                 let mut records = records.lock().expect("not poisoned");
@@ -64,6 +76,7 @@ impl Receiver {
                 drop(records);
                 let head = format!("HTTP/1.1 {status} Status\r\ncontent-length: 0\r\n\r\n");
                 drop(stream.write_all(head.as_bytes()));
+                drop(stream.flush());
             }
         });
         Self {
@@ -84,7 +97,7 @@ impl Receiver {
     }
 }
 
-fn read(stream: &TcpStream) -> Option<Delivery> {
+fn read(stream: &mut impl Read) -> Option<Delivery> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
@@ -114,11 +127,17 @@ fn read(stream: &TcpStream) -> Option<Delivery> {
 
 /// A service that sends its alerts to this address.
 fn service(address: SocketAddr, alerts: &str, rest: &str) -> Tollgate {
+    service_for(&format!("http://{address}"), alerts, rest, &[])
+}
+
+/// A service that sends its alerts to this host, with more variables.
+fn service_for(host: &str, alerts: &str, rest: &str, variables: &[(&str, &str)]) -> Tollgate {
     let yaml = format!(
-        "monitoring: {{ alerts: {{ {alerts}, webhook: {{ url: 'http://{address}/alerts?team=a', \
+        "monitoring: {{ alerts: {{ {alerts}, webhook: {{ url: '{host}/alerts?team=a', \
          secret: \"${{HOOK_SECRET}}\" }} }} }}\n{rest}"
     );
-    Tollgate::with(&yaml, &["--name", "edge-1"], &[("HOOK_SECRET", SECRET)])
+    let variables = [&[("HOOK_SECRET", SECRET)], variables].concat();
+    Tollgate::with(&yaml, &["--name", "edge-1"], &variables)
 }
 
 const NARROW: &str =

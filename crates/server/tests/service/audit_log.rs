@@ -8,7 +8,13 @@ use std::path::PathBuf;
 use serde_json::Value;
 use testkit::reverse_proxy;
 use testkit::wait;
+use tollgate_envoy::{
+    Code, RateLimitOverride, RateLimitRequest, RateLimitUnit, ReserveRequest, ReserveResponse,
+};
 
+use crate::grpc::about;
+use crate::grpc::client::Client;
+use crate::grpc::reservations::RESERVE;
 use crate::harness::{PATIENCE, Tollgate};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -21,13 +27,13 @@ fn config(audit_log: &str) -> String {
     )
 }
 
-fn file(name: &str) -> PathBuf {
+pub(crate) fn file(name: &str) -> PathBuf {
     let name = format!("tollgate-{name}-{}.jsonl", std::process::id());
     std::env::temp_dir().join(name)
 }
 
 /// The lines so far, once there are this many.
-fn lines(file: &PathBuf, count: usize) -> Vec<Value> {
+pub(crate) fn lines(file: &PathBuf, count: usize) -> Vec<Value> {
     let mut lines = Vec::new();
     wait::until_true(PATIENCE, "the lines of the audit log", || {
         let text = fs::read_to_string(file).unwrap_or_default();
@@ -147,4 +153,64 @@ fn a_reload_turns_the_log_on_and_off_and_a_bad_target_is_refused() {
         "{page}"
     );
     fs::remove_file(file).expect("a file");
+}
+
+/// A proxy can send both ids as metadata of its call.
+#[test]
+fn denials_over_grpc_are_logged_with_the_ids_of_their_metadata() {
+    let file = file("grpc");
+    let settings = format!("{{ to: {} }}", file.display());
+    let service = Tollgate::with_config(&config(&settings));
+    let traceparent = format!("00-{TRACE}-00f067aa0ba902b7-01");
+    let mut client = Client::connect(service.grpc)
+        .with_metadata("x-request-id", "r-4")
+        .with_metadata("traceparent", &traceparent);
+
+    let entries = [("remote_address", "203.0.113.1")];
+    assert_eq!(client.ask(&about(&entries)).overall_code(), Code::Ok);
+    assert_eq!(client.ask(&about(&entries)).overall_code(), Code::OverLimit);
+    // Whether a unit is left is a decision, too.
+    let mut question = about(&entries);
+    question.descriptors[0].hits_addend = Some(0);
+    assert_eq!(client.ask(&question).overall_code(), Code::OverLimit);
+    let RateLimitRequest {
+        domain,
+        descriptors,
+        ..
+    } = about(&entries);
+    let reserve = ReserveRequest {
+        domain,
+        descriptors,
+        amount: 1,
+        ttl: None,
+    };
+    let reserved: ReserveResponse = client.call(RESERVE, &reserve).only();
+    assert_eq!(reserved.code(), Code::OverLimit);
+    let limit = RateLimitOverride {
+        requests_per_unit: 1,
+        unit: RateLimitUnit::Year.into(),
+        ..Default::default()
+    };
+    let mut own = about(&[("tenant", "acme")]);
+    own.descriptors[0].limit = Some(limit);
+    client.ask(&own);
+    assert_eq!(client.ask(&own).overall_code(), Code::OverLimit);
+
+    let lines = lines(&file, 4);
+    for line in &lines {
+        assert_eq!(line["request_id"], "r-4", "{line}");
+        assert_eq!(line["trace_id"], TRACE, "{line}");
+    }
+    let keys: Vec<_> = lines.iter().map(shown_key).collect();
+    let address = ("api", "203.0.113.1".to_owned());
+    let tenant = ("override:year", "shop tenant acme".to_owned());
+    assert_eq!(keys, [address.clone(), address.clone(), address, tenant]);
+    fs::remove_file(file).expect("a file");
+}
+
+/// The limit of a line, and the parts of its key.
+fn shown_key(line: &Value) -> (&str, String) {
+    let parts = line["key"].as_array().expect("a list").iter();
+    let values: Vec<&str> = parts.filter_map(|part| part["value"].as_str()).collect();
+    (line["limit"].as_str().unwrap_or_default(), values.join(" "))
 }

@@ -10,10 +10,10 @@ use tokio::net::TcpSocket;
 use crate::harness::{PATIENCE, Tollgate};
 use crate::many_limits;
 
-const RATELIMIT: &str = include_str!("../../../../deploy/envoy/ratelimit.yaml");
+pub(crate) const RATELIMIT: &str = include_str!("../../../../deploy/envoy/ratelimit.yaml");
 const EXT_AUTHZ: &str = include_str!("../../../../deploy/envoy/ext_authz.yaml");
-const LIMITS: &str = include_str!("../../../../deploy/envoy/tollgate.yaml");
-const SECRET: (&str, &str) = ("TOLLGATE_HASH_SECRET", "only-a-test-uses-this");
+pub(crate) const LIMITS: &str = include_str!("../../../../deploy/envoy/tollgate.yaml");
+pub(crate) const SECRET: (&str, &str) = ("TOLLGATE_HASH_SECRET", "only-a-test-uses-this");
 
 fn tollgate(arguments: &[&str]) -> Tollgate {
     // Fewer attempts than the file allows, so that tests reach the limit soon.
@@ -22,7 +22,7 @@ fn tollgate(arguments: &[&str]) -> Tollgate {
 }
 
 /// Replaces a part of a shipped file, which must be there.
-fn replaced(text: &str, shipped: &str, tests: &str) -> String {
+pub(crate) fn replaced(text: &str, shipped: &str, tests: &str) -> String {
     assert!(text.contains(shipped), "{shipped}");
     text.replace(shipped, tests)
 }
@@ -43,7 +43,7 @@ fn envoy(shipped: &str, upstream: &Upstream, port: &str, tollgate: SocketAddr) -
         .start()
 }
 
-fn rate_limited(shipped: &str, upstream: &Upstream, tollgate: SocketAddr) -> Proxy {
+pub(crate) fn rate_limited(shipped: &str, upstream: &Upstream, tollgate: SocketAddr) -> Proxy {
     envoy(shipped, upstream, "port_value: 8081", tollgate)
 }
 

@@ -5,7 +5,7 @@ mod costs;
 mod errors;
 mod lifecycle;
 mod overrides;
-mod reservations;
+pub(crate) mod reservations;
 
 use tollgate_envoy::{
     Code, DescriptorStatus, Duration, Entry, RateLimit, RateLimitDescriptor, RateLimitRequest,
@@ -24,7 +24,7 @@ limits:
 ";
 
 /// A descriptor with these entries.
-fn described(entries: &[(&str, &str)]) -> RateLimitDescriptor {
+pub(crate) fn described(entries: &[(&str, &str)]) -> RateLimitDescriptor {
     let entry = |(key, value): &(&str, &str)| Entry {
         key: (*key).into(),
         value: (*value).to_owned().into(),
@@ -36,7 +36,9 @@ fn described(entries: &[(&str, &str)]) -> RateLimitDescriptor {
 }
 
 /// A request with these descriptors.
-fn request(descriptors: impl IntoIterator<Item = RateLimitDescriptor>) -> RateLimitRequest {
+pub(crate) fn request(
+    descriptors: impl IntoIterator<Item = RateLimitDescriptor>,
+) -> RateLimitRequest {
     let descriptors = descriptors.into_iter().collect();
     RateLimitRequest {
         domain: "shop".into(),
@@ -59,7 +61,7 @@ pub(crate) fn codes(response: &RateLimitResponse) -> Vec<Code> {
 }
 
 /// The code, the limit's name and the remaining units.
-fn summary(status: &DescriptorStatus) -> (Code, &str, u32) {
+pub(crate) fn summary(status: &DescriptorStatus) -> (Code, &str, u32) {
     let name = status
         .current_limit
         .as_ref()
@@ -67,14 +69,14 @@ fn summary(status: &DescriptorStatus) -> (Code, &str, u32) {
     (status.code(), name, status.limit_remaining)
 }
 
-fn header<'r>(response: &'r RateLimitResponse, name: &str) -> Option<&'r str> {
+pub(crate) fn header<'r>(response: &'r RateLimitResponse, name: &str) -> Option<&'r str> {
     let mut headers = response.response_headers_to_add.iter();
     headers
         .find(|header| header.key.eq_ignore_ascii_case(name.as_bytes()))
         .map(|header| header.value.as_str())
 }
 
-fn body(response: &RateLimitResponse) -> String {
+pub(crate) fn body(response: &RateLimitResponse) -> String {
     String::from_utf8(response.raw_body.to_vec()).expect("text")
 }
 

@@ -4,8 +4,12 @@ use serde_json::{Value, json};
 use testkit::reverse_proxy;
 use testkit::servers::{Flavor, Server};
 use testkit::wait;
+use tollgate_envoy::Code;
 
+use crate::grpc::client::Client;
+use crate::grpc::{self, about, summary};
 use crate::harness::{PATIENCE, Tollgate};
+use crate::resp::{connect, integers};
 
 const ANN: &str = r#"{"attributes": {"user": "ann"}}"#;
 const LIMITS: &str = "
@@ -113,4 +117,57 @@ fn all_replicas_count_and_lock_together() {
     assert_eq!(reverse_proxy::get(one.admin, key, &[]).status, 200);
     let shown = body(&reverse_proxy::get(one.admin, key, &[]).body);
     assert_eq!(shown["lockout"]["level"], 1);
+}
+
+/// A lockout is a denial of its limit, so every front says so in its own way.
+#[test]
+fn every_front_denies_a_locked_key() {
+    let limits = "
+limits:
+  - name: address
+    key: [client_ip]
+    algorithm: sliding_log
+    limit: 1
+    window: 1m
+    lockout: { after: 1, within: 10m, for: 2h }
+client_ip: { trusted_proxies: ['127.0.0.0/8'] }
+";
+    let service = Tollgate::with_resp(limits);
+    let check = json!({"op": "check", "attributes": {"client_ip": "203.0.113.7"}});
+    let batch = json!({"requests": [check, check, check]}).to_string();
+    let answers = body(&service.post("/v1/batch", &batch).body);
+    let statuses = [0, 1, 2].map(|index| answers["answers"][index]["status"].clone());
+    assert_eq!(statuses, [200, 429, 429]);
+    let locked = &answers["answers"][2]["body"];
+    let kind = locked["type"].as_str().expect("a type");
+    assert!(kind.ends_with("#abnormal-usage-detected"), "{kind}");
+    assert_eq!(locked["limits"][0]["locked_out"], true);
+
+    let headers = [
+        ("x-forwarded-for", "203.0.113.7"),
+        ("x-forwarded-uri", "/"),
+        ("x-forwarded-method", "GET"),
+    ];
+    let path = "/v1/forward-auth?proxy=traefik";
+    let denied = reverse_proxy::get(service.http, path, &headers);
+    assert_eq!(denied.status, 429);
+    assert!(denied.text().contains("#abnormal-usage-detected"));
+    let longer_than_the_window = |secs: i64| (3_600..=7_200).contains(&secs);
+    let retry_after = denied.header("retry-after").expect("an end");
+    assert!(longer_than_the_window(
+        retry_after.parse().expect("seconds")
+    ));
+
+    let denied = Client::connect(service.grpc).ask(&about(&[("client_ip", "203.0.113.7")]));
+    let (code, limit, _) = summary(&denied.statuses[0]);
+    assert_eq!((code, limit), (Code::OverLimit, "address"));
+    let until = denied.statuses[0].duration_until_reset.expect("an end");
+    assert!(longer_than_the_window(until.seconds), "{until:?}");
+    assert!(grpc::body(&denied).contains("#abnormal-usage-detected"));
+
+    let reply = connect(&service).call(&["TOLLGATE.CHECK", "address", "203.0.113.7"]);
+    let reply = integers(&reply.expect("a reply"));
+    assert_eq!(reply[0], 1);
+    assert!(longer_than_the_window(reply[3]), "{reply:?}");
+    assert_eq!(lockouts(&service), [r#"{limit="address"} 1"#], "only once");
 }

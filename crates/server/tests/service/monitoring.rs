@@ -30,13 +30,17 @@ fn promtool(arguments: &[&str], file: &Path) {
 
 /// The names and labels of all metrics, from a service that has every kind of metric.
 fn known() -> (BTreeSet<String>, BTreeSet<String>) {
-    let limits = "monitoring: { alerts: { deny_ratio: 0.5, latency_p99: 1s } }\nlimits: [{ name: a, key: [tenant], \
-                  algorithm: sliding_log, limit: 1, window: 1h }]";
+    let limits = "monitoring: { alerts: { deny_ratio: 0.5, latency_p99: 1s, near_limit: 1h, \
+                  webhook: { url: 'http://127.0.0.1:1/', secret: 0123456789abcdef } } }\n\
+                  limits: [{ name: a, key: [tenant], algorithm: sliding_log, limit: 1, window: 1h, \
+                  lockout: { after: 2, within: 1h, for: 1h } }]";
     let service = Tollgate::with_config(limits);
     (0..3).for_each(|_| drop(service.check(r#"{"attributes": {"tenant": "a"}}"#)));
+    drop(service.check(r#"{"attributes": {}}"#));
     let page = wait::until(PATIENCE, "an alert to be watched", || {
         let page = reverse_proxy::get(service.admin, "/metrics", &[]).text();
-        page.contains("alert=\"deny_ratio\"").then_some(page)
+        let has_all = page.contains("alert=\"deny_ratio\"") && page.contains("percent=\"100\"");
+        has_all.then_some(page)
     });
     let lines = page.lines().filter(|line| !line.starts_with('#'));
     let series: Vec<&str> = lines

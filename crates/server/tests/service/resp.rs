@@ -16,12 +16,12 @@ limits:
 ";
 
 /// A connection to the RESP port.
-fn connect(service: &Tollgate) -> Client {
+pub(crate) fn connect(service: &Tollgate) -> Client {
     Client::connect(service.resp()).expect("it listens")
 }
 
 /// The integers of a reply.
-fn integers(reply: &Reply) -> Vec<i64> {
+pub(crate) fn integers(reply: &Reply) -> Vec<i64> {
     let integer = |value: &Reply| value.as_int().expect("an integer");
     assert_eq!(reply.error(), None);
     reply.items().iter().map(integer).collect()

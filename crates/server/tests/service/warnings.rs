@@ -134,19 +134,6 @@ fn a_shadow_limit_skips_what_it_cannot_count() {
 }
 
 #[test]
-fn errors_are_counted_by_their_code() {
-    let service = Tollgate::start();
-    assert_eq!(service.check("{").status, 400);
-    assert_eq!(service.check(r#"{"limits": ["none"]}"#).status, 422);
-    let batch = r#"{"requests": [{"op": "check", "limits": ["none"]}]}"#;
-    assert_eq!(service.post("/v1/batch", batch).status, 200);
-
-    let metrics = get(&service, "/metrics");
-    assert!(metrics.contains("\ntollgate_request_errors_total{code=\"bad-json\"} 1\n"));
-    assert!(metrics.contains("\ntollgate_request_errors_total{code=\"unknown-limit\"} 2\n"));
-}
-
-#[test]
 fn default_settings_give_no_warning() {
     let service = Tollgate::start();
     assert_eq!(warnings(&service), Vec::<String>::new());

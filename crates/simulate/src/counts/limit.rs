@@ -12,6 +12,10 @@ pub(crate) struct SimulatedLimitCounts {
     /// Requests that it applied to.
     pub(crate) requests: u64,
     pub(crate) denied: u64,
+    /// Denied requests that its list `block` names.
+    pub(crate) blocked: u64,
+    /// Requests that its list `exempt` names, so that it was not asked.
+    pub(crate) exempt: u64,
     /// Requests that match but lack the key attributes, so that it was skipped.
     pub(crate) unkeyed: u64,
     /// Requests that match but have no duration, so that a concurrency limit was skipped.

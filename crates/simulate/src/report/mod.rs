@@ -125,6 +125,11 @@ pub struct SimulatedLimitReport {
     pub requests: u64,
     /// Requests that it denied.
     pub denied: u64,
+    /// Denied requests that its list `block` names.
+    pub blocked: u64,
+    /// Requests that its list `exempt` names: the limit was not asked, and they are not in
+    /// `requests`.
+    pub exempt: u64,
     /// Requests that match but lack the key attributes, so that the limit was skipped.
     pub unkeyed: u64,
     /// Requests that match but have no duration, so that a concurrency limit was skipped.

@@ -142,10 +142,23 @@ fn notes(run: &ConfigRun) -> Vec<String> {
         format!("{name} was skipped for {count} matching requests without its key ({key})")
     });
 
+    let listed = limits().flat_map(|(limit, counts)| {
+        let name = limit.rule.name();
+        let blocked = (counts.blocked > 0).then(|| {
+            let count = grouped(counts.blocked);
+            format!("{count} of the requests that {name} denied are on its list `block`")
+        });
+        let exempt = (counts.exempt > 0).then(|| {
+            let count = grouped(counts.exempt);
+            format!("{name} was not asked for {count} requests that are on its list `exempt`")
+        });
+        blocked.into_iter().chain(exempt)
+    });
+
     let full = run.replay.is_full().then(|| {
         "the store was full, so some counters were evicted early, as in the service".to_owned()
     });
-    untimed.chain(unkeyed).chain(full).collect()
+    untimed.chain(unkeyed).chain(listed).chain(full).collect()
 }
 
 fn limit_report(
@@ -168,6 +181,8 @@ fn limit_report(
         key: limit.key.part_names(),
         requests: counts.requests,
         denied: counts.denied,
+        blocked: counts.blocked,
+        exempt: counts.exempt,
         unkeyed: counts.unkeyed,
         untimed: counts.untimed,
         queued: counts.queued,

@@ -4,7 +4,8 @@
 //! The log is replayed twice. In the first pass all limits are so high that they deny nothing, and
 //! the peak usage of each key is measured by the limit's own algorithm. The peak is the smallest
 //! limit that denies the key nothing, as no algorithm's state depends on the limit while nothing is
-//! denied. In the second pass, a few of these peaks are tried as limits, each limit on its own.
+//! denied. In the second pass, a few of these peaks are tried as limits, each limit on its own and
+//! with its lockout. Requests on a standing list use no limit, and are in neither pass.
 
 mod heaviest;
 mod knee;
@@ -15,7 +16,7 @@ mod usage;
 use std::collections::HashMap;
 
 use ahash::RandomState;
-use tollgate::{EncodedKey, Limit, Micros, Quota, Rule};
+use tollgate::{EncodedKey, Limit, Lockout, Micros, Quota, Rule};
 use tollgate_rules::{Attributes, Config};
 
 pub(crate) use heaviest::{HeaviestKeys, KeyPeak};
@@ -60,7 +61,7 @@ impl UsagePeaks {
                 return false;
             };
 
-            limit.rule = shadow_rule(&limit.rule, unlimited);
+            limit.rule = shadow_rule(&limit.rule, unlimited, None);
             let has_tiers = limit.tiers.take().is_some();
             limits.push(LimitPeaks::new(
                 limit.rule.name().to_string(),
@@ -118,7 +119,8 @@ impl UsagePeaks {
             let quota = usage.and_then(|usage| with_limit(&usage.quota, choose(usage)?));
             let Some(quota) = quota else { return false };
 
-            limit.rule = shadow_rule(&limit.rule, quota);
+            let lockout = limit.rule.lockout().copied();
+            limit.rule = shadow_rule(&limit.rule, quota, lockout);
             limit.tiers = None;
             true
         })
@@ -149,7 +151,11 @@ impl LimitPeaks {
 }
 
 /// A shadow limit with the same name and another quota.
-fn shadow_rule(rule: &Rule, quota: Quota) -> Rule {
+fn shadow_rule(rule: &Rule, quota: Quota, lockout: Option<Lockout>) -> Rule {
     let limit = Limit::new(rule.name().as_str(), quota).shadow();
+    let limit = match lockout {
+        Some(lockout) => limit.lockout(lockout),
+        None => limit,
+    };
     limit.validate().expect("the name and the quota are valid")
 }

@@ -24,7 +24,9 @@ pub struct Health {
     pub degraded: bool,
     /// When the current outage began, on the limiter's clock; `None` when there is none.
     pub degraded_since: Option<Micros>,
-    /// The duration of all outages together, including the current one.
+    /// The duration of all outages together, including the current one. An outage counts from its
+    /// first failure to the first reply after its last one, so a single slow reply counts for as
+    /// long as it took until the next one came.
     pub degraded_for: Micros,
     /// How many requests failure policies have allowed.
     pub degraded_allowed: u64,
@@ -93,6 +95,8 @@ pub(in crate::limiter) struct StoreMonitor {
 struct Outage {
     since: Micros,
     last_failure: Micros,
+    /// The first reply after the last failure that shows that the store has recovered.
+    recovered_at: Option<Micros>,
     /// True if the store replied to the last failed call, but refused it. Such a store may still
     /// answer reads, so only a charge shows that it has recovered.
     is_refusing: bool,
@@ -121,21 +125,25 @@ impl StoreMonitor {
             // If the clock was set back, the outage must not last until the clock catches up.
             current.last_failure = current.last_failure.min(now);
             let is_proof = was_charged || !current.is_refusing;
-            if !is_proof || now.since(current.last_failure) <= QUIET_TIME {
+            if !is_proof {
+                return;
+            }
+            let recovered_at = current.recovered_at.map_or(now, |at| at.min(now));
+            current.recovered_at = Some(recovered_at);
+            if now.since(current.last_failure) <= QUIET_TIME {
                 return;
             }
 
             self.is_degraded.store(false, Relaxed);
             // Under the lock, so that `health` always counts the outage exactly once.
-            self.past_micros
-                .fetch_add(now.since(current.since).get(), Relaxed);
-            outage.take()
+            let duration = recovered_at.since(current.since);
+            self.past_micros.fetch_add(duration.get(), Relaxed);
+            outage.take().map(|outage| (outage, duration))
         };
 
         // The lock is released before logging, because a subscriber may call the limiter.
-        if let Some(outage) = ended {
-            let degraded_ms = now.since(outage.since).get() / 1_000;
-            log::outage_ended(degraded_ms, outage.decisions);
+        if let Some((outage, duration)) = ended {
+            log::outage_ended(duration.get() / 1_000, outage.decisions);
         }
     }
 
@@ -157,11 +165,13 @@ impl StoreMonitor {
                 Outage {
                     since: now,
                     last_failure: now,
+                    recovered_at: None,
                     is_refusing: false,
                     decisions: 0,
                 }
             });
             current.last_failure = now;
+            current.recovered_at = None;
             current.is_refusing = matches!(error, StoreError::Refused(_));
             current.decisions += 1;
 
@@ -226,12 +236,14 @@ impl StoreMonitor {
     }
 
     pub(in crate::limiter) fn health(&self, now: Micros) -> Health {
-        let (degraded_since, past) = {
+        let (degraded_since, current, past) = {
             let outage = self.outage.lock();
             let since = outage.as_ref().map(|outage| outage.since);
-            (since, self.past_micros.load(Relaxed))
+            let duration = outage.as_ref().map_or(Micros::ZERO, |outage| {
+                outage.recovered_at.unwrap_or(now).since(outage.since)
+            });
+            (since, duration, self.past_micros.load(Relaxed))
         };
-        let current = degraded_since.map_or(Micros::ZERO, |since| now.since(since));
 
         Health {
             degraded: degraded_since.is_some(),

@@ -164,6 +164,12 @@ impl LeaseEntry {
         self.pending.as_ref().is_some_and(|own| own.is_same(call))
     }
 
+    /// Returns true when [`spend`](Self::spend) would decide a demand.
+    pub(super) fn can_decide(&self, cost: u64, now: Micros) -> bool {
+        let is_held = cost <= self.available && now < self.expires_at;
+        is_held || self.cached_denial(cost, now).is_some()
+    }
+
     /// Decides a demand locally if possible: from available units, or by the cached denial.
     #[inline]
     pub(super) fn spend(&mut self, cost: u64, now: Micros) -> Option<(Outcome, Source)> {

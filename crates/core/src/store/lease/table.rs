@@ -65,6 +65,36 @@ impl LeaseTable {
         &self,
         demand: &Demand<'_>,
     ) -> Option<(Outcome, Source, Option<Box<LeaseCall>>)> {
+        let decided = |_: &LeaseEntry, outcome, source, _| (outcome, source);
+        let ((outcome, source), call) = self.try_spend_with(demand, decided)?;
+        Some((outcome, source, call))
+    }
+
+    /// Whether [`try_spend`](Self::try_spend) would decide a demand. For a request with several, so
+    /// that those which must go to the store are not measured twice.
+    pub fn can_decide(&self, demand: &Demand<'_>) -> bool {
+        let can_decide = |entry: &mut LeaseEntry, now| {
+            entry.matches_quota(demand.quota()) && entry.can_decide(demand.cost, now)
+        };
+        self.with_entry(&demand.key, can_decide).unwrap_or(false)
+    }
+
+    /// Like [`try_spend`](Self::try_spend) for one demand of a request with several, which may have
+    /// to be [undone](Self::undo_spend).
+    pub fn try_spend_in_request(
+        &self,
+        demand: &Demand<'_>,
+    ) -> Option<(LeaseOutcome, Option<Box<LeaseCall>>)> {
+        self.try_spend_with(demand, lease_outcome)
+    }
+
+    /// Decides a demand locally, and returns what `extract` makes of the outcome.
+    #[inline(always)]
+    fn try_spend_with<T>(
+        &self,
+        demand: &Demand<'_>,
+        extract: impl FnOnce(&LeaseEntry, Outcome, Source, Micros) -> T,
+    ) -> Option<(T, Option<Box<LeaseCall>>)> {
         let fingerprint = self.inner.fingerprinter.fingerprint(&demand.key);
         let (now, mut shard) = self.inner.lock(fingerprint);
         let entry = shard
@@ -79,10 +109,11 @@ impl LeaseTable {
         } else {
             None
         };
+        let extracted = extract(entry, outcome, source, now);
         if entry.needs_sweep() {
             shard.queue_sweep(fingerprint, now);
         }
-        Some((outcome, source, call))
+        Some((extracted, call))
     }
 
     /// Decides a single demand, or returns how to get it decided.
@@ -131,13 +162,7 @@ impl LeaseTable {
                 let is_renewal_due = source == Source::Lease && entry.is_renewal_due(now);
                 let call = is_renewal_due
                     .then(|| self.start_call(entry, fingerprint, CallPurpose::Renew, now));
-                let decided = LeaseOutcome {
-                    outcome,
-                    source,
-                    at: entry.store_time(now),
-                    generation: entry.generation(),
-                };
-                LeaseStep::Decided(decided, call)
+                LeaseStep::Decided(lease_outcome(entry, outcome, source, now), call)
             }
             None => otherwise(entry, fingerprint, now),
         };
@@ -285,6 +310,21 @@ impl LeaseTable {
         now: Micros,
     ) -> LeaseCall {
         LeaseCall::start(&self.inner, fingerprint, entry, purpose, now)
+    }
+}
+
+/// The outcome of a demand that an entry has decided, with what undoing it needs.
+fn lease_outcome(
+    entry: &LeaseEntry,
+    outcome: Outcome,
+    source: Source,
+    now: Micros,
+) -> LeaseOutcome {
+    LeaseOutcome {
+        outcome,
+        source,
+        at: entry.store_time(now),
+        generation: entry.generation(),
     }
 }
 

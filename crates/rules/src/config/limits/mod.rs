@@ -16,8 +16,9 @@ use tollgate::{Consistency, FailurePolicy, LeakyMode, Limit, LimitName, Quota, Q
 use tollgate_subject::Case;
 
 use self::quota::QuotaReader;
+use self::standing::ListedKey;
 use self::tiers::Tier;
-use super::clients::ATTRIBUTE;
+use super::clients::{self, ATTRIBUTE};
 use super::field::{BOOLEAN, ConfigField, collect_all, list_and, list_or};
 use super::field_map::FieldMap;
 use super::names::{
@@ -27,7 +28,7 @@ use super::names::{
 use super::values::{RATIO, ValueError, ValueKind, WEIGHT};
 use super::yaml::{YamlEntry, YamlValue};
 use crate::attribute::Attribute;
-use crate::limit::{AmbiguousPathPolicy, Cost, LimitConfig, Recipe, TokenWeight};
+use crate::limit::{AmbiguousPathPolicy, Cost, LimitConfig, TokenWeight};
 
 const LIMITS_MAX: usize = 1_000;
 /// The most kinds of tokens of a limit.
@@ -86,10 +87,11 @@ pub(super) fn read(root: &FieldMap<'_>, defaults: LimitDefaults) -> Option<Vec<L
     }
 
     let mut lines = HashMap::new();
+    let hashed = clients::hashed_attributes(root);
     collect_all(field.list(LIMITS)?.iter().map(|item| {
         let mapping = FieldMap::new(item, LIMIT)?;
         let name = read_name(&mapping, &mut lines);
-        read_limit(&mapping, name, defaults, &tiers)
+        read_limit(&mapping, name, defaults, &tiers, &hashed)
     }))
 }
 
@@ -113,6 +115,7 @@ fn read_limit(
     name: Option<LimitName>,
     defaults: LimitDefaults,
     tiers: &[Tier<'_>],
+    hashed: &[Attribute],
 ) -> Option<LimitConfig> {
     let algorithm = read_algorithm(mapping);
     let quotas = algorithm.and_then(|algorithm| tier::read(mapping, algorithm, tiers));
@@ -128,8 +131,9 @@ fn read_limit(
     let on_ambiguous_path =
         mapping.read("on_ambiguous_path", |field| field.choice(ON_AMBIGUOUS_PATH));
 
-    let exempt = read_standing(mapping, "exempt", key.as_ref(), standing::read_exempt);
-    let blocked = read_standing(mapping, "block", key.as_ref(), standing::read_block);
+    let listed = key.as_ref().map(|recipe| ListedKey { recipe, hashed });
+    let exempt = read_standing(mapping, "exempt", listed, standing::read_exempt);
+    let blocked = read_standing(mapping, "block", listed, standing::read_block);
 
     let quota = quotas.as_ref().map(|(quota, _)| *quota);
     let cost = mapping.read("cost", |field| read_cost(field, quota));
@@ -154,8 +158,8 @@ fn read_limit(
 fn read_standing<T: Default>(
     mapping: &FieldMap<'_>,
     name: &str,
-    key: Option<&Recipe>,
-    read: impl FnOnce(&ConfigField<'_>, &Recipe) -> Option<T>,
+    key: Option<ListedKey<'_>>,
+    read: impl FnOnce(&ConfigField<'_>, ListedKey<'_>) -> Option<T>,
 ) -> Option<T> {
     match (mapping.get(name), key) {
         (None, _) => Some(T::default()),

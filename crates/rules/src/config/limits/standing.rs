@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use tollgate::EncodedKey;
 use tollgate_subject::Network;
 
 use crate::attribute::{Attribute, AttributeKind};
@@ -17,25 +18,34 @@ use crate::limit::{Recipe, StandingBlock, StandingKey, StandingList};
 const ENTRIES_MAX: usize = 1_000;
 const KEYS: &str = "expected a list of keys, each with the attributes of the limit's key, such as \
                     [{ client_ip: 203.0.113.7 }]";
+const KEY: &str = "expected the attributes of the limit's key, such as { client_ip: 203.0.113.7 }";
 const NETWORKS: &str = "expected a list of networks, such as [203.0.113.0/24]";
 const LIST: &str = "it has neither `keys` nor `networks`; add one of them, or remove it";
 
+/// The key of a limit, as far as lists need it.
+#[derive(Clone, Copy)]
+pub(super) struct ListedKey<'k> {
+    pub(super) recipe: &'k Recipe,
+    /// The attributes that the file hashes.
+    pub(super) hashed: &'k [Attribute],
+}
+
 /// Reads `exempt`.
-pub(super) fn read_exempt(field: &ConfigField<'_>, recipe: &Recipe) -> Option<StandingList> {
-    read_list(&FieldMap::new(field, EXEMPT)?, recipe)
+pub(super) fn read_exempt(field: &ConfigField<'_>, key: ListedKey<'_>) -> Option<StandingList> {
+    read_list(&FieldMap::new(field, EXEMPT)?, key)
 }
 
 /// Reads `block`.
-pub(super) fn read_block(field: &ConfigField<'_>, recipe: &Recipe) -> Option<StandingBlock> {
+pub(super) fn read_block(field: &ConfigField<'_>, key: ListedKey<'_>) -> Option<StandingBlock> {
     let mapping = FieldMap::new(field, BLOCK)?;
     let status = mapping.read("status", |field| field.choice(BLOCK_STATUSES));
     Some(StandingBlock {
-        list: read_list(&mapping, recipe)?,
+        list: read_list(&mapping, key)?,
         status: status.unwrap_or(429),
     })
 }
 
-fn read_list(mapping: &FieldMap<'_>, recipe: &Recipe) -> Option<StandingList> {
+fn read_list(mapping: &FieldMap<'_>, key: ListedKey<'_>) -> Option<StandingList> {
     if mapping.get("keys").is_none() && mapping.get("networks").is_none() {
         mapping.field.error(LIST);
         return None;
@@ -43,21 +53,26 @@ fn read_list(mapping: &FieldMap<'_>, recipe: &Recipe) -> Option<StandingList> {
     let keys = mapping.get("keys").map_or(Some(Vec::new()), |field| {
         let items = field.list(KEYS)?;
         field.at_most(ENTRIES_MAX, items.len(), "keys")?;
-        collect_all(items.iter().map(|item| read_key(item, recipe)))
+        collect_all(items.iter().map(|item| read_key(item, key)))
     });
     let networks = mapping
         .get("networks")
-        .map_or(Some(Vec::new()), |field| read_networks(&field, recipe));
+        .map_or(Some(Vec::new()), |field| read_networks(&field, key));
     Some(StandingList {
         keys: keys?,
         networks: networks?,
     })
 }
 
-fn read_networks(field: &ConfigField<'_>, recipe: &Recipe) -> Option<Vec<Network>> {
-    let mut own = recipe.parts.iter().flatten();
-    if !own.any(|own| own.attribute().kind() == AttributeKind::ClientIp) {
+fn read_networks(field: &ConfigField<'_>, key: ListedKey<'_>) -> Option<Vec<Network>> {
+    let is_address = |attribute: &Attribute| attribute.kind() == AttributeKind::ClientIp;
+    let mut own = key.recipe.parts.iter().flatten();
+    if !own.any(|own| is_address(own.attribute())) {
         field.error("`client_ip` is not part of the limit's key, so it cannot tell networks");
+        return None;
+    }
+    if key.hashed.iter().any(is_address) {
+        field.error("`client_ip` is in `hash_keys`, so the limit cannot tell networks");
         return None;
     }
 
@@ -67,14 +82,14 @@ fn read_networks(field: &ConfigField<'_>, recipe: &Recipe) -> Option<Vec<Network
 }
 
 /// Reads one key: a value for an attribute of each part.
-fn read_key(field: &ConfigField<'_>, recipe: &Recipe) -> Option<StandingKey> {
-    let mapping = FieldMap::with_free_keys(field, KEYS)?;
+fn read_key(field: &ConfigField<'_>, key: ListedKey<'_>) -> Option<StandingKey> {
+    let mapping = FieldMap::with_free_keys(field, KEY)?;
     let attributes = mapping
         .entries()
-        .map(|(entry, value)| read_attribute(&mapping, entry, &value, recipe));
+        .map(|(entry, value)| read_attribute(&mapping, entry, &value, key.recipe));
     let attributes = collect_all(attributes)?;
 
-    for part in &recipe.parts {
+    for part in &key.recipe.parts {
         let is_given = part
             .iter()
             .any(|own| attributes.iter().any(|(name, _)| name == own.attribute()));
@@ -87,6 +102,15 @@ fn read_key(field: &ConfigField<'_>, recipe: &Recipe) -> Option<StandingKey> {
             return None;
         }
     }
+
+    // A hash has one length, whatever the value has.
+    let in_clear = attributes.iter();
+    let in_clear = in_clear.filter(|(name, _)| !key.hashed.contains(name));
+    let encoded = EncodedKey::from_writer(|parts| {
+        parts.number(0);
+        in_clear.for_each(|(_, text)| parts.text(text));
+    });
+    encoded.map_err(|error| field.error(error)).ok()?;
     Some(StandingKey(attributes))
 }
 

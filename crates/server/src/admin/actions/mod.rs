@@ -6,19 +6,22 @@ mod error;
 mod view;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tollgate_gate::api::{ApiError, JsonBody};
-use tollgate_gate::{ActionKind, ListedAction};
+use tollgate_gate::{Action, ActionKind, ListedAction};
+use tollgate_rules::config::parse_duration;
 
 use self::body::ActionFields;
 use self::error::act_error;
 use self::view::ActionView;
 use super::encode::json_ok;
-use super::query::limit_filter;
+use super::query::only_parameter;
+use crate::fleet::FleetAgreement;
 use crate::http::{Body, BodyLimits, read_body};
 use crate::listen::ClientConnection;
 use crate::service::Service;
@@ -27,6 +30,8 @@ use crate::service::Service;
 const LISTED_MAX: usize = 1_000;
 /// The longest body of a request, in bytes.
 const BODY_MAX: usize = 16 << 10;
+/// The longest that a request waits for other replicas.
+const WAIT_MAX: Duration = Duration::from_secs(10);
 /// The methods of a list, and of one action.
 const LIST_METHODS: &str = "GET, HEAD, POST";
 const ONE_METHODS: &str = "DELETE";
@@ -39,12 +44,16 @@ pub(super) struct ActionRoute<'p> {
     id: Option<&'p str>,
 }
 
-/// The body of an action that was removed.
+/// The body of an action that was put or removed.
 #[derive(Debug, Serialize)]
-struct RemovedAction<'a> {
-    removed: bool,
+struct ActionResponse<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    removed: Option<bool>,
     #[serde(flatten)]
     action: ActionView<'a>,
+    /// The replicas that know of it, if the request waits for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replicas: Option<FleetAgreement>,
 }
 
 impl<'p> ActionRoute<'p> {
@@ -75,21 +84,21 @@ impl<'p> ActionRoute<'p> {
         request: &mut Request<Incoming>,
         connection: &Arc<ClientConnection>,
     ) -> Result<Response<Body>, ApiError> {
+        let query = request.uri().query().unwrap_or_default().to_owned();
         match (self.id, request.method()) {
-            (Some(id), _) => remove(service, self.kind, id).await,
-            (None, &Method::POST) => create(service, self.kind, request, connection).await,
-            (None, _) => list(
-                service,
-                self.kind,
-                request.uri().query().unwrap_or_default(),
-            ),
+            (Some(id), _) => remove(service, self.kind, id, wait(&query)?).await,
+            (None, &Method::POST) => {
+                let wait = wait(&query)?;
+                create(service, self.kind, request, connection, wait).await
+            }
+            (None, _) => list(service, self.kind, &query),
         }
     }
 }
 
 /// Lists the actions of a kind, the newest first.
 fn list(service: &Service, kind: ActionKind, query: &str) -> Result<Response<Body>, ApiError> {
-    let limit = limit_filter(query)?;
+    let limit = only_parameter(query, "limit", "limit=<name>")?;
     let active = service.gate.active();
     let actions = service.gate.actions(kind, limit.as_deref());
 
@@ -111,6 +120,7 @@ async fn create(
     kind: ActionKind,
     request: &mut Request<Incoming>,
     connection: &Arc<ClientConnection>,
+    wait: Option<Duration>,
 ) -> Result<Response<Body>, ApiError> {
     let limits = BodyLimits {
         bytes_max: BODY_MAX,
@@ -126,18 +136,15 @@ async fn create(
     // The key itself is left out: it may be personal data.
     let (limit, by, id) = (&*action.limit, &*action.by, &*action.id);
     tracing::info!(limit, by, id, "an operator acted: {}", kind.as_str());
-    let listed = ListedAction {
-        action,
-        ignored: None,
-    };
-    Ok(json_ok(&ActionView::new(
-        &active,
-        &listed,
-        service.gate.now(),
-    )))
+    Ok(respond_changed(service, action, None, wait).await)
 }
 
-async fn remove(service: &Service, kind: ActionKind, id: &str) -> Result<Response<Body>, ApiError> {
+async fn remove(
+    service: &Service,
+    kind: ActionKind,
+    id: &str,
+    wait: Option<Duration>,
+) -> Result<Response<Body>, ApiError> {
     let removed = service.gate.undo(kind, id).await.map_err(act_error)?;
     let Some(action) = removed else {
         let id: String = id.chars().take(80).collect();
@@ -153,13 +160,42 @@ async fn remove(service: &Service, kind: ActionKind, id: &str) -> Result<Respons
 
     let (limit, id) = (&*action.limit, &*action.id);
     tracing::info!(limit, id, "an operator removed: {}", kind.as_str());
+    Ok(respond_changed(service, action, Some(true), wait).await)
+}
+
+/// Waits for the other replicas, if the request does.
+async fn respond_changed(
+    service: &Service,
+    action: Action,
+    removed: Option<bool>,
+    wait: Option<Duration>,
+) -> Response<Body> {
+    let replicas = match wait {
+        Some(wait) => Some(service.fleet.agreement(&service.gate, wait).await),
+        None => None,
+    };
     let active = service.gate.active();
     let listed = ListedAction {
         action,
         ignored: None,
     };
-    Ok(json_ok(&RemovedAction {
-        removed: true,
+    json_ok(&ActionResponse {
+        removed,
         action: ActionView::new(&active, &listed, service.gate.now()),
-    }))
+        replicas,
+    })
+}
+
+/// How long a request waits for the other replicas: `wait=<time>` or nothing.
+fn wait(query: &str) -> Result<Option<Duration>, ApiError> {
+    let wait = only_parameter(query, "wait", "wait=<time>")?;
+    let wait = wait.map(|text| match parse_duration(&text) {
+        Ok(wait) if wait <= WAIT_MAX => Ok(wait),
+        _ => {
+            let text: String = text.chars().take(80).collect();
+            let detail = format!("wait={text:?} is not a time of at most 10s, such as 2s");
+            Err(ApiError::bad_request("invalid-parameter", detail))
+        }
+    });
+    wait.transpose()
 }

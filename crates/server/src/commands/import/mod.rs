@@ -183,13 +183,7 @@ fn detect_document(root: &DocumentNode) -> Option<ImportFormat> {
 
     if has("domain") && has("descriptors") {
         Some(ImportFormat::Envoy)
-    } else if root
-        .get("limits")
-        .unwrap_or(root)
-        .items()
-        .iter()
-        .any(is_limit)
-    {
+    } else if limitador::list(root).items().iter().any(is_limit) {
         Some(ImportFormat::Limitador)
     } else if ["_format_version", "plugins", "plugin"]
         .into_iter()

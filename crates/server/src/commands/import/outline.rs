@@ -22,6 +22,8 @@ pub(super) fn texts_of<'n>(node: &'n DocumentNode, name: &str) -> Vec<&'n str> {
         return Vec::new();
     };
     match found.text() {
+        // A field without a value is an empty list.
+        Some("" | "~" | "null") => Vec::new(),
         Some(text) => vec![text],
         None => found
             .items()
@@ -29,6 +31,11 @@ pub(super) fn texts_of<'n>(node: &'n DocumentNode, name: &str) -> Vec<&'n str> {
             .filter_map(DocumentNode::text)
             .collect(),
     }
+}
+
+/// The items of a list, or none.
+pub(super) fn items<'n>(node: &'n DocumentNode, name: &str) -> &'n [DocumentNode] {
+    node.get(name).map_or(&[], DocumentNode::items)
 }
 
 /// Notes every field that an import does not know.

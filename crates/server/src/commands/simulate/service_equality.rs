@@ -6,28 +6,29 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::dice::Dice;
-use tollgate::{ManualClock, Micros, Outcome, Verdict};
+use tollgate::{ManualClock, Micros, Outcome, Rule, Verdict};
 use tollgate_gate::Gate;
-use tollgate_rules::{Attribute, Config};
+use tollgate_rules::{Attribute, Config, StandingEffect};
 use tollgate_simulate::{
     AccessLogFormat, ConfigReplay, LogFields, LogParser, ReplayDecision, ReplayRequest,
+    StandingDemand,
 };
 
 use super::super::client::{self, ServiceRequest};
 use crate::http::HttpFront;
 use crate::listen::{self, ListenLimits, ListenProtocol, PortLoad, ShutdownHandle};
 
-/// All algorithms that can be replayed, tiers, costs, a shadow limit, optional keys, and a limit
-/// without a key.
+/// All algorithms that can be replayed, tiers, costs, a shadow limit, optional keys, a limit
+/// without a key, a lockout, and standing lists.
 const CONFIG: &str = r#"
 tiers:
   free: { capacity: 4, refill_rate: 1/s }
   pro: { capacity: 12, refill_rate: 3/s }
 limits:
-  - { name: net, key: [client_ip], algorithm: sliding_window, limit: 20, window: 10s }
-  - { name: first, match: { path: "/v1/**" }, key: [client_ip], algorithm: fixed_window, limit: 9, window: 7s }
-  - { name: clock, match: { method: [GET, PUT] }, key: [client_ip, user], algorithm: fixed_window, align: clock, limit: 30, window: 1m, optional: true }
-  - { name: login, match: { method: POST, path: /auth/login }, key: [client_ip, "query:email"], algorithm: sliding_log, limit: 3, window: 20s, optional: true }
+  - { name: net, key: [client_ip], algorithm: sliding_window, limit: 20, window: 10s, exempt: { keys: [{ client_ip: "2001:db8::1" }], networks: [198.51.100.0/24] } }
+  - { name: first, match: { path: "/v1/**" }, key: [client_ip], algorithm: fixed_window, limit: 9, window: 7s, lockout: { after: 2, within: 30s, for: 9s, factor: 2, max: 40s } }
+  - { name: clock, match: { method: [GET, PUT] }, key: [client_ip, user], algorithm: fixed_window, align: clock, limit: 30, window: 1m, optional: true, block: { keys: [{ client_ip: 198.51.100.2, user: ann }] } }
+  - { name: login, match: { method: POST, path: /auth/login }, key: [client_ip, "query:email"], algorithm: sliding_log, limit: 3, window: 20s, optional: true, block: { networks: [203.0.113.0/24] }, exempt: { networks: [0.0.0.0/0, 203.0.113.0/28] } }
   - { name: plan, match: { path: "/v1/**" }, key: ["user | client_ip"], algorithm: token_bucket, tier: { by: tier, default: free } }
   - { name: pages, match: { path: /v1/reports }, key: [client_ip], algorithm: token_bucket, capacity: 6, refill_rate: 30/minute, cost: { by: pages, default: 1 } }
   - { name: meter, match: { host: "*.example.com" }, key: [host], algorithm: leaky_bucket, mode: meter, capacity: 15, leak_rate: 4/s }
@@ -230,29 +231,64 @@ impl TestService {
     }
 }
 
-/// A decision of the simulator in the form of the service's response.
+/// A decision of the simulator in the form of the service's response, in the order of the file.
 fn to_json(decision: &ReplayDecision<'_>) -> Value {
-    let limits = decision
-        .limits
-        .iter()
-        .zip(decision.outcomes)
-        .map(|(selected, outcome)| {
-            let mut limit = json!({
-                "name": selected.limit.name().as_str(),
-                "limit": outcome.limit,
-                "remaining": outcome.remaining,
-                "reset_after_ms": outcome.reset_after.get().div_ceil(1_000),
-                "retry_after_ms": retry_ms(outcome),
-            });
-            if outcome.verdict == Verdict::Never {
-                limit["never"] = true.into();
-            }
-            if selected.limit.is_shadow() {
-                limit["shadow"] = true.into();
-            }
-            limit
-        });
-    json!({ "allowed": decision.is_allowed, "limits": limits.collect::<Vec<_>>() })
+    let asked = decision.limits.iter().zip(decision.outcomes);
+    let asked = asked.map(|(selected, outcome)| {
+        (
+            selected.limit.position(),
+            asked_json(selected.limit, outcome),
+        )
+    });
+    let listed = decision.standing.iter().map(|listed| {
+        let position = listed.demand.limit.position();
+        (position, listed_json(listed))
+    });
+
+    let mut limits: Vec<(usize, Value)> = asked.chain(listed).collect();
+    limits.sort_by_key(|(position, _)| *position);
+    let limits: Vec<Value> = limits.into_iter().map(|(_, limit)| limit).collect();
+    json!({ "allowed": decision.is_allowed, "limits": limits })
+}
+
+fn asked_json(rule: &Rule, outcome: &Outcome) -> Value {
+    let mut limit = json!({
+        "name": rule.name().as_str(),
+        "limit": outcome.limit,
+        "remaining": outcome.remaining,
+        "reset_after_ms": outcome.reset_after.get().div_ceil(1_000),
+        "retry_after_ms": retry_ms(outcome),
+    });
+    for (name, holds) in [
+        ("never", outcome.verdict == Verdict::Never),
+        ("shadow", rule.is_shadow()),
+        ("locked_out", outcome.lock.rest().is_some()),
+    ] {
+        if holds {
+            limit[name] = true.into();
+        }
+    }
+    limit
+}
+
+/// A limit that was not asked.
+fn listed_json(listed: &StandingDemand<'_>) -> Value {
+    let limit = listed.demand.quota().limit();
+    let is_blocked = listed.effect == StandingEffect::Block;
+    let mut body = json!({
+        "name": listed.demand.limit.name().as_str(),
+        "limit": limit,
+        "remaining": if is_blocked { 0 } else { limit },
+        "reset_after_ms": 0,
+        "retry_after_ms": null,
+    });
+    if is_blocked {
+        body["never"] = true.into();
+        body["blocked"] = true.into();
+    } else {
+        body["exempt"] = true.into();
+    }
+    body
 }
 
 fn retry_ms(outcome: &Outcome) -> Option<u64> {
@@ -290,6 +326,7 @@ fn compare(
     let service = TestService::start(config);
     let mut at = Micros::from_secs(1_798_761_600);
     let mut denied = [0; 2];
+    let mut listed = [0; 2];
     for number in 1..=requests {
         let request = TestRequest::random(&mut dice, at);
         at = request.at;
@@ -321,9 +358,16 @@ fn compare(
                     .filter(|outcome| !outcome.verdict.is_allowed());
                 denied[0] += u64::from(!decision.is_allowed);
                 denied[1] += by.count() as u64;
+                for standing in decision.standing {
+                    listed[usize::from(standing.effect == StandingEffect::Block)] += 1;
+                }
             },
         );
     }
+    assert!(
+        listed.iter().all(|count| *count > 20),
+        "{listed:?}: nothing to compare"
+    );
     denied
 }
 

@@ -369,6 +369,21 @@ fn every_invalid_request_to_act_is_refused_with_its_cause() {
         ("PUT", "/admin/overrides", 405, "method-not-allowed"),
         ("GET", "/admin/blocks/x", 405, "method-not-allowed"),
         ("GET", "/admin/blocks?key=a", 400, "unknown-parameter"),
+        ("POST", "/admin/blocks?limit=a", 400, "unknown-parameter"),
+        ("POST", "/admin/blocks?wait=", 400, "invalid-parameter"),
+        ("POST", "/admin/shadows?wait=11s", 400, "invalid-parameter"),
+        (
+            "POST",
+            "/admin/blocks?wait=1s&wait=1s",
+            400,
+            "unknown-parameter",
+        ),
+        (
+            "DELETE",
+            "/admin/blocks/x?wait=soon",
+            400,
+            "invalid-parameter",
+        ),
         ("GET", "/admin/bans", 404, "not-found"),
     ] {
         let response = reverse_proxy::send(service.admin, method, path, &[], b"");

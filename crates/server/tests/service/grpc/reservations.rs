@@ -13,8 +13,8 @@ use super::{described, request};
 use crate::harness::Tollgate;
 use crate::reservations::replicas;
 
-const RESERVE: &str = "/kuadrant.service.ratelimit.v1.RateLimitService/Reserve";
-const COMMIT: &str = "/kuadrant.service.ratelimit.v1.RateLimitService/Commit";
+pub(crate) const RESERVE: &str = "/kuadrant.service.ratelimit.v1.RateLimitService/Reserve";
+pub(crate) const COMMIT: &str = "/kuadrant.service.ratelimit.v1.RateLimitService/Commit";
 const INVALID_ARGUMENT: &str = "3";
 const UNAUTHENTICATED: &str = "16";
 

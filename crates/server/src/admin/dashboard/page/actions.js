@@ -7,6 +7,8 @@ import { chosenKey } from './key-form.js';
 
 const KINDS = ['blocks', 'exemptions', 'overrides', 'shadows'];
 const REFRESH_MS = 5000;
+// How long a change waits until all replicas know of it.
+const WAIT = 'wait=2s';
 
 export function startActions() {
   byId('act-kind').addEventListener('change', showFields);
@@ -29,8 +31,8 @@ async function act() {
   else body.key = key;
   if (kind === 'overrides') body.multiply = Number(byId('act-multiply').value);
   try {
-    const { id } = await request(`/admin/${kind}`, 'POST', body);
-    say(`Done: ${id}`);
+    const { id, replicas } = await request(`/admin/${kind}?${WAIT}`, 'POST', body);
+    sayChanged(`Done: ${id}`, replicas);
     await refresh();
   } catch (error) {
     say(error instanceof ApiError ? error.message : 'the service does not respond', 'bad');
@@ -39,12 +41,19 @@ async function act() {
 
 async function undo(kind, id) {
   try {
-    await request(`/admin/${kind}/${encodeURIComponent(id)}`, 'DELETE');
-    say(`Undone: ${id}`);
+    const { replicas } = await request(`/admin/${kind}/${encodeURIComponent(id)}?${WAIT}`, 'DELETE');
+    sayChanged(`Undone: ${id}`, replicas);
     await refresh();
   } catch (error) {
     say(error instanceof ApiError ? error.message : 'the service does not respond', 'bad');
   }
+}
+
+/** Says which replicas know of a change. */
+function sayChanged(text, { seen, current, behind }) {
+  if (behind.length > 0) say(`${text}. ${current} of ${seen} replicas know; not yet: ${behind.join(', ')}`, 'bad');
+  else if (seen > 1) say(`${text}. All ${seen} replicas know.`);
+  else say(text);
 }
 
 function say(text, tone = '') {

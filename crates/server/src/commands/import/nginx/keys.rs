@@ -2,11 +2,17 @@
 
 use tollgate_rules::Attribute;
 
+use super::super::draft::{ImportDraft, quoted_list};
+
 /// What a zone counts by.
 #[derive(Debug)]
 pub(super) enum ZoneKey {
     /// Attributes; none for one counter.
-    Parts(Vec<String>),
+    Parts {
+        names: Vec<String>,
+        /// Whether a request without one of them is not counted.
+        is_optional: bool,
+    },
     /// A variable without an equivalent, such as one of a `map`.
     Unsupported(String),
 }
@@ -30,14 +36,60 @@ impl ZoneKey {
             rest = after;
         }
         parts.dedup();
-        Self::Parts(parts)
+        Self::from_parts(parts)
+    }
+
+    /// The fields of a limit that counts by this key. None if it has no equivalent.
+    pub(super) fn fields(
+        &self,
+        source: &str,
+        line: usize,
+        draft: &mut ImportDraft,
+    ) -> Option<Vec<(&'static str, String)>> {
+        let (names, is_optional) = match self {
+            Self::Parts { names, is_optional } => (names, *is_optional),
+            Self::Unsupported(variable) => {
+                let found = format!("{source} counts by {variable}");
+                let advice = "count by an attribute: let nginx send it in a header, as \
+                              `proxy_set_header X-Key $variable;`, and use \
+                              `key: [\"header:x-key\"]`";
+                draft.gap(line, found, advice);
+                return None;
+            }
+        };
+
+        let mut fields = vec![("key", quoted_list(names.iter().map(String::as_str)))];
+        if is_optional && names.len() > 1 {
+            let found = format!("{source}: a request without one part of the key is not counted");
+            draft.gap(line, found, "let nginx send one header with the whole key");
+        }
+        if is_optional {
+            fields.push(("optional", "true".to_owned()));
+        }
+        Some(fields)
+    }
+
+    /// A key is empty, and not counted, only if all its variables are. Beside one that every
+    /// request has, a missing value is a value of its own.
+    fn from_parts(mut names: Vec<String>) -> Self {
+        let is_present = |name: &&String| !name.contains(':');
+        let present = names.iter().find(is_present).cloned();
+        if let Some(present) = &present {
+            for name in names.iter_mut().filter(|name| name.contains(':')) {
+                *name = format!("{name} | {present}");
+            }
+        }
+        Self::Parts {
+            is_optional: present.is_none() && !names.is_empty(),
+            names,
+        }
     }
 }
 
 /// The attribute of a variable.
 fn attribute(variable: &str) -> Option<String> {
     let name = match variable {
-        "binary_remote_addr" | "remote_addr" | "realip_remote_addr" => "client_ip".to_owned(),
+        "binary_remote_addr" | "remote_addr" => "client_ip".to_owned(),
         "host" | "http_host" | "server_name" => "host".to_owned(),
         "uri" | "request_uri" | "document_uri" => "path".to_owned(),
         "request_method" => "method".to_owned(),

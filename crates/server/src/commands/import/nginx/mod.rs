@@ -7,9 +7,9 @@ mod tokens;
 use std::collections::BTreeMap;
 
 use self::keys::ZoneKey;
-use self::scope::{BlockScope, inner_scope, matches, read_setting};
+use self::scope::{BlockScope, inner_scope, matches, read_setting, warn_about_narrower};
 use self::tokens::Directive;
-use super::draft::{ImportDraft, LimitDraft, quoted_list};
+use super::draft::{ImportDraft, LimitDraft};
 
 /// How long a permit of an imported `limit_conn` is held, if it is never released.
 const PERMIT_TIMEOUT: &str = "60s";
@@ -95,6 +95,11 @@ impl BlockReader<'_> {
             return;
         };
 
+        if key.contains("$request_uri") {
+            let found = "$request_uri counts each query on its own; here it is the path alone";
+            self.draft
+                .gap(*line, found, "nothing, if queries should share a counter");
+        }
         let zone = Zone {
             key: ZoneKey::parse(key),
             rate: parameter("rate="),
@@ -128,6 +133,7 @@ impl BlockReader<'_> {
             scope.has_outer[kind] |= has_own;
         }
 
+        warn_about_narrower(directives, self.draft);
         for directive in directives
             .iter()
             .filter(|directive| !directive.block.is_empty())
@@ -260,15 +266,8 @@ impl BlockReader<'_> {
             );
             return;
         };
-        let parts = match &zone.key {
-            ZoneKey::Parts(parts) => parts.clone(),
-            ZoneKey::Unsupported(variable) => {
-                let found = format!("{source} counts by {variable}");
-                let advice = "count by an attribute: let nginx send it in a header, as \
-                              `proxy_set_header X-Key $variable;`, and use `key: [\"header:x-key\"]`";
-                self.draft.gap(line, found, advice);
-                return;
-            }
+        let Some(key) = zone.key.fields(&source, line, self.draft) else {
+            return;
         };
 
         if scope::is_crossed(&zone_use.scopes) {
@@ -279,11 +278,7 @@ impl BlockReader<'_> {
         if let Some(matches) = matches(&zone_use.scopes) {
             fields.push(("match", matches));
         }
-        fields.push(("key", quoted_list(parts.iter().map(String::as_str))));
-        if parts.iter().any(|part| part.contains(':')) {
-            // nginx does not count a request without the key.
-            fields.push(("optional", "true".to_owned()));
-        }
+        fields.extend(key);
         let rate = zone.rate.clone();
         let source = format!("{source} (zone: line {})", zone.line);
         if !self.add_numbers(limit, line, rate.as_deref(), &mut fields) {

@@ -1,6 +1,6 @@
 //! The blocks of a configuration: which requests the directives inside of them apply to.
 
-use super::super::draft::{conditions, quoted_list};
+use super::super::draft::{ImportDraft, conditions, quoted_list};
 use super::tokens::Directive;
 
 /// Where directives apply.
@@ -95,4 +95,49 @@ pub(super) fn is_crossed(scopes: &[BlockScope]) -> bool {
     let has_paths = scopes.iter().any(|scope| scope.path.is_some());
     let is_other = |scope: &BlockScope| scope.hosts != scopes[0].hosts;
     has_paths && scopes.iter().any(is_other)
+}
+
+/// Notes locations whose limits here also apply to the requests of a narrower location, which nginx
+/// serves by that one alone.
+pub(super) fn warn_about_narrower(directives: &[Directive], draft: &mut ImportDraft) {
+    let locations = || directives.iter().filter(|directive| is_location(directive));
+    for location in locations().filter(|location| !limits(location).is_empty()) {
+        let Some(prefix) = location.words.last().filter(|path| path.starts_with('/')) else {
+            continue;
+        };
+        let is_exact = location.words.get(1).is_some_and(|word| word == "=");
+        let narrower = locations().find(|other| {
+            let path = other.words.last().map_or("", String::as_str);
+            let is_inside = path != prefix && path.starts_with(prefix.as_str());
+            is_inside && limits(other) != limits(location)
+        });
+        if let Some(narrower) = narrower.filter(|_| !is_exact) {
+            draft.gap(
+                location.line,
+                format!(
+                    "the limits of {} do not apply to {} in nginx; here they do",
+                    location.words.join(" "),
+                    narrower.words.join(" ")
+                ),
+                "write the paths of the limit by hand if they must not",
+            );
+        }
+    }
+}
+
+fn is_location(directive: &Directive) -> bool {
+    directive
+        .words
+        .first()
+        .is_some_and(|word| word == "location")
+}
+
+/// The limits of a location itself.
+fn limits(location: &Directive) -> Vec<&[String]> {
+    let is_limit = |inner: &&Directive| {
+        let name = inner.words.first().map_or("", String::as_str);
+        matches!(name, "limit_req" | "limit_conn")
+    };
+    let inside = location.block.iter().filter(is_limit);
+    inside.map(|inner| inner.words.as_slice()).collect()
 }
