@@ -43,8 +43,6 @@ pub const X_RATE_LIMIT_FALLBACK: HeaderName = HeaderName::from_static("x-ratelim
 /// The most limits that `RateLimit-Policy` and `RateLimit` list, so that a proxy never finds the
 /// head of a response too long.
 const LISTED_MAX: usize = 32;
-/// The number of fields of an allowed request.
-pub(crate) const FIELDS_USUAL: usize = 5;
 /// A capacity that is enough for the values of a request over two limits.
 const VALUES_CAPACITY: usize = 192;
 /// The value of `X-RateLimit-Fallback`.
@@ -164,9 +162,6 @@ impl Fields {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn add_to(self, headers: &mut HeaderMap) {
-        // One allocation instead of several while the map grows.
-        headers.reserve(FIELDS_USUAL);
-
         let Self { mut text, .. } = self;
         let [policies, states] = self.lengths.ietf;
         if let Some(policies) = take_value(&mut text, policies) {

@@ -9,11 +9,11 @@ use http::header::HeaderValue;
 use tollgate::{LimitOutcome, Micros, Rule};
 
 use crate::fields::{
-    FIELDS_USUAL, INTEGER_MAX, RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_REMAINING,
-    X_RATE_LIMIT_RESET, insert_limit, policy_value, take_value,
+    INTEGER_MAX, RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET,
+    insert_limit, policy_value, take_value,
 };
 use crate::reported::EnabledFields;
-use crate::time::secs_ceil;
+use crate::time::micros_secs_ceil;
 
 /// The fields of requests that one limit allows, without the limit's state.
 ///
@@ -77,45 +77,58 @@ impl LimitFields {
     }
 
     /// The state of the limit after a request that it has allowed at `now`.
-    #[inline]
+    // Inlined so that the caller builds only what it reads of the outcome.
+    #[inline(always)]
     pub fn state(&self, outcome: &LimitOutcome, now: Micros) -> LimitState {
-        let reset = now.after(outcome.outcome().reset_after);
+        let outcome = outcome.outcome();
         LimitState {
-            remaining: outcome.remaining(),
-            more_after_secs: outcome.more_after().map_or(0, secs_ceil),
-            reset_secs: secs_ceil(reset.into()),
+            remaining: outcome.remaining,
+            more_after_secs: micros_secs_ceil(outcome.more_after),
+            reset_secs: micros_secs_ceil(now.after(outcome.reset_after)),
         }
     }
 
     /// Adds the fields to the headers of a response, like
     /// [`Fields::add_to`](crate::Fields::add_to).
     pub fn add_to(&self, state: LimitState, headers: &mut HeaderMap) {
-        // One allocation instead of several while the map grows, and one for all values.
-        headers.reserve(FIELDS_USUAL);
+        // One allocation for all values.
         let mut text = StateText::default();
         let [ietf, remaining, reset] = self.write(state, &mut text);
         let mut text = Bytes::from_owner(text);
 
-        if let Some(value) = take_value(&mut text, ietf) {
+        if self.enabled.ietf {
             headers.append(RATE_LIMIT_POLICY, self.policy.clone());
+        }
+        if let Some(value) = take_value(&mut text, ietf) {
             headers.append(RATE_LIMIT, value);
         }
-        let remaining = take_value(&mut text, remaining);
-        let reset = take_value(&mut text, reset);
-        if let (Some(remaining), Some(reset)) = (remaining, reset)
-            && insert_limit(headers, self.limit.clone(), state.remaining)
-        {
-            headers.insert(X_RATE_LIMIT_REMAINING, remaining);
-            headers.insert(X_RATE_LIMIT_RESET, reset);
+
+        if self.enabled.legacy && insert_limit(headers, self.limit.clone(), state.remaining) {
+            for (name, length) in [
+                (X_RATE_LIMIT_REMAINING, remaining),
+                (X_RATE_LIMIT_RESET, reset),
+            ] {
+                if let Some(value) = take_value(&mut text, length) {
+                    headers.insert(name, value);
+                }
+            }
         }
     }
 
     /// Writes the values of `RateLimit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, and
     /// returns their lengths. Those that are left out are empty.
     fn write(&self, state: LimitState, text: &mut StateText) -> [usize; 3] {
+        // Written once for two fields, unless it is too large for one of them.
+        let mut digits = itoa::Buffer::new();
+        let units = digits.format(state.remaining).as_bytes();
+
         if self.enabled.ietf {
             text.bytes(&self.state_start);
-            text.number(state.remaining.min(INTEGER_MAX));
+            if state.remaining <= INTEGER_MAX {
+                text.bytes(units);
+            } else {
+                text.number(INTEGER_MAX);
+            }
             if state.more_after_secs > 0 {
                 text.bytes(b";t=");
                 text.number(state.more_after_secs.min(INTEGER_MAX));
@@ -126,10 +139,9 @@ impl LimitFields {
             return [ietf, 0, 0];
         }
 
-        text.number(state.remaining);
-        let remaining = text.length - ietf;
+        text.bytes(units);
         text.number(state.reset_secs);
-        [ietf, remaining, text.length - ietf - remaining]
+        [ietf, units.len(), text.length - ietf - units.len()]
     }
 }
 

@@ -3,11 +3,18 @@
 
 use std::time::Duration;
 
+use tollgate::Micros;
+
 /// Whole seconds, rounded up.
 pub(crate) fn secs_ceil(length: Duration) -> u64 {
     length
         .as_secs()
         .saturating_add(u64::from(length.subsec_nanos() > 0))
+}
+
+/// The same of a time in microseconds.
+pub(crate) const fn micros_secs_ceil(length: Micros) -> u64 {
+    length.get().div_ceil(1_000_000)
 }
 
 /// Whole milliseconds, rounded up.

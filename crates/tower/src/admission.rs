@@ -17,15 +17,15 @@ use crate::policy::{AdmissionPath, LayerPolicy};
 use crate::rejection::RejectionCause;
 use crate::request_head::RequestHead;
 use crate::response::ResponseHead;
-use crate::response_body::ResponseBody;
+use crate::response_body::{ResponseBody, ServiceResult};
 use crate::settlement::PendingSettlement;
 
 /// Whether a request is admitted: what to do with its response, or why it is rejected. `None` if
-/// the layer has nothing to do with the response. The task is boxed, because outer layers move it
-/// many times with the future.
-pub(crate) type AdmissionResult = Result<Option<Box<ResponseTask>>, Box<RejectionCause>>;
+/// the layer has nothing to do with the response.
+pub(crate) type AdmissionResult = Result<Option<ResponseTask>, Box<RejectionCause>>;
 
-/// What the layer does with the response to an admitted request.
+/// What the layer does with the response to an admitted request. It is small, because outer layers
+/// move it many times with the future.
 pub(crate) enum ResponseTask {
     /// It adds the fields of the only limit, which has this state.
     AddState {
@@ -33,7 +33,7 @@ pub(crate) enum ResponseTask {
         state: LimitState,
     },
     /// Anything else.
-    Finish(AdmittedRequest),
+    Finish(Box<AdmittedRequest>),
 }
 
 /// How far a request got without waiting.
@@ -95,7 +95,7 @@ pub(crate) fn try_admit<B>(
         let state = fields.state(&outcome, policy.limiter.clock().now());
         let policy = policy.clone();
         let task = ResponseTask::AddState { policy, state };
-        return SyncAdmission::Complete(Ok(Some(Box::new(task))));
+        return SyncAdmission::Complete(Ok(Some(task)));
     }
     try_decide(policy, limit, request, &parts)
 }
@@ -246,7 +246,7 @@ fn conclude<B>(
     let fields =
         enabled.map(|enabled| Fields::new(&decision, enabled, policy.limiter.clock().now()));
     let admitted = AdmittedRequest { fields, settlement };
-    Ok(Some(Box::new(ResponseTask::Finish(admitted))))
+    Ok(Some(ResponseTask::Finish(Box::new(admitted))))
 }
 
 impl ResponseTask {
@@ -258,26 +258,18 @@ impl ResponseTask {
         }
     }
 
-    /// Turns the result of the application into that of the layer. A function of its own, to keep
-    /// the path of requests without a task short.
+    /// Turns the result of the application into that of the layer. A function of its own, so that
+    /// the path of requests without a task moves the response once.
     #[inline(never)]
-    pub(crate) fn finish<B, E>(
-        self,
-        result: Result<Response<B>, E>,
-    ) -> Result<Response<ResponseBody<B>>, E> {
-        match (result, self) {
-            (Ok(mut response), Self::AddState { policy, state }) => {
-                if let Some(fields) = &policy.state_fields {
+    pub(crate) fn finish<B, E>(self, mut result: Result<Response<B>, E>) -> ServiceResult<B, E> {
+        match self {
+            Self::AddState { policy, state } => {
+                if let (Ok(response), Some(fields)) = (&mut result, &policy.state_fields) {
                     fields.add_to(state, response.headers_mut());
                 }
-                Ok(ResponseBody::wrap(response))
+                result.map(ResponseBody::wrap)
             }
-            (Ok(response), Self::Finish(admitted)) => Ok(admitted.into_response(response)),
-            (Err(error), Self::Finish(admitted)) => {
-                admitted.fail();
-                Err(error)
-            }
-            (Err(error), Self::AddState { .. }) => Err(error),
+            Self::Finish(admitted) => admitted.finish(result),
         }
     }
 }
@@ -290,11 +282,18 @@ impl AdmittedRequest {
         }
     }
 
+    /// Turns the result of the application into that of the layer.
+    fn finish<B, E>(mut self, result: Result<Response<B>, E>) -> ServiceResult<B, E> {
+        if result.is_err()
+            && let Some(settlement) = &mut self.settlement
+        {
+            settlement.settle(&ResponseHead::NONE);
+        }
+        result.map(|response| self.into_response(response))
+    }
+
     /// Turns the application's response into the one that the client gets.
-    pub(crate) fn into_response<B>(
-        mut self,
-        mut response: Response<B>,
-    ) -> Response<ResponseBody<B>> {
+    fn into_response<B>(mut self, mut response: Response<B>) -> Response<ResponseBody<B>> {
         if let Some(settlement) = &mut self.settlement {
             let head = ResponseHead::new(&response);
             if !head.is_unfinished_call() {
@@ -310,13 +309,6 @@ impl AdmittedRequest {
                 ResponseBody::wrap_settled(response, settlement)
             }
             _ => ResponseBody::wrap(response),
-        }
-    }
-
-    /// Settles a request whose service failed without a response.
-    pub(crate) fn fail(mut self) {
-        if let Some(settlement) = &mut self.settlement {
-            settlement.settle(&ResponseHead::NONE);
         }
     }
 }

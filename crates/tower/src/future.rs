@@ -8,10 +8,8 @@ use http::Response;
 use pin_project_lite::pin_project;
 
 use crate::admission::ResponseTask;
-use crate::response_body::ResponseBody;
+use crate::response_body::{ResponseBody, ServiceResult};
 
-/// The result of a rate limited service: a response, or the error of the inner service.
-pub(crate) type ServiceResult<B, E> = Result<Response<ResponseBody<B>>, E>;
 /// A response that does not come from the inner service right away.
 pub(crate) type BoxedResponse<B, E> = Pin<Box<dyn Future<Output = ServiceResult<B, E>> + Send>>;
 
@@ -76,12 +74,12 @@ pin_project! {
         #[pin]
         inner: F,
         // `None` if the layer has nothing to do with the response.
-        task: Option<Box<ResponseTask>>,
+        task: Option<ResponseTask>,
     }
 }
 
 impl<F> AdmittedFuture<F> {
-    pub(crate) const fn new(inner: F, task: Option<Box<ResponseTask>>) -> Self {
+    pub(crate) const fn new(inner: F, task: Option<ResponseTask>) -> Self {
         Self { inner, task }
     }
 }
@@ -95,11 +93,12 @@ where
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        if let Some(task) = this.task {
-            task.renew_permit(context);
-        }
-        let result = ready!(this.inner.poll(context));
+        let Some(task) = this.task else {
+            return this.inner.poll(context).map_ok(ResponseBody::wrap);
+        };
 
+        task.renew_permit(context);
+        let result = ready!(this.inner.poll(context));
         Poll::Ready(match this.task.take() {
             Some(task) => task.finish(result),
             None => result.map(ResponseBody::wrap),

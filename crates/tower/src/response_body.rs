@@ -12,6 +12,9 @@ use pin_project_lite::pin_project;
 use crate::response::ResponseHead;
 use crate::settlement::PendingSettlement;
 
+/// The result of a rate limited service: a response, or the error of the inner service.
+pub(crate) type ServiceResult<B, E> = Result<Response<ResponseBody<B>>, E>;
+
 pin_project! {
     /// The body of a response that has passed a [`RateLimitLayer`](crate::RateLimitLayer). It is
     /// streamed without buffering. Permits of concurrency limits are held until the body has ended

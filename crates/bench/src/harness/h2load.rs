@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 use hdrhistogram::Histogram;
 use testkit::processes::{Directory, find_program};
+use testkit::reverse_proxy;
 use testkit::servers::Server;
 use tollgate_load::latency_histogram;
 
@@ -17,6 +18,8 @@ use super::others;
 use super::process::{self, Process};
 use super::rounds::{Bench, Entrant};
 use super::row::{Figures, Row, float};
+use super::server::ANNOUNCED;
+use super::text::Table;
 
 /// Requests per second.
 pub(crate) const RATE: &str = "requests_per_s";
@@ -31,10 +34,11 @@ const GRPC: [&str; 4] = ["-c", "4", "-m", "32"];
 /// Clock ticks per second in the CPU times of `/proc`; the value is the same on every Linux.
 const TICKS_PER_S: f64 = 100.0;
 
-/// The h2load program.
+/// The h2load program, with a directory for the body that it sends and for its log.
 #[derive(Debug)]
 pub(crate) struct H2load {
     program: PathBuf,
+    directory: Directory,
 }
 
 /// Where the load is sent, and what is sent.
@@ -52,10 +56,10 @@ pub(crate) struct Target {
 pub(crate) enum LoadRequest {
     /// `GET` over HTTP/1.1, with this number of connections.
     Get { connections: u32 },
-    /// `POST` over HTTP/1.1 with the JSON in this file.
-    Json(PathBuf),
-    /// A gRPC call with the framed message in this file.
-    Grpc(PathBuf),
+    /// `POST` over HTTP/1.1 with this JSON.
+    Json(String),
+    /// A gRPC call with this framed message.
+    Grpc(Vec<u8>),
 }
 
 /// A server that is ready to be measured.
@@ -65,15 +69,52 @@ pub(crate) struct ServerUnderLoad {
     pub(crate) target: Target,
     // Dropped before the store server that it uses.
     pub(crate) process: Process,
-    /// Further processes that work for its requests.
-    pub(crate) beside: Vec<Process>,
+    /// Another process that works for its requests.
+    pub(crate) beside: Option<Process>,
     pub(crate) redis: Option<Server>,
+    /// The decisions of a request. The figures are those of a decision.
+    pub(crate) decisions: u16,
 }
 
 impl ServerUnderLoad {
+    /// A server that works alone, and makes one decision for each request.
+    pub(crate) fn new(name: &str, target: Target, process: Process) -> Self {
+        Self {
+            name: name.to_owned(),
+            target,
+            process,
+            beside: None,
+            redis: None,
+            decisions: 1,
+        }
+    }
+
+    /// Starts an application that announces its address, and waits until `GET /` has this status.
+    pub(crate) fn start(
+        name: &str,
+        command: Command,
+        connections: u32,
+        status: u16,
+    ) -> Result<Self> {
+        let mut process = Process::spawn(command)?;
+        let server = process.announced(ANNOUNCED)?;
+        process.wait_for(|_| {
+            let response = reverse_proxy::get(server, "/", &[]);
+            (response.status == status).then_some(())
+        })?;
+
+        let target = Target {
+            server,
+            path: "/",
+            sent: LoadRequest::Get { connections },
+            status,
+        };
+        Ok(Self::new(name, target, process))
+    }
+
     /// The processes that work for its requests.
     fn pids(&self) -> impl Iterator<Item = u32> {
-        let processes = std::iter::once(&self.process).chain(&self.beside);
+        let processes = [&self.process].into_iter().chain(&self.beside);
         let redis = self.redis.as_ref().map(Server::pid);
         processes.map(Process::pid).chain(redis)
     }
@@ -85,6 +126,7 @@ impl H2load {
     pub(crate) fn find() -> Self {
         Self {
             program: find_program("TOLLGATE_H2LOAD", "h2load"),
+            directory: Directory::create(),
         }
     }
 
@@ -111,18 +153,21 @@ impl H2load {
     /// Sends requests for `length`.
     pub(crate) fn round(&self, server: &ServerUnderLoad, length: Duration) -> Result<Figures> {
         let (target, pid) = (&server.target, server.process.pid());
+        let decisions = server.decisions;
         let before = others::ticks_of(pid);
         let mut command = self.command(target, length);
         let (requests, rate) = process::run(&mut command, |text| parse(text, target.status))?;
-        let cpu_us = cpu_us(pid, before, requests);
-        Ok(Figures::from([(RATE, rate), (CPU, cpu_us)]))
+        let cpu_us = cpu_us(pid, before, requests * u64::from(decisions));
+        Ok(Figures::from([
+            (RATE, rate * f64::from(decisions)),
+            (CPU, cpu_us),
+        ]))
     }
 
     /// Sends requests for `length` and records the latency of each. Recording slows the generator
     /// down, so the throughput of this round is not used.
     pub(crate) fn latencies(&self, target: &Target, length: Duration) -> Result<Figures> {
-        let directory = Directory::create();
-        let log = directory.write("log", "");
+        let log = self.directory.write("log", "");
         let mut command = self.command(target, length);
         command.arg("--log-file").arg(&log);
         process::run(&mut command, |text| parse(text, target.status))?;
@@ -132,16 +177,17 @@ impl H2load {
     fn command(&self, target: &Target, length: Duration) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["-t", "1", "-D", &format!("{}ms", length.as_millis())]);
+        let body = |body: &[u8]| self.directory.write("body", body);
         match &target.sent {
             LoadRequest::Get { connections } => http(&mut command, *connections),
-            LoadRequest::Json(body) => http(command.arg("-d").arg(body), CONNECTIONS)
-                .args(["-H", "content-type: application/json"]),
-            LoadRequest::Grpc(body) => command.arg("-d").arg(body).args(GRPC).args([
-                "-H",
-                "content-type: application/grpc",
-                "-H",
-                "te: trailers",
-            ]),
+            LoadRequest::Json(json) => http(&mut command, CONNECTIONS)
+                .args(["-H", "content-type: application/json", "-d"])
+                .arg(body(json.as_bytes())),
+            LoadRequest::Grpc(message) => command
+                .args(GRPC)
+                .args(["-H", "content-type: application/grpc", "-H", "te: trailers"])
+                .arg("-d")
+                .arg(body(message)),
         };
         command.arg(format!("http://{}{}", target.server, target.path));
         command
@@ -151,6 +197,24 @@ impl H2load {
 /// Adds the arguments for HTTP/1.1.
 fn http(command: &mut Command, connections: u32) -> &mut Command {
     command.args(["--h1", "-c", &connections.to_string()])
+}
+
+/// The rate and the CPU time of each row.
+pub(crate) fn table<'r>(title: &str, rows: impl Iterator<Item = &'r Row>) -> Table {
+    let heads = [
+        "subject",
+        "requests/s",
+        "slowest..fastest",
+        "cpu us/request",
+    ];
+    Table::new(title, heads).with_lines(rows, |row| {
+        vec![
+            row.subject.clone(),
+            row.count(RATE),
+            row.counts(RATE),
+            row.number(CPU, 1),
+        ]
+    })
 }
 
 /// The CPU time of a process for each of the requests since its ticks were read.
@@ -256,6 +320,7 @@ traffic: 25.49MB (26726982) total, 13.56MB (14223891) headers (space savings 0.0
             };
             let h2load = H2load {
                 program: PathBuf::from("h2load"),
+                directory: Directory::create(),
             };
             format!(
                 "{:?}",
@@ -267,12 +332,12 @@ traffic: 25.49MB (26726982) total, 13.56MB (14223891) headers (space savings 0.0
             get.contains(r#""-t" "1" "-D" "1500ms" "--h1" "-c" "32" "http"#),
             "{get}"
         );
-        let json = line(LoadRequest::Json(PathBuf::from("b")));
+        let json = line(LoadRequest::Json("{}".to_owned()));
         assert!(
-            json.contains(r#""-t" "1" "-D" "1500ms" "-d" "b" "--h1" "-c" "32""#),
+            json.contains(r#""-t" "1" "-D" "1500ms" "--h1" "-c" "32""#),
             "{json}"
         );
-        let grpc = line(LoadRequest::Grpc(PathBuf::from("b")));
+        let grpc = line(LoadRequest::Grpc(Vec::new()));
         assert!(
             grpc.contains(r#""-c" "4" "-m" "32""#) && !grpc.contains("--h1"),
             "{grpc}"

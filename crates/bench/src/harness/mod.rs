@@ -9,7 +9,8 @@
 //! - `timing`, `latency`, `others`: time, percentiles, and the share of the machine that other
 //!   programs took.
 //! - `callers`: tasks that make one decision after the other.
-//! - `process`, `server`, `h2load`: servers under test, store servers and the load generator.
+//! - `process`, `server`, `h2load`, `redis_benchmark`: servers under test, store servers and the
+//!   load generators.
 //!
 //! A benchmark consists of its subjects, cases, goals and tables. Everything else is here.
 
@@ -17,10 +18,11 @@ pub(crate) mod callers;
 pub(crate) mod h2load;
 mod latency;
 pub(crate) mod others;
-pub(crate) mod output;
+mod output;
 mod panels;
 pub(crate) mod process;
 mod ratio;
+mod redis_benchmark;
 mod report;
 mod rounds;
 mod row;
@@ -33,8 +35,9 @@ pub(crate) use self::h2load::{H2load, LoadRequest, ServerUnderLoad};
 pub(crate) use self::latency::{P50, P99};
 pub(crate) use self::output::{OutputArguments, chosen, chosen_values, is_chosen};
 pub(crate) use self::panels::{Bar, Panel, Picture};
-pub(crate) use self::process::{Process, serve_command, tollgate_program};
+pub(crate) use self::process::{Process, tollgate_program};
 pub(crate) use self::ratio::{Goal, Ratio};
+pub(crate) use self::redis_benchmark::RedisBenchmark;
 pub(crate) use self::report::{Report, distinct};
 pub(crate) use self::rounds::{Bench, Entrant};
 pub(crate) use self::row::{Figures, Row, float, per};

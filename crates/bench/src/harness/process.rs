@@ -24,8 +24,33 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program. Its output goes to files in the directory.
-    pub(crate) fn spawn(mut command: Command, directory: Directory) -> Result<Self> {
+    /// Starts a program. Its output goes to files in a directory of its own.
+    pub(crate) fn spawn(command: Command) -> Result<Self> {
+        Self::spawn_in(Directory::create(), command)
+    }
+
+    /// Starts `tollgate serve` on free ports, with this configuration and what `adjust` adds to
+    /// the command.
+    pub(crate) fn serve(
+        tollgate: &Path,
+        config: &str,
+        adjust: impl FnOnce(&mut Command),
+    ) -> Result<Self> {
+        let directory = Directory::create();
+        let mut command = Command::new(tollgate);
+        command.arg("serve").arg("--config");
+        command.arg(directory.write("tollgate.yaml", config));
+        for port in ["--http", "--grpc", "--admin"] {
+            command.args([port, "127.0.0.1:0"]);
+        }
+        // Logging is not part of the measurement, and the environment may have enabled it.
+        command.env_remove("RUST_LOG");
+        adjust(&mut command);
+        Self::spawn_in(directory, command)
+    }
+
+    /// Starts a program whose files are in this directory.
+    pub(crate) fn spawn_in(directory: Directory, mut command: Command) -> Result<Self> {
         let path = directory.path();
         command.stdout(File::create(path.join(OUTPUT))?);
         command.stderr(File::create(path.join(ERRORS))?);
@@ -77,19 +102,6 @@ impl Process {
             )
         })
     }
-}
-
-/// A command that starts `tollgate serve` on free ports, with its configuration in this directory.
-pub(crate) fn serve_command(tollgate: &Path, directory: &Directory, config: &str) -> Command {
-    let mut command = Command::new(tollgate);
-    command.arg("serve").arg("--config");
-    command.arg(directory.write("tollgate.yaml", config));
-    for port in ["--http", "--grpc", "--admin"] {
-        command.args([port, "127.0.0.1:0"]);
-    }
-    // Logging is not part of the measurement, and the environment may have enabled it.
-    command.env_remove("RUST_LOG");
-    command
 }
 
 /// Runs a program to its end and returns its standard output, which must be what `parse` expects.
@@ -161,11 +173,10 @@ mod tests {
 
     #[test]
     fn an_exited_server_is_an_error_with_its_output() {
-        let directory = Directory::create();
-        let path = directory.path().to_owned();
         let mut command = Command::new("sh");
         command.args(["-c", "echo the port is taken >&2; exit 1"]);
-        let mut process = Process::spawn(command, directory).unwrap();
+        let mut process = Process::spawn(command).unwrap();
+        let path = process.directory.path().to_owned();
         let error = process.announced("http").unwrap_err().to_string();
         assert!(error.ends_with("its output: the port is taken"), "{error}");
         drop(process);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::panels::{Panel, Picture};
-use super::ratio::Ratio;
+use super::ratio::{Goal, Ratio};
 use super::row::Row;
 use super::text::{Table, counted};
 
@@ -84,6 +84,22 @@ impl Report {
     pub(crate) fn row(&self, case: &str, load: &str, subject: &str) -> Option<&Row> {
         self.case(case)
             .find(|row| row.load == load && row.subject == subject)
+    }
+
+    /// The ratios of pairs of subjects in one case and load, each with its goal; only those of
+    /// which both were measured.
+    pub(crate) fn ratios<'p>(
+        &self,
+        ratio: impl Fn(&'static str, &Row, &Row, Option<Goal>) -> Ratio,
+        figure: &'static str,
+        (case, load): (&str, &str),
+        pairs: impl IntoIterator<Item = (&'p str, &'p str, Option<Goal>)>,
+    ) -> Vec<Ratio> {
+        let row = |subject| self.row(case, load, subject);
+        let ratios = pairs
+            .into_iter()
+            .filter_map(|(ours, theirs, goal)| Some(ratio(figure, row(ours)?, row(theirs)?, goal)));
+        ratios.collect()
     }
 
     /// A picture with a panel for each title and figure.

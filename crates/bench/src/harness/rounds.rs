@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result};
 
 use super::others::Usage;
 use super::output::{self, OutputArguments};
+use super::panels::Picture;
 use super::report::Report;
 use super::row::{Figures, Row};
 
@@ -84,11 +85,23 @@ impl Bench {
         panels: &[(&str, &str)],
         complete: impl FnOnce(Report) -> Report,
     ) -> Result<()> {
+        let picture = |report: &Report| report.picture(title, panels);
+        self.publish_picture(name, complete, picture).map(drop)
+    }
+
+    /// The same with a picture of its own. Returns the report.
+    pub(crate) fn publish_picture(
+        self,
+        name: &str,
+        complete: impl FnOnce(Report) -> Report,
+        picture: impl FnOnce(&Report) -> Picture,
+    ) -> Result<Report> {
         self.progress.clear();
         let report = complete(self.report);
-        let picture = report.picture(title, panels);
-        output::save(&self.output.file(name), &report, &picture)?;
-        output::print(&report)
+        let numbers = self.output.file(name);
+        output::save(&numbers, &report, &picture(&report))?;
+        output::print(&report)?;
+        Ok(report)
     }
 
     /// Reports what is wrong, once.

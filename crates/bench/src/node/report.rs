@@ -3,7 +3,7 @@
 use super::calls::{NS, SUBJECTS};
 use super::subject::Subject;
 use super::{APPLICATIONS, CALLS, LOAD};
-use crate::harness::h2load::{CPU, RATE};
+use crate::harness::h2load::{self, RATE};
 use crate::harness::{Goal, Ratio, Report, Table};
 use clap::ValueEnum as _;
 
@@ -15,27 +15,22 @@ const CALL_NS_MAX: f64 = 1_000.0;
 /// Adds the ratios and the tables.
 pub(super) fn complete(mut report: Report) -> Report {
     report.ratios = ratios(&report);
-    report.tables = vec![applications(&report), calls(&report)];
+    let applications = h2load::table(APPLICATIONS, report.case(APPLICATIONS));
+    report.tables = vec![applications, calls(&report)];
     report.notes = include_str!("notes.txt");
     report
 }
 
 /// All applications to Express alone, and leased limits to the other limiters.
 fn ratios(report: &Report) -> Vec<Ratio> {
-    let limited = Subject::value_variants()
-        .iter()
-        .filter(|subject| **subject != Subject::Express)
-        .map(|subject| (*subject, Subject::Express));
+    let subjects = Subject::value_variants().iter().copied();
+    let limited = subjects.filter(|subject| *subject != Subject::Express);
+    let to_express = limited.map(|subject| (subject, Subject::Express));
     let leased = OTHERS.map(|other| (Subject::Leased, other));
-    let ratio = |(ours, theirs): (Subject, Subject)| {
-        Some(Ratio::of_rounds(
-            RATE,
-            report.row(APPLICATIONS, LOAD, ours.name())?,
-            report.row(APPLICATIONS, LOAD, theirs.name())?,
-            goal(ours, theirs),
-        ))
-    };
-    limited.chain(leased).filter_map(ratio).collect()
+
+    let pairs = to_express.chain(leased);
+    let pairs = pairs.map(|(ours, theirs)| (ours.name(), theirs.name(), goal(ours, theirs)));
+    report.ratios(Ratio::of_rounds, RATE, (APPLICATIONS, LOAD), pairs)
 }
 
 const fn goal(ours: Subject, theirs: Subject) -> Option<Goal> {
@@ -45,23 +40,6 @@ const fn goal(ours: Subject, theirs: Subject) -> Option<Goal> {
         (Subject::HttpLeased, Subject::Express) => Some(Goal::AtLeast(0.70)),
         _ => None,
     }
-}
-
-fn applications(report: &Report) -> Table {
-    let heads = [
-        "subject",
-        "requests/s",
-        "slowest..fastest",
-        "cpu us/request",
-    ];
-    Table::new(APPLICATIONS, heads).with_lines(report.case(APPLICATIONS), |row| {
-        vec![
-            row.subject.clone(),
-            row.count(RATE),
-            row.counts(RATE),
-            row.number(CPU, 1),
-        ]
-    })
 }
 
 fn calls(report: &Report) -> Table {

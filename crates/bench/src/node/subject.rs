@@ -1,16 +1,14 @@
 //! The applications, each a process of its own that `clients/node/bench/app.mjs` runs.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use testkit::processes::Directory;
-use testkit::reverse_proxy;
 use testkit::servers::{Flavor, Server};
 
-use crate::harness::h2load::Target;
-use crate::harness::{LoadRequest, Process, ServerUnderLoad, process, serve_command, server, word};
+use crate::harness::{Process, ServerUnderLoad, process, word};
 
 /// Connections of the load generator, each with one request in flight.
 const CONNECTIONS: u32 = 16;
@@ -71,50 +69,29 @@ impl Subject {
         if let Some(redis) = &redis {
             command.env("REDIS_URL", redis.url());
         }
-        let mut beside = Vec::new();
+        let mut beside = None;
         if let (Some(consistency), Some(redis)) = (self.service(), &redis) {
             let (service, address) = start_service(tollgate, &redis.url(), consistency)?;
             command.env("TOLLGATE_URL", format!("http://{address}"));
-            beside.push(service);
+            beside = Some(service);
         }
 
-        let mut process = Process::spawn(command, Directory::create())?;
-        let server = process.announced(server::ANNOUNCED)?;
-        process.wait_for(|_| {
-            let response = reverse_proxy::get(server, "/", &[]);
-            (response.status == 200).then_some(())
-        })?;
         Ok(ServerUnderLoad {
-            name: self.name().to_owned(),
-            target: Target {
-                server,
-                path: "/",
-                sent: LoadRequest::Get {
-                    connections: CONNECTIONS,
-                },
-                status: 200,
-            },
-            process,
             beside,
             redis,
+            ..ServerUnderLoad::start(self.name(), command, CONNECTIONS, 200)?
         })
     }
 }
 
 /// Starts the service with a limit that never runs out, and returns the address of its HTTP port.
-fn start_service(
-    tollgate: &Path,
-    redis: &str,
-    consistency: &str,
-) -> Result<(Process, std::net::SocketAddr)> {
+fn start_service(tollgate: &Path, redis: &str, consistency: &str) -> Result<(Process, SocketAddr)> {
     let config = format!(
         "store: {{ type: redis, endpoints: [\"{redis}\"], timeout: 1s }}\n\
          limits:\n  - {{ name: api, key: [key], algorithm: token_bucket, capacity: 1000000, \
          refill_rate: 1000000/s, consistency: {consistency}, on_store_failure: deny }}\n"
     );
-    let directory = Directory::create();
-    let command = serve_command(tollgate, &directory, &config);
-    let mut service = Process::spawn(command, directory)?;
+    let mut service = Process::serve(tollgate, &config, |_| ())?;
     let address = service.announced("http")?;
     Ok((service, address))
 }

@@ -3,7 +3,6 @@
 
 mod check_script;
 mod clients;
-pub(crate) mod redis_benchmark;
 mod report;
 mod target;
 
@@ -12,7 +11,7 @@ use self::target::Target;
 use crate::harness::callers::RATE;
 use crate::harness::server::{Kind, version};
 use crate::harness::{Bench, Entrant, OutputArguments, chosen, counted, is_chosen};
-use crate::harness::{Caller, ConnectedCallers, Runtime, in_process, process};
+use crate::harness::{Caller, ConnectedCallers, RedisBenchmark, Runtime, in_process};
 use anyhow::Result;
 
 /// One hot key, and as many keys as a busy service has clients.
@@ -21,6 +20,8 @@ const KEYS: [u32; 2] = [1, 100_000];
 const CALLERS: [&str; 3] = ["1", "64", "256"];
 /// The number of callers for the throughput target.
 const CROWD: usize = 256;
+/// The default of redis-benchmark.
+const CLIENTS: usize = 50;
 
 const TOLLGATE: &str = "tollgate";
 const THREE_LIMITS: &str = "tollgate, 3 limits";
@@ -50,10 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let steps = KEYS.len() * callers.len();
     let mut bench = Bench::new(&arguments.output, steps, [(3, 120), (7, 700)]);
     let target = Target::start(arguments.flavor.flavor())?;
-    bench.uses(vec![
-        version(&target.server),
-        process::version(redis_benchmark::PROGRAM)?,
-    ]);
+    bench.uses(vec![version(&target.server), RedisBenchmark::version()?]);
 
     for keys in KEYS {
         target.fill(keys)?;
@@ -100,8 +98,8 @@ fn entrants(
         }?);
     }
     if is_chosen(&arguments.subject, &UNPIPELINED) && callers == CROWD {
-        entrants.push(redis_benchmark::entrant(PIPELINED, 16, target, keys));
-        entrants.push(redis_benchmark::entrant(UNPIPELINED, 1, target, keys));
+        entrants.push(redis_benchmark(PIPELINED, 16, target, keys)?);
+        entrants.push(redis_benchmark(UNPIPELINED, 1, target, keys)?);
     }
     Ok(entrants)
 }
@@ -114,4 +112,31 @@ fn on_runtimes<C: Caller, F: Future<Output = Result<ConnectedCallers<C>>>>(
 ) -> Result<Vec<Entrant<'static>>> {
     let entrant = |runtime| in_process(&name(subject, runtime), keys, runtime, connect());
     Runtime::ALL.into_iter().map(entrant).collect()
+}
+
+/// redis-benchmark, calling the same script.
+fn redis_benchmark(
+    name: &str,
+    pipeline: usize,
+    target: &Target,
+    keys: u32,
+) -> Result<Entrant<'static>> {
+    let load = match pipeline {
+        1 => format!("{CLIENTS} callers"),
+        _ => format!("{CLIENTS} x {pipeline} callers"),
+    };
+    let is_drawn = ["-r", &keys.to_string()];
+    let (options, key) = match keys {
+        1 => (&is_drawn[..0], check_script::key(LIMITS[0], 0)),
+        _ => (&is_drawn[..], check_script::key_to_draw()),
+    };
+    let key = String::from_utf8(key)?;
+    let call = ["EVALSHA", &target.script_with_arguments, "1", &key];
+    let command = [options, &call].concat();
+
+    let mut program = RedisBenchmark::new(target.server.addr(), CLIENTS, pipeline, &command);
+    Ok(Entrant::new(name, load, move |length| {
+        let (_, figures) = program.round(length)?;
+        Ok(figures)
+    }))
 }

@@ -17,7 +17,7 @@ use testkit::servers::{Flavor, Server};
 use self::forecast::{Effort, Forecast};
 use self::traffic::TRAFFIC;
 use crate::harness::server::version;
-use crate::harness::{Bench, Figures, OutputArguments, Row, counted, output};
+use crate::harness::{Bench, Figures, OutputArguments, Row, counted};
 
 /// The numbers of replicas that are simulated.
 const REPLICAS: [u32; 6] = [1, 4, 16, 32, 100, 1_000];
@@ -88,11 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
 
-    let report = report::complete(bench.report);
-    let picture = report::picture(&report);
-    output::save(&arguments.output.file("scale"), &report, &picture)?;
-    output::print(&report)?;
-
+    let report = bench.publish_picture("scale", report::complete, report::picture)?;
     let exceeded = report::exceeded(&report);
     ensure!(
         exceeded == 0,

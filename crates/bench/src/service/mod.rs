@@ -11,10 +11,11 @@ mod request;
 mod resp;
 mod servers;
 mod spread;
+mod throttlecrab;
 mod viewer;
 
 use std::iter;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub(crate) use self::bare::{BareArguments, run_bare};
 use self::request::{Case, Exchange, Protocol};
@@ -41,7 +42,14 @@ const BARE_WITH_HEADERS: &str = "bare, same headers";
 /// throttlecrab-server, which always stores in memory.
 const THROTTLECRAB: &str = "throttlecrab-server";
 
+/// Measures what only some servers can do. The first of the programs is the one to measure.
+type Extra = fn(&mut Bench, &H2load, &[PathBuf]) -> Result<()>;
+
 #[derive(Debug, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     output: OutputArguments,
@@ -75,20 +83,24 @@ pub(crate) struct Arguments {
 /// Measures, prints the tables and writes the numbers and the picture.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let tollgate = tollgate_program(arguments.tollgate.as_ref())?;
-    let is_only = [arguments.resp, arguments.bodies, arguments.on_call];
+    let beside = arguments.beside.iter().cloned();
+    let programs: Vec<PathBuf> = iter::once(tollgate).chain(beside).collect();
+    let extras: [(bool, &str, Extra); 4] = [
+        (arguments.resp, resp::NAME, resp::measure),
+        (arguments.bodies, bodies::NAME, bodies::measure),
+        (arguments.on_call, oncall::NAME, oncall::measure),
+        (arguments.on_call, spread::NAME, spread::measure),
+    ];
+    let is_extra = extras.iter().any(|(is_chosen, ..)| *is_chosen);
     let has_extras = arguments.protocol.is_empty() && !arguments.dashboard;
-    let is_included = |is_chosen| has_extras && (is_chosen || is_only == [false; 3]);
-    let protocols = if is_only.contains(&true) {
-        Vec::new()
-    } else {
-        chosen_values(&arguments.protocol)
-    };
+    let extras = extras.into_iter();
+    let extras = extras.filter(|(is_chosen, ..)| has_extras && (*is_chosen || !is_extra));
+    let extras: Vec<_> = extras.collect();
+
+    let mut protocols = chosen_values(&arguments.protocol);
+    protocols.retain(|_| !is_extra);
     let cases = chosen_values(&arguments.case);
-    let [resp, bodies, on_call] = is_only.map(is_included);
-    let extras = [resp, bodies, on_call]
-        .into_iter()
-        .filter(|is_included| *is_included);
-    let steps = protocols.len() * cases.len() + extras.count();
+    let steps = protocols.len() * cases.len() + extras.len();
     let mut bench = Bench::new(&arguments.output, steps, [(3, 300), (7, 2_000)]);
     let h2load = H2load::find();
     bench.uses(vec![h2load.version()?]);
@@ -98,11 +110,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             let step = format!("{}: {}", protocol.name(), case.name());
             bench.progress.step(&step);
             let exchange = Exchange { protocol, case };
-            let mut servers = Servers::start(arguments, &tollgate, exchange)?;
-            for reason in servers.absent.drain(..) {
-                bench.remark(reason);
-            }
-
+            let servers = Servers::start(&mut bench, arguments.dashboard, &programs, exchange)?;
             let length = bench.length;
             let rows =
                 h2load.measure(&mut bench, protocol.name(), case.name(), &servers.present)?;
@@ -114,21 +122,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
 
-    if resp {
-        bench.progress.step(resp::NAME);
-        resp::measure(&mut bench, &h2load, &tollgate)?;
-    }
-    if bodies {
-        bench.progress.step(bodies::NAME);
-        bodies::measure(&mut bench, &h2load, &tollgate)?;
-    }
-    if on_call {
-        bench.progress.step(oncall::NAME);
-        let beside = arguments.beside.iter().map(PathBuf::as_path);
-        let programs: Vec<&Path> = iter::once(tollgate.as_path()).chain(beside).collect();
-        oncall::measure(&mut bench, &h2load, &programs)?;
-        bench.progress.step(spread::NAME);
-        spread::measure(&mut bench, &tollgate)?;
+    for (_, name, measure) in extras {
+        bench.progress.step(name);
+        measure(&mut bench, &h2load, &programs)?;
     }
 
     let panels = [("Requests per second: taller is better", RATE)];

@@ -1,15 +1,15 @@
 //! What watching and acting cost: an audit log of denials, and actions on other keys.
 
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::bodies::{BATCH_PATH, BodyServer, batch, of_one_check};
+use super::bodies::RequestBody;
 use super::request::Case;
 use crate::harness::h2load::RATE;
-use crate::harness::{Bench, Entrant, Goal, H2load, Ratio, Row, ServerUnderLoad, post_json};
+use crate::harness::{Bench, Goal, H2load, Ratio, Report, ServerUnderLoad, post_json};
 
 /// The name in tables.
 pub(super) const NAME: &str = "on call, decisions per second in batches of 64";
@@ -19,31 +19,19 @@ const ACTIONS: &str = "tollgate, 10,000 actions";
 const ACTIONS_MAX: u32 = 10_000;
 /// A line for each denial, up to the default bound.
 const AUDIT_LOG: &str = "tollgate, audit log";
+/// The cases, and what is measured in each beside the plain service.
+const CASES: [(Case, &str); 2] = [(Case::Allowed, ACTIONS), (Case::Denied, AUDIT_LOG)];
 
 /// Measures admissions with actions, and denials with an audit log. The requests are batches,
 /// because the cost of a decision disappears beside that of an HTTP request.
-pub(super) fn measure(bench: &mut Bench, h2load: &H2load, programs: &[&Path]) -> Result<()> {
-    for case in [Case::Allowed, Case::Denied] {
-        let mut servers = Vec::new();
-        for (index, program) in programs.iter().enumerate() {
-            let name = match index {
-                0 => PLAIN.to_owned(),
-                _ => program.display().to_string(),
-            };
-            servers.push(start(program, &name, case)?);
+pub(super) fn measure(bench: &mut Bench, h2load: &H2load, programs: &[PathBuf]) -> Result<()> {
+    for (case, special) in CASES {
+        let mut servers = vec![start(&programs[0], PLAIN, case)?];
+        for program in &programs[1..] {
+            servers.push(start(program, &program.display().to_string(), case)?);
         }
-        servers.push(match case {
-            Case::Denied => start(programs[0], AUDIT_LOG, case)?,
-            _ => start(programs[0], ACTIONS, case)?,
-        });
-
-        let pids: Vec<u32> = servers.iter().map(|server| server.process.pid()).collect();
-        let entrants = servers.iter().map(|server| {
-            Entrant::new(&server.name, case.name(), |length| {
-                Ok(of_one_check(h2load.round(server, length)?))
-            })
-        });
-        bench.measure(NAME, &pids, entrants.collect())?;
+        servers.push(start(&programs[0], special, case)?);
+        h2load.measure(bench, NAME, case.name(), &servers)?;
     }
     Ok(())
 }
@@ -53,13 +41,8 @@ fn start(tollgate: &Path, name: &str, case: Case) -> Result<ServerUnderLoad> {
     if name == AUDIT_LOG {
         config.push_str("audit_log: { denials: every, to: /dev/null }\n");
     }
-    let path = BATCH_PATH;
-    let server = BodyServer {
-        tollgate,
-        name,
-        path,
-    };
-    let mut server = server.start(case, &config, &batch(case)?)?;
+
+    let mut server = RequestBody::batch(case).start(tollgate, name, case, &config)?;
     if name == ACTIONS {
         act(&mut server)?;
     }
@@ -87,20 +70,20 @@ fn act(server: &mut ServerUnderLoad) -> Result<()> {
 }
 
 /// The ratios to the same without actions or audit log, with their goals.
-pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
-    let rows: Vec<&Row> = rows.iter().filter(|row| row.case == NAME).collect();
-    let plain = |load: &str| {
-        let mut plain = rows.iter().filter(|row| row.subject == PLAIN);
-        plain.find(|row| row.load == load)
-    };
-    let compared = rows.iter().filter(|row| row.subject != PLAIN);
-    let ratios = compared.filter_map(|row| {
-        let goal = match row.subject.as_str() {
-            ACTIONS => Some(Goal::AtLeast(0.95)),
-            AUDIT_LOG => Some(Goal::AtLeast(0.97)),
-            _ => None,
-        };
-        Some(Ratio::of_medians(RATE, row, plain(&row.load)?, goal))
+pub(super) fn ratios(report: &Report) -> Vec<Ratio> {
+    let ratios = CASES.iter().flat_map(|(case, _)| {
+        let rows = report.case(NAME).filter(|row| row.load == case.name());
+        let others = rows.filter(|row| row.subject != PLAIN);
+        let pairs = others.map(|row| (row.subject.as_str(), PLAIN, goal(&row.subject)));
+        report.ratios(Ratio::of_medians, RATE, (NAME, case.name()), pairs)
     });
     ratios.collect()
+}
+
+fn goal(subject: &str) -> Option<Goal> {
+    match subject {
+        ACTIONS => Some(Goal::AtLeast(0.95)),
+        AUDIT_LOG => Some(Goal::AtLeast(0.97)),
+        _ => None,
+    }
 }

@@ -1,20 +1,18 @@
 //! The ratios and tables of the benchmark.
 
-use super::bodies;
-use super::oncall;
 use super::request::{Case, Protocol};
-use super::resp;
-use super::spread;
 use super::{BARE, BARE_WITH_HEADERS, DASHBOARD, LEASED, MANY_LIMITS, MEMORY, REDIS, THROTTLECRAB};
+use super::{bodies, oncall, resp, spread};
 use crate::harness::h2load::{CPU, RATE};
 use crate::harness::{Goal, P50, P99, Ratio, Report, Row, Table, distinct};
 
 /// Adds the ratios and the tables.
 pub(super) fn complete(mut report: Report) -> Report {
     report.ratios = ratios(&report.rows);
-    report.ratios.extend(resp::ratios(&report.rows));
-    report.ratios.extend(bodies::ratios(&report.rows));
-    report.ratios.extend(oncall::ratios(&report.rows));
+    for further in [resp::ratios, bodies::ratios, oncall::ratios] {
+        let ratios = further(&report);
+        report.ratios.extend(ratios);
+    }
     let groups = distinct(report.rows.iter().map(|row| (&row.case, &row.load)));
     let tables = groups.into_iter().map(|(case, load)| match case.as_str() {
         spread::NAME => spread::table(&report),

@@ -1,14 +1,15 @@
 //! The requests that every server gets, by protocol and case.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use clap::ValueEnum;
 use prost::Message as _;
-use serde_json::json;
-use testkit::processes::Directory;
+use serde_json::{Value, json};
 use tollgate_envoy::{Code, Entry, RateLimitDescriptor, RateLimitRequest};
 
 use crate::harness::LoadRequest;
+use crate::harness::h2load::Target;
 
 /// The protocol of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -148,14 +149,14 @@ impl Case {
     }
 
     /// The request over HTTP, with this cost; one by default.
-    pub(super) fn json(self, cost: Option<u32>) -> String {
+    pub(super) fn json(self, cost: Option<u32>) -> Value {
         let attributes = ATTRIBUTES[..self.limits()].iter().chain([&("path", PATH)]);
         let attributes: BTreeMap<_, _> = attributes.copied().collect();
         let mut request = json!({ "attributes": attributes });
         if let Some(cost) = cost {
             request["cost"] = cost.into();
         }
-        request.to_string()
+        request
     }
 
     /// The request over gRPC, with this cost; one by default.
@@ -196,15 +197,21 @@ impl Case {
 }
 
 impl Exchange {
-    /// The request that the load generator sends, with its body in this directory.
-    pub(super) fn sent(self, directory: &Directory) -> LoadRequest {
-        let write = |body: Vec<u8>| directory.write("body", body);
-        match self.protocol {
-            Protocol::Http => LoadRequest::Json(write(self.case.json(None).into_bytes())),
-            Protocol::Grpc => {
-                let message = self.case.message(None).encode_to_vec();
-                LoadRequest::Grpc(write(frame(&message)))
-            }
+    /// What the load generator sends to this server, and the status that it expects.
+    pub(super) fn target(self, server: SocketAddr) -> Target {
+        let sent = match self.protocol {
+            Protocol::Http => LoadRequest::Json(self.case.json(None).to_string()),
+            Protocol::Grpc => LoadRequest::Grpc(frame(&self.case.message(None).encode_to_vec())),
+        };
+        let status = match self.protocol {
+            Protocol::Http if !self.case.is_allowed() => 429,
+            _ => 200,
+        };
+        Target {
+            server,
+            path: self.protocol.path(),
+            sent,
+            status,
         }
     }
 }
@@ -225,10 +232,10 @@ mod tests {
     #[test]
     fn the_request_has_all_key_attributes() {
         assert_eq!(
-            Case::Allowed.json(None),
+            Case::Allowed.json(None).to_string(),
             r#"{"attributes":{"client_ip":"203.0.113.7","path":"/v1/users/42"}}"#
         );
-        let three = Case::ThreeLimits.json(Some(7));
+        let three = Case::ThreeLimits.json(Some(7)).to_string();
         let config = Case::ThreeLimits.config(None);
         for (attribute, _) in ATTRIBUTES {
             assert!(three.contains(&format!("\"{attribute}\"")), "{three}");

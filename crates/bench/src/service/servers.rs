@@ -1,13 +1,13 @@
 //! Starts all subjects that are measured together.
 
 use std::env;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
-use testkit::processes::{Directory, try_find_program};
+use testkit::processes::Directory;
 use testkit::servers::{Flavor, Server};
 use tollgate_envoy::{RateLimitRequest, RateLimitResponse};
 use tonic::client::Grpc;
@@ -17,51 +17,49 @@ use tonic_prost::ProstCodec;
 
 use super::bare::RecordedResponse;
 use super::request::{Case, Exchange, Protocol};
+use super::throttlecrab;
 use super::viewer::Viewer;
-use super::{
-    Arguments, BARE, BARE_WITH_HEADERS, DASHBOARD, LEASED, MANY_LIMITS, MEMORY, REDIS, THROTTLECRAB,
-};
+use super::{BARE, BARE_WITH_HEADERS, DASHBOARD, LEASED, MANY_LIMITS, MEMORY, REDIS, THROTTLECRAB};
 use crate::harness::h2load::Target;
-use crate::harness::{
-    LoadRequest, Process, Runtime, ServerUnderLoad, post_json, serve_command, server,
-};
+use crate::harness::{Bench, LoadRequest, Process, Runtime, ServerUnderLoad, post_json, server};
 
-/// An environment variable with the path of throttlecrab-server, if it is not on the `PATH`.
-pub(super) const THROTTLECRAB_VARIABLE: &str = "TOLLGATE_THROTTLECRAB_SERVER";
 const THROTTLECRAB_PATH: &str = "/throttle";
 
-/// The subjects that were started, and notes about those that were not.
+/// The subjects that were started.
 #[derive(Default)]
 pub(super) struct Servers {
     pub(super) present: Vec<ServerUnderLoad>,
     /// The clients that have a dashboard open.
     pub(super) viewers: Vec<Viewer>,
-    pub(super) absent: Vec<String>,
 }
 
 impl Servers {
     /// Starts all subjects for one exchange.
     pub(super) fn start(
-        arguments: &Arguments,
-        tollgate: &Path,
+        bench: &mut Bench,
+        is_dashboard: bool,
+        programs: &[PathBuf],
         exchange: Exchange,
     ) -> Result<Self> {
         let mut servers = Self::default();
-        let response = servers.tollgate(MEMORY, tollgate, exchange)?;
-        for program in &arguments.beside {
+        let mut start =
+            |name: &str, program: &Path| servers.tollgate(bench, name, program, exchange);
+        let tollgate = &programs[0];
+        let response = start(MEMORY, tollgate)?;
+        for program in &programs[1..] {
             // With its path, because the file usually has the same name.
             let name = format!("{}, memory", program.display());
-            servers.tollgate(&name, program, exchange)?;
+            start(&name, program)?;
         }
-        if arguments.dashboard {
-            servers.tollgate(DASHBOARD, tollgate, exchange)?;
+        if is_dashboard {
+            start(DASHBOARD, tollgate)?;
             return Ok(servers);
         }
         if (exchange.protocol, exchange.case) == (Protocol::Http, Case::Allowed) {
-            servers.tollgate(MANY_LIMITS, tollgate, exchange)?;
+            start(MANY_LIMITS, tollgate)?;
         }
-        servers.tollgate(REDIS, tollgate, exchange)?;
-        servers.tollgate(LEASED, tollgate, exchange)?;
+        start(REDIS, tollgate)?;
+        start(LEASED, tollgate)?;
 
         // Without a recorded response the bare server still returns the shortest one.
         let shortest = match &response {
@@ -72,13 +70,14 @@ impl Servers {
         if let Some(response) = &response {
             servers.bare(BARE_WITH_HEADERS, response, exchange)?;
         }
-        servers.throttlecrab(exchange)?;
+        servers.throttlecrab(bench, exchange)?;
         Ok(servers)
     }
 
     /// Starts Tollgate and returns its response. A build that does not support gRPC is skipped.
     fn tollgate(
         &mut self,
+        bench: &mut Bench,
         name: &str,
         program: &Path,
         exchange: Exchange,
@@ -91,7 +90,7 @@ impl Servers {
             }
             Err(error) if exchange.protocol == Protocol::Grpc => {
                 let over = exchange.protocol.name();
-                self.absent.push(format!(
+                bench.remark(format!(
                     "{name} was skipped, because it failed over {over}: {error:#}"
                 ));
                 Ok(None)
@@ -117,14 +116,11 @@ impl Servers {
             MANY_LIMITS => exchange.case.config_with_many_limits(),
             _ => exchange.case.config(url.as_deref().zip(consistency)),
         };
-        let directory = Directory::create();
-        let command = serve_command(program, &directory, &config);
-        let sent = exchange.sent(&directory);
-        let mut process = Process::spawn(command, directory)?;
+        let mut process = Process::serve(program, &config, |_| ())?;
 
         // Until the store is available, decisions come from the failure policy.
         let http = process.announced("http ")?;
-        let request = exchange.case.json(None);
+        let request = exchange.case.json(None).to_string();
         process.wait_for(|_| {
             let response = post_json(http, "/v1/peek", &request);
             (response.status == 200).then_some(())
@@ -138,13 +134,8 @@ impl Servers {
             let admin = process.announced("admin ")?;
             self.viewers.push(Viewer::open(admin)?);
         }
-        Ok(ServerUnderLoad {
-            name: name.to_owned(),
-            target: target(server, exchange, sent),
-            process,
-            beside: Vec::new(),
-            redis,
-        })
+        let server = ServerUnderLoad::new(name, exchange.target(server), process);
+        Ok(ServerUnderLoad { redis, ..server })
     }
 
     /// Starts a bare server: this program in a separate process.
@@ -153,39 +144,24 @@ impl Servers {
         let mut command = Command::new(env::current_exe()?);
         let response = directory.write("response.json", response.to_json());
         command.args(["bare", "--response"]).arg(response);
-        let sent = exchange.sent(&directory);
-        let mut process = Process::spawn(command, directory)?;
+        let mut process = Process::spawn_in(directory, command)?;
         let server = process.announced(server::ANNOUNCED)?;
 
         ask(server, exchange)?;
-        self.push(name, target(server, exchange, sent), process);
+        let server = ServerUnderLoad::new(name, exchange.target(server), process);
+        self.present.push(server);
         Ok(())
     }
 
     /// Starts throttlecrab-server, if it is installed and supports the exchange.
-    fn throttlecrab(&mut self, exchange: Exchange) -> Result<()> {
+    fn throttlecrab(&mut self, bench: &mut Bench, exchange: Exchange) -> Result<()> {
         let body = exchange.case.throttlecrab_json();
         let (Protocol::Http, Some(body)) = (exchange.protocol, body) else {
             return Ok(());
         };
-        let Some(program) = try_find_program(THROTTLECRAB_VARIABLE, THROTTLECRAB) else {
-            self.absent.push(format!(
-                "throttlecrab-server not found; to measure it, put it on the PATH \
-                 or set {THROTTLECRAB_VARIABLE} to its path"
-            ));
+        let Some((process, server)) = throttlecrab::start(bench, "http")? else {
             return Ok(());
         };
-
-        // It cannot choose a free port itself.
-        let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-        let mut command = Command::new(program);
-        command.args(["--http", "--http-host", "127.0.0.1"]);
-        command.args(["--http-port", &server.port().to_string()]);
-        command.args(["--log-level", "error"]);
-        let directory = Directory::create();
-        let sent = LoadRequest::Json(directory.write("body", &body));
-        let mut process = Process::spawn(command, directory)?;
-        process.wait_for(|_| TcpStream::connect(server).ok())?;
 
         // A limit that is to be used up is used up after two requests.
         let [.., response] = [(); 3].map(|()| post_json(server, THROTTLECRAB_PATH, &body));
@@ -199,35 +175,13 @@ impl Servers {
         let target = Target {
             server,
             path: THROTTLECRAB_PATH,
-            sent,
+            sent: LoadRequest::Json(body),
             // It denies with status 200.
             status: 200,
         };
-        self.push(THROTTLECRAB, target, process);
+        let server = ServerUnderLoad::new(THROTTLECRAB, target, process);
+        self.present.push(server);
         Ok(())
-    }
-
-    fn push(&mut self, name: &str, target: Target, process: Process) {
-        self.present.push(ServerUnderLoad {
-            name: name.to_owned(),
-            target,
-            process,
-            beside: Vec::new(),
-            redis: None,
-        });
-    }
-}
-
-pub(super) fn target(server: SocketAddr, exchange: Exchange, sent: LoadRequest) -> Target {
-    let status = match exchange.protocol {
-        Protocol::Http if !exchange.case.is_allowed() => 429,
-        _ => 200,
-    };
-    Target {
-        server,
-        path: exchange.protocol.path(),
-        sent,
-        status,
     }
 }
 
@@ -238,7 +192,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// response, which must be the one that the case expects.
 pub(super) fn ask(server: SocketAddr, exchange: Exchange) -> Result<RecordedResponse> {
     let call = |cost| match exchange.protocol {
-        Protocol::Http => http(server, &exchange.case.json(cost)),
+        Protocol::Http => http(server, &exchange.case.json(cost).to_string()),
         Protocol::Grpc => grpc(server, exchange.case.message(cost)),
     };
     call(Some(exchange.case.spent_before()))?;

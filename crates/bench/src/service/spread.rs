@@ -1,18 +1,17 @@
 //! How long it takes until what an operator did holds on all replicas, also when the store fails over.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use testkit::processes::Directory;
 use testkit::reverse_proxy::send;
 use testkit::servers::{Flavor, Sentinels, Server};
 use testkit::wait::within;
 
 use crate::harness::{
-    Bench, Entrant, Figures, Process, Report, Row, Table, post_json, serve_command, time,
+    Bench, Entrant, Figures, H2load, Process, Report, Row, Table, post_json, time,
 };
 
 /// The name in tables.
@@ -53,9 +52,7 @@ impl Replicas {
         );
         let (mut ports, mut processes) = (Vec::new(), Vec::new());
         for _ in 0..REPLICAS {
-            let directory = Directory::create();
-            let command = serve_command(tollgate, &directory, &config);
-            let mut process = Process::spawn(command, directory)?;
+            let mut process = Process::serve(tollgate, &config, |_| ())?;
             let (http, admin) = (process.announced("http ")?, process.announced("admin ")?);
             ports.push(ReplicaPorts { http, admin });
             processes.push(process);
@@ -107,7 +104,8 @@ impl ReplicaPorts {
 }
 
 /// Measures a healthy store and one that fails over.
-pub(super) fn measure(bench: &mut Bench, tollgate: &Path) -> Result<()> {
+pub(super) fn measure(bench: &mut Bench, _: &H2load, programs: &[PathBuf]) -> Result<()> {
+    let tollgate = &programs[0];
     let server = Server::start(Flavor::Redis);
     let store = format!("type: redis, endpoints: ['{}']", server.url());
     let replicas = Replicas::start(tollgate, &store)?;

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
-use testkit::processes::Directory;
 use testkit::wait;
 
 use crate::harness::others::{Usage, children_ticks};
@@ -134,7 +133,7 @@ fn run_to_end(command: Command, lines: u64) -> Result<Figures> {
     let program = command.get_program().display().to_string();
     let (usage, ticks) = (Usage::read(&[]), children_ticks());
     let began = timing::now();
-    let mut process = Process::spawn(command, Directory::create())?;
+    let mut process = Process::spawn(command)?;
     let mut peak_kb = 0.0_f64;
     let status = wait::within(PATIENCE, || {
         peak_kb = peak_kb.max(peak_of(process.pid()).unwrap_or_default());

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
-use testkit::processes::{Directory, try_find_program};
+use testkit::processes::try_find_program;
 use testkit::reverse_proxy::{self, Response};
 
 use super::cells::Cell;
 use super::limits;
 use super::store::Store;
-use crate::harness::{Process, post_json, serve_command, word};
+use crate::harness::{Process, post_json, word};
 
 pub(super) struct Fleet {
     replicas: Vec<(Process, SocketAddr)>,
@@ -30,12 +30,11 @@ impl Fleet {
     ) -> Result<Self> {
         let config = config(cell, store);
         let spawn = |index: usize| {
-            let directory = Directory::create();
-            let mut command = serve_command(tollgate, &directory, &config);
-            if let Some(library) = faketime {
-                set_clock(&mut command, library, index);
-            }
-            Process::spawn(command, directory)
+            Process::serve(tollgate, &config, |command| {
+                if let Some(library) = faketime {
+                    set_clock(command, library, index);
+                }
+            })
         };
         let processes: Vec<Process> = (0..cell.replicas).map(spawn).collect::<Result<_>>()?;
 

@@ -30,7 +30,7 @@ use anyhow::{Result, anyhow};
 use clap::builder::RangedU64ValueParser;
 
 use self::cells::{Case, Mode, cells};
-use crate::harness::{Bench, OutputArguments, counted, output, tollgate_program};
+use crate::harness::{Bench, OutputArguments, counted, tollgate_program};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -71,10 +71,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut bench = Bench::new(&arguments.output, cells.len(), [(1, 0); 2]);
     let broken = testbed::measure(&cells, &tollgate, &mut bench);
 
-    let report = report::complete(bench.report, &cells);
-    let picture = report::picture(&report);
-    output::save(&arguments.output.file("strictness"), &report, &picture)?;
-    output::print(&report)?;
+    let complete = |report| report::complete(report, &cells);
+    let report = bench.publish_picture("strictness", complete, report::picture)?;
 
     let failure = match (report::exceeded(&report), broken) {
         (0, 0) => return Ok(()),

@@ -55,7 +55,6 @@ pub(super) fn measure(cells: &[Cell], tollgate: &Path, bench: &mut Bench) -> usi
             }
         }
     }
-    bench.progress.clear();
     failed
 }
 

@@ -8,16 +8,13 @@ use std::process::Command;
 use anyhow::Result;
 use axum::Router;
 use axum::routing::get;
-use testkit::processes::Directory;
-use testkit::reverse_proxy;
 use testkit::servers::{Flavor, Server};
 
 use super::subject::{self, Case, Subject};
-use crate::harness::h2load::Target;
-use crate::harness::{LoadRequest, Process, ServerUnderLoad, server, word};
+use crate::harness::{ServerUnderLoad, server, word};
 
-/// What is asked for.
-const PATH: &str = "/";
+/// Connections of the load generator, each with one request in flight.
+const CONNECTIONS: u32 = 32;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct HelloArguments {
@@ -39,25 +36,8 @@ pub(super) fn start(subject: Subject, case: Case) -> Result<ServerUnderLoad> {
     if let Some(redis) = &redis {
         command.args(["--redis", &redis.url()]);
     }
-    let mut process = Process::spawn(command, Directory::create())?;
-    let server = process.announced(server::ANNOUNCED)?;
-    process.wait_for(|_| {
-        let response = reverse_proxy::get(server, PATH, &[]);
-        (response.status == case.status()).then_some(())
-    })?;
-
-    Ok(ServerUnderLoad {
-        name: subject.name().to_owned(),
-        target: Target {
-            server,
-            path: PATH,
-            sent: LoadRequest::Get { connections: 32 },
-            status: case.status(),
-        },
-        process,
-        beside: Vec::new(),
-        redis,
-    })
+    let server = ServerUnderLoad::start(subject.name(), command, CONNECTIONS, case.status())?;
+    Ok(ServerUnderLoad { redis, ..server })
 }
 
 /// Answers until it is killed.
@@ -75,7 +55,7 @@ pub(crate) fn run_hello(arguments: &HelloArguments) -> Result<()> {
 
 fn app(subject: Subject, case: Case, redis: Option<&str>) -> Result<Router> {
     let response = subject.handler_response(case);
-    let hello = Router::new().route(PATH, get(async move || response));
+    let hello = Router::new().route("/", get(async move || response));
     Ok(match subject {
         Subject::Bare => hello,
         Subject::Governor => hello.layer(subject::governor(case)),
@@ -87,6 +67,7 @@ fn app(subject: Subject, case: Case, redis: Option<&str>) -> Result<Router> {
 #[cfg(test)]
 mod tests {
     use clap::ValueEnum as _;
+    use testkit::reverse_proxy;
     use tokio::net::TcpListener;
 
     use super::*;
@@ -104,12 +85,12 @@ mod tests {
                 let addr = listener.local_addr().unwrap();
                 let app = app.into_make_service_with_connect_info::<SocketAddr>();
                 runtime.spawn(axum::serve(listener, app).into_future());
-                let first = reverse_proxy::get(addr, PATH, &[]);
+                let first = reverse_proxy::get(addr, "/", &[]);
                 assert!(
                     subject == Subject::Bare || first.status == 200,
                     "{subject:?}, {case:?}"
                 );
-                let then = reverse_proxy::get(addr, PATH, &[]);
+                let then = reverse_proxy::get(addr, "/", &[]);
                 assert_eq!(then.status, case.status(), "{subject:?}, {case:?}");
                 let tells = matches!(subject, Subject::Memory | Subject::GovernorTelling);
                 assert_eq!(

@@ -5,7 +5,7 @@ use clap::ValueEnum as _;
 use super::calls::{ADDED, NS};
 use super::subject::{Case, Subject};
 use super::{CALLS, SERVERS};
-use crate::harness::h2load::{CPU, RATE};
+use crate::harness::h2load::{self, CPU, RATE};
 use crate::harness::{Goal, Ratio, Report, Table, distinct};
 
 /// Layers without header fields are compared with each other, those with fields too, and both with
@@ -34,23 +34,18 @@ pub(super) fn complete(mut report: Report) -> Report {
 /// All servers to the bare one, and the layers to each other: as servers, and without the call
 /// itself.
 fn ratios(report: &Report, case: &str) -> Vec<Ratio> {
-    let others = Subject::value_variants()
-        .iter()
-        .filter(|subject| **subject != Subject::Bare);
-    let of_servers = others
-        .map(|subject| (*subject, Subject::Bare))
-        .chain(PAIRS)
-        .flat_map(|pair| [(SERVERS, RATE, pair), (SERVERS, CPU, pair)]);
-    let of_calls = PAIRS.map(|pair| (CALLS, ADDED, pair));
-    let ratio = |(place, figure, (ours, theirs)): (&str, &'static str, (Subject, Subject))| {
-        Some(Ratio::of_rounds(
-            figure,
-            report.row(place, case, ours.name())?,
-            report.row(place, case, theirs.name())?,
-            goal(case, figure, ours, theirs),
-        ))
+    let ratio = |place, figure, (ours, theirs): (Subject, Subject)| {
+        let goal = goal(case, figure, ours, theirs);
+        let pair = [(ours.name(), theirs.name(), goal)];
+        report.ratios(Ratio::of_rounds, figure, (place, case), pair)
     };
-    of_servers.chain(of_calls).filter_map(ratio).collect()
+    let subjects = Subject::value_variants().iter().copied();
+    let others = subjects.filter(|subject| *subject != Subject::Bare);
+    let pairs = others.map(|subject| (subject, Subject::Bare)).chain(PAIRS);
+
+    let of_servers = pairs.flat_map(|pair| [RATE, CPU].map(|figure| ratio(SERVERS, figure, pair)));
+    let of_calls = PAIRS.map(|pair| ratio(CALLS, ADDED, pair));
+    of_servers.chain(of_calls).flatten().collect()
 }
 
 /// A layer may cost a twentieth of a bare server's requests, and less than the other layer that
@@ -68,21 +63,8 @@ fn goal(case: &str, figure: &str, ours: Subject, theirs: Subject) -> Option<Goal
 }
 
 fn servers(report: &Report, case: &str) -> Table {
-    let heads = [
-        "subject",
-        "requests/s",
-        "slowest..fastest",
-        "cpu us/request",
-    ];
     let rows = report.case(SERVERS).filter(|row| row.load == case);
-    Table::new(format!("{SERVERS}, {case}"), heads).with_lines(rows, |row| {
-        vec![
-            row.subject.clone(),
-            row.count(RATE),
-            row.counts(RATE),
-            row.number(CPU, 1),
-        ]
-    })
+    h2load::table(&format!("{SERVERS}, {case}"), rows)
 }
 
 fn calls(report: &Report, case: &str) -> Table {

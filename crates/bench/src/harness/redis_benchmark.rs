@@ -1,80 +1,71 @@
-//! redis-benchmark, the field's usual yardstick, calling the same script.
+//! redis-benchmark, the field's usual yardstick.
 
 use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
-use super::check_script;
-use super::target::Target;
-use crate::harness::callers::{CALLS, RATE};
-use crate::harness::{Entrant, Figures};
-use crate::harness::{P50, P99, process, whole};
 use anyhow::Result;
 
+use super::callers::{CALLS, RATE};
+use super::latency::{P50, P99};
+use super::process;
+use super::row::Figures;
+use super::text::whole;
+
 /// It is part of Redis.
-pub(crate) const PROGRAM: &str = "redis-benchmark";
-/// The default of redis-benchmark.
-const CLIENTS: usize = 50;
-/// The number of decisions in the first round, before the speed is known.
+const PROGRAM: &str = "redis-benchmark";
+/// The number of commands in the first round, before the speed is known.
 const FIRST: f64 = 20_000.0;
 
-struct RedisBenchmark {
-    pipeline: usize,
-    addr: SocketAddr,
-    script: String,
-    keys: u32,
+/// A command that redis-benchmark sends to a server again and again.
+pub(crate) struct RedisBenchmark {
+    /// Its options, and the command with its arguments.
+    arguments: Vec<String>,
     /// The rate of the last round.
-    decisions_per_s: Option<f64>,
-}
-
-pub(super) fn entrant(name: &str, pipeline: usize, target: &Target, keys: u32) -> Entrant<'static> {
-    let load = if pipeline == 1 {
-        format!("{CLIENTS} callers")
-    } else {
-        format!("{CLIENTS} x {pipeline} callers")
-    };
-    let mut program = RedisBenchmark {
-        pipeline,
-        addr: target.server.addr(),
-        script: target.script_with_arguments.clone(),
-        keys,
-        decisions_per_s: None,
-    };
-    Entrant::new(name, load, move |length| program.round(length))
+    commands_per_s: Option<f64>,
 }
 
 impl RedisBenchmark {
-    fn command(&self, decisions: usize) -> Result<Command> {
-        let key = if self.keys == 1 {
-            check_script::key(check_script::LIMITS[0], 0)
-        } else {
-            check_script::key_to_draw()
-        };
-        let key = String::from_utf8(key)?;
-        let (ip, port, pipeline) = (self.addr.ip(), self.addr.port(), self.pipeline);
-        let options = format!("-h {ip} -p {port} --csv -c {CLIENTS} -P {pipeline} -n {decisions}");
-        let mut command = Command::new(PROGRAM);
-        command.args(options.split(' '));
-        if self.keys > 1 {
-            command.args(["-r", &self.keys.to_string()]);
+    /// With this number of connections and of commands in flight on each. `command` may begin with
+    /// further options.
+    pub(crate) fn new(
+        server: SocketAddr,
+        connections: usize,
+        pipeline: usize,
+        command: &[&str],
+    ) -> Self {
+        let (ip, port) = (server.ip(), server.port());
+        let options = format!("-h {ip} -p {port} --csv -c {connections} -P {pipeline}");
+        let arguments = options.split(' ').chain(command.iter().copied());
+        Self {
+            arguments: arguments.map(str::to_owned).collect(),
+            commands_per_s: None,
         }
-        command.args(["EVALSHA", &self.script, "1", &key]);
-        Ok(command)
     }
 
-    fn round(&mut self, length: Duration) -> Result<Figures> {
-        let decisions = self
-            .decisions_per_s
+    /// Its name and version.
+    pub(crate) fn version() -> Result<String> {
+        process::version(PROGRAM)
+    }
+
+    /// Sends commands for about this long, and returns how many.
+    pub(crate) fn round(&mut self, length: Duration) -> Result<(u64, Figures)> {
+        let expected = self
+            .commands_per_s
             .map_or(FIRST, |per_s| per_s * length.as_secs_f64());
-        let round = process::run(&mut self.command(bounded(decisions))?, parse)?;
-        self.decisions_per_s = round.get(RATE).copied();
-        Ok(round)
+        let commands = bounded(expected);
+
+        let mut command = Command::new(PROGRAM);
+        command.args(["-n", &commands.to_string()]);
+        let figures = process::run(command.args(&self.arguments), parse)?;
+        self.commands_per_s = figures.get(RATE).copied();
+        Ok((commands as u64, figures))
     }
 }
 
 /// Parses the second line by the column names in the first. The name of the test is the command and
 /// may contain anything, so fields are counted from the end.
-pub(crate) fn parse(csv: &str) -> Option<Figures> {
+fn parse(csv: &str) -> Option<Figures> {
     let mut lines = csv.lines();
     let heads: Vec<&str> = lines
         .next()?
@@ -95,8 +86,8 @@ pub(crate) fn parse(csv: &str) -> Option<Figures> {
     ]))
 }
 
-fn bounded(decisions: f64) -> usize {
-    whole(decisions.clamp(1_000.0, 1e9))
+fn bounded(commands: f64) -> usize {
+    whole(commands.clamp(1_000.0, 1e9))
 }
 
 #[cfg(test)]
@@ -140,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_decisions_is_clamped() {
+    fn the_number_of_commands_is_clamped() {
         assert_eq!(
             [0.0, 5_000.7, 1e12].map(bounded),
             [1_000, 5_001, 1_000_000_000]
