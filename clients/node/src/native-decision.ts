@@ -89,13 +89,14 @@ export class KnownLimit {
   }
 }
 
-/** An outcome, and what its header fields say beyond it. */
+/** An outcome, and what its header fields say beyond it. A list without an array around it. */
 interface OutcomeFacts {
   known: KnownLimit;
   outcome: LimitOutcome;
   unit: number;
   windowMs: number;
   moreAfterMs: number;
+  next: OutcomeFacts | undefined;
 }
 
 /** A decision: plain members for JSON, and `headers()` on the prototype. */
@@ -107,7 +108,7 @@ export class NativeDecision implements Decision {
   readonly limits: LimitOutcome[];
   readonly retryAfterMs: number | null;
   declare readonly blockStatus?: number;
-  readonly #facts: OutcomeFacts[];
+  readonly #facts: OutcomeFacts | undefined;
   readonly #answeredAtMs: number;
 
   /** `limits` are those of the demands, in their order. */
@@ -117,15 +118,18 @@ export class NativeDecision implements Decision {
     numbers: Float64Array,
     answeredAtMs: number,
   ) {
-    const facts = factsFrom(limits, numbers);
+    const facts =
+      limits.length === 1
+        ? rowFacts(limits[0] as KnownLimit, numbers, FIRST_ROW)
+        : factsFrom(limits, numbers);
     this.allowed = (code & VERDICT_BITS) === ALLOWED;
     this.source = SOURCES[(code >> SOURCE_SHIFT) & 0b111] ?? "local";
     this.degraded = this.source === "fallback";
     this.waitMs = numbers[WAIT] as number;
-    this.limits =
-      facts.length === 1
-        ? [(facts[0] as OutcomeFacts).outcome]
-        : facts.map(({ outcome }) => outcome);
+    this.limits = facts === undefined ? [] : [facts.outcome];
+    for (let more = facts?.next; more !== undefined; more = more.next) {
+      this.limits.push(more.outcome);
+    }
     this.retryAfterMs = this.allowed ? null : longestRetry(this.limits);
     if ((code & FORBIDDEN_BIT) !== 0) this.blockStatus = 403;
     this.#facts = facts;
@@ -145,7 +149,7 @@ export class NativeDecision implements Decision {
     const policies: string[] = [];
     const states: string[] = [];
     let tightest: OutcomeFacts | undefined;
-    for (const facts of this.#facts) {
+    for (let facts = this.#facts; facts !== undefined; facts = facts.next) {
       const { known, outcome, moreAfterMs } = facts;
       if (!isReported(outcome)) continue;
       // A limit that is asked about two keys is one policy.
@@ -170,19 +174,21 @@ export class NativeDecision implements Decision {
   }
 }
 
-/** The outcomes of the limits that were asked. */
-function factsFrom(limits: readonly KnownLimit[], numbers: Float64Array): OutcomeFacts[] {
-  // The usual case; a list that grows takes more memory.
-  if (limits.length === 1) return [rowFacts(limits[0] as KnownLimit, numbers, FIRST_ROW)];
-
-  const facts: OutcomeFacts[] = [];
-  let row = FIRST_ROW;
-  for (const known of limits) {
+/** The outcomes of the limits that were asked, in their order. */
+function factsFrom(
+  limits: readonly KnownLimit[],
+  numbers: Float64Array,
+): OutcomeFacts | undefined {
+  let first: OutcomeFacts | undefined;
+  for (let index = limits.length - 1; index >= 0; index -= 1) {
+    const row = FIRST_ROW + index * ROW_LENGTH;
     const isAsked = ((numbers[row + FLAGS] as number) & UNASKED_BIT) === 0;
-    if (isAsked) facts.push(rowFacts(known, numbers, row));
-    row += ROW_LENGTH;
+    if (!isAsked) continue;
+    const facts = rowFacts(limits[index] as KnownLimit, numbers, row);
+    facts.next = first;
+    first = facts;
   }
-  return facts;
+  return first;
 }
 
 function rowFacts(known: KnownLimit, numbers: Float64Array, row: number): OutcomeFacts {
@@ -205,6 +211,7 @@ function rowFacts(known: KnownLimit, numbers: Float64Array, row: number): Outcom
     unit: (flags >> UNIT_SHIFT) & 0b111,
     windowMs: numbers[row + WINDOW] as number,
     moreAfterMs: numbers[row + MORE] as number,
+    next: undefined,
   };
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
-use tollgate::ManualClock;
+use tollgate::{Decision, ManualClock};
 use tollgate_gate::api::{self, ApiContext};
 use tollgate_gate::metrics::Metrics;
 use tollgate_gate::{Caller, Gate, RequestOrigin};
@@ -24,7 +24,7 @@ pub use self::demands::DirectDemands;
 pub use self::error::{EmbeddedError, OpenError};
 use self::limits::LimitTable;
 pub use self::limits::{LIMITS_MAX, LimitId};
-pub use tollgate_gate::{BlockStatus, GateDecision};
+pub use tollgate_gate::BlockStatus;
 
 /// How long [`Embedded::open`] waits at most for a store and for the actions of operators. It goes on
 /// without them: the limits follow their failure policies until the store is there.
@@ -103,21 +103,23 @@ impl Embedded {
     }
 
     /// Decides about the demands that `ask` adds, all or none, if that needs no waiting: in memory,
-    /// from leases or from cached denials. Otherwise, and if `ask` returns none, this returns none
-    /// and has charged nothing: send the request as an operation, which also tells what is wrong
-    /// with it.
+    /// from leases or from cached denials. Returns what `read` takes of the decision and of the
+    /// status of a block. Otherwise, and if `ask` returns none, this returns none and has charged
+    /// nothing: send the request as an operation, which also tells what is wrong with it.
     #[inline]
-    pub fn try_check(
+    pub fn try_check<T>(
         &self,
         ask: impl FnOnce(&mut DirectDemands<'_>) -> Option<()>,
-    ) -> Result<Option<GateDecision>, EmbeddedError> {
+        read: impl FnOnce(&Decision, Option<BlockStatus>) -> T,
+    ) -> Result<Option<T>, EmbeddedError> {
         let active = self.gate.active();
         let limits = self.limits.read();
         let mut demands = DirectDemands::new(&active, &limits);
         if ask(&mut demands).is_none() {
             return Ok(None);
         }
-        Ok(self.gate.try_decide(&active, demands.as_slice())?)
+        let decided = self.gate.try_decide(&active, demands.as_slice(), read);
+        Ok(decided?)
     }
 
     /// Carries out the operations of a body of `POST /v1/batch`, and calls `done` with the status

@@ -1,8 +1,6 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use tollgate::Decision;
-
 use super::*;
 
 const CONFIG: &str = r#"{"limits": [
@@ -20,11 +18,12 @@ fn try_check(embedded: &Embedded, limit: LimitId, key: &str) -> Option<Decision>
 }
 
 fn try_check_all(embedded: &Embedded, demands: &[(LimitId, &str)]) -> Option<Decision> {
-    let decided = embedded.try_check(|list| {
+    let ask = |list: &mut DirectDemands<'_>| {
         let mut demands = demands.iter();
         demands.try_for_each(|(limit, key)| list.add(*limit, key, None))
-    });
-    decided.unwrap().map(|decided| decided.decision)
+    };
+    let decided = embedded.try_check(ask, |decision, _| decision.clone());
+    decided.unwrap()
 }
 
 fn batch(embedded: &Embedded, body: &str) -> (u16, String) {
@@ -146,10 +145,11 @@ fn several_limits_pass_together_or_not_at_all() {
     assert!(try_check_all(&embedded, &[(api, "ann"), (jobs, "ann")]).is_none());
     assert_eq!(try_check(&embedded, api, "ann").unwrap().remaining(), 0);
     // The same counter twice is an error, which the operation reports.
-    let twice = embedded.try_check(|list| {
+    let ask = |list: &mut DirectDemands<'_>| {
         list.add(api, "bob", None)?;
         list.add(api, "bob", None)
-    });
+    };
+    let twice = embedded.try_check(ask, |decision, _| decision.is_allowed());
     assert!(matches!(twice, Err(EmbeddedError::Decide(_))), "{twice:?}");
 }
 

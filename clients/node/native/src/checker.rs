@@ -10,7 +10,7 @@ use std::sync::Arc;
 use napi::bindgen_prelude::{Error, Result, ToNapiValue};
 use napi::{Status, sys};
 use tollgate::KEY_MAX;
-use tollgate_embedded::{Embedded, LimitId};
+use tollgate_embedded::{DirectDemands, Embedded, LimitId};
 
 use crate::numbers::{DEMANDS_MAX, NUMBERS, UNDECIDED, units, write_decision};
 
@@ -176,7 +176,7 @@ unsafe fn decide_values(
     values: &[sys::napi_value],
 ) -> Option<u32> {
     let engine = state.engine.try_borrow().ok()?;
-    let decided = engine.as_ref()?.try_check(|demands| {
+    let ask = |demands: &mut DirectDemands<'_>| {
         let mut key = state.key.try_borrow_mut().ok()?;
         let (values, rest) = values.as_chunks();
         for values in values {
@@ -185,12 +185,13 @@ unsafe fn decide_values(
             demands.add(limit, key, cost)?;
         }
         rest.is_empty().then_some(())
+    };
+    let code = engine.as_ref()?.try_check(ask, |decision, block| {
+        // SAFETY: Node's thread waits for this call, and no other thread knows the array.
+        let numbers = unsafe { &mut *state.numbers };
+        write_decision(numbers, decision, block)
     });
-    let decided = decided.ok()??;
-
-    // SAFETY: Node's thread waits for this call, and no other thread knows the array.
-    let numbers = unsafe { &mut *state.numbers };
-    Some(write_decision(numbers, &decided))
+    code.ok()?
 }
 
 /// Reads as many arguments as fit; those that are missing are `undefined`. Returns how many there

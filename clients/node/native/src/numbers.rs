@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{Decision, FailurePolicy, LimitOutcome, QuotaUnit, Retry, Source};
-use tollgate_embedded::{BlockStatus, GateDecision};
+use tollgate_embedded::BlockStatus;
 
 /// The most demands that are decided without an operation.
 pub(crate) const DEMANDS_MAX: usize = 16;
@@ -36,8 +36,11 @@ const LOCKED_OUT_SHIFT: u32 = 8;
 const UNASKED_SHIFT: u32 = 9;
 
 /// Writes how long to wait, in milliseconds, and a row for each outcome. Returns the code.
-pub(crate) fn write_decision(numbers: &mut [f64; NUMBERS], decided: &GateDecision) -> u32 {
-    let decision: &Decision = &decided.decision;
+pub(crate) fn write_decision(
+    numbers: &mut [f64; NUMBERS],
+    decision: &Decision,
+    block: Option<BlockStatus>,
+) -> u32 {
     let [wait, rows @ ..] = numbers;
     *wait = millis(decision.wait());
     let rows = rows.chunks_exact_mut(ROW);
@@ -50,7 +53,7 @@ pub(crate) fn write_decision(numbers: &mut [f64; NUMBERS], decided: &GateDecisio
     } else {
         DENIED
     };
-    let is_forbidden = decided.block == Some(BlockStatus::Forbidden);
+    let is_forbidden = block == Some(BlockStatus::Forbidden);
     verdict
         | source_number(decision.source()) << SOURCE_SHIFT
         | u32::from(is_forbidden) << FORBIDDEN_SHIFT
