@@ -157,7 +157,7 @@ impl Gate {
         };
 
         self.remove_action(id).await?;
-        self.action_log.lock().remove(id, self.now());
+        self.action_log.lock().remove(&action, self.now());
         self.rebuild_actions();
         Ok(Some(action))
     }

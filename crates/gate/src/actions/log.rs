@@ -38,6 +38,8 @@ pub(crate) struct ActionEdit {
     pub(crate) id: String,
     /// The action that was put; none if it was removed.
     pub(crate) put: Option<Action>,
+    /// When the action was created that was put or removed.
+    created_at: Micros,
     at: Micros,
 }
 
@@ -77,19 +79,23 @@ impl LogState {
 
     /// Adds an action that was put through this replica.
     pub(crate) fn add(&mut self, action: &Action, now: Micros) {
-        self.edit(action.id.clone(), Some(action), now);
+        self.edit(action, Some(action.clone()), now);
     }
 
     /// Removes an action that was removed through this replica.
-    pub(crate) fn remove(&mut self, id: &str, now: Micros) {
-        self.edit(id.to_owned(), None, now);
+    pub(crate) fn remove(&mut self, action: &Action, now: Micros) {
+        self.edit(action, None, now);
     }
 
-    fn edit(&mut self, id: String, put: Option<&Action>, at: Micros) {
+    fn edit(&mut self, action: &Action, put: Option<Action>, at: Micros) {
         self.changes += 1;
-        self.own.retain(|own| own.id != id);
-        let put = put.cloned();
-        let edit = ActionEdit { id, put, at };
+        self.own.retain(|own| own.id != action.id);
+        let edit = ActionEdit {
+            id: action.id.clone(),
+            put,
+            created_at: action.created_at,
+            at,
+        };
         self.apply(&edit);
         self.own.push(edit);
     }
@@ -134,11 +140,16 @@ impl LogState {
         self.actions = read.map(|action| (action.id.clone(), action)).collect();
 
         self.own.retain(|edit| now.since(edit.at) < OWN_FOR);
-        if !std::mem::take(&mut self.has_failed) {
-            return Vec::new();
-        }
+        let has_failed = std::mem::take(&mut self.has_failed);
         let own = self.own.iter();
-        let lost = own.filter(|edit| edit.is_lost(self.actions.get(&edit.id), now));
+        let lost = own.filter(|edit| match (&edit.put, self.actions.get(&edit.id)) {
+            // Another replica may have removed it, unless the store has failed.
+            (Some(action), None) => has_failed && action.is_live(now),
+            // The same action is back: a fail-over lost the removal, or made another replica put
+            // again what it had put.
+            (None, Some(stored)) => stored.created_at == edit.created_at,
+            _ => false,
+        });
         let lost: Vec<ActionEdit> = lost.cloned().collect();
         for edit in &lost {
             self.apply(edit);
@@ -151,17 +162,6 @@ impl LogState {
         let before = self.actions.len();
         self.actions.retain(|_, action| action.is_live(now));
         self.actions.len() < before
-    }
-}
-
-impl ActionEdit {
-    /// Whether the store lacks this change.
-    fn is_lost(&self, stored: Option<&Action>, now: Micros) -> bool {
-        match &self.put {
-            Some(action) => stored.is_none() && action.is_live(now),
-            // Another replica may have put it since.
-            None => stored.is_some_and(|stored| stored.created_at <= self.at),
-        }
     }
 }
 
