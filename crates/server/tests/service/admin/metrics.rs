@@ -126,7 +126,7 @@ limits:
         r#"tollgate_decision_duration_seconds_bucket{le="+Inf"}"#,
         4.0,
     );
-    at_least("tollgate_degraded_seconds_total", 1.0);
+    at_least("tollgate_degraded_seconds_total", 0.001);
     at_least("tollgate_keys", 1.0);
     at_least(r#"tollgate_config_reloads_total{result="applied"}"#, 1.0);
     at_least(r#"tollgate_config_reloads_total{result="failed"}"#, 1.0);
