@@ -23,7 +23,7 @@ const KEY_BUFFER: usize = KEY_MAX + 5;
 /// The arguments of each demand: a limit, a key and a cost.
 const DEMAND_ARGUMENTS: usize = 3;
 
-/// Becomes a function `(limit, key, cost, ..) => code` of up to [`DEMANDS_MAX`] demands, with a
+/// Becomes a function `(limit, key, cost, ..) => code` of up to `DEMANDS_MAX` demands, with a
 /// property `numbers`: the array into which each call writes its decision.
 pub struct Checker(pub(crate) SharedEngine);
 
