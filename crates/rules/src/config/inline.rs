@@ -126,7 +126,9 @@ impl InlineLimits {
     /// ```
     /// use tollgate_rules::Config;
     ///
-    /// let config = "inline_limits: { limit_max: 100 }";
+    /// let config = "
+    /// inline_limits: { limit_max: 100 }
+    /// limits: [{ name: api, key: [user], algorithm: fixed_window, limit: 10, window: 1m }]";
     /// let config = Config::parse(config, "tollgate.yaml", &|_| None)?;
     /// assert!(config.inline_limits.permit("chat", 100).is_ok());
     /// assert!(config.inline_limits.permit("chat", 101).is_err());
