@@ -9,7 +9,7 @@ use tollgate_gate::records::RecordRevision;
 
 use super::Fleet;
 
-/// The time between two looks at the others. They read the actions four times a second.
+/// The time between two looks at the others. They read the actions up to four times a second.
 const PAUSE: Duration = Duration::from_millis(50);
 /// The most replicas that are named.
 const NAMES_MAX: usize = 64;

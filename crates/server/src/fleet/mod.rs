@@ -119,6 +119,11 @@ impl Fleet {
         identity.map_or_else(String::new, |identity| identity.name.clone())
     }
 
+    /// How many replicas there are, this one included.
+    pub(crate) fn replicas(&self) -> usize {
+        self.state.lock().others.len() + 1
+    }
+
     /// The fleet as it was last read, with the current state of this replica.
     pub(crate) fn snapshot(&self, gate: &Gate) -> FleetSnapshot {
         let now = gate.now();
