@@ -1,4 +1,5 @@
-//! How long it takes until what an operator did holds on all replicas, also when the store fails over.
+//! How long it takes until what an operator did holds on all replicas, also when the store fails
+//! over.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

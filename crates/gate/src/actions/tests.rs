@@ -1,10 +1,13 @@
 //! What each action does to decisions, on a gate in memory.
 
+mod fail_over;
+mod overrides;
+
 use std::time::Duration;
 
 use serde_json::json;
 use tollgate::store::Intent;
-use tollgate::{Clock as _, Decision, ManualClock, Micros, Retry, Source, SystemClock};
+use tollgate::{Decision, ManualClock, Micros, Retry, Source};
 use tollgate_rules::{Config, RequestedLimit};
 
 use super::*;
@@ -100,6 +103,13 @@ impl Scene {
     fn advance(&self, secs: u64) {
         self.clock.advance(Duration::from_secs(secs));
     }
+}
+
+fn override_with(numbers: serde_json::Value) -> ActionChange {
+    let serde_json::Value::Object(numbers) = numbers else {
+        panic!("an object");
+    };
+    ActionChange::Override(QuotaChange::Numbers(numbers))
 }
 
 const ANN: &str = r#"{"client_ip": "203.0.113.7", "user": "ann"}"#;
@@ -203,101 +213,6 @@ async fn an_exempt_job_takes_no_permit() {
     scene.advance(60);
     let decision = scene.decide(&["work"], job, Intent::Spend).await;
     assert!(decision.permit.is_some());
-}
-
-fn override_with(numbers: serde_json::Value) -> ActionChange {
-    let serde_json::Value::Object(numbers) = numbers else {
-        panic!("an object");
-    };
-    ActionChange::Override(QuotaChange::Numbers(numbers))
-}
-
-fn multiply(factor: f64) -> ActionChange {
-    ActionChange::Override(QuotaChange::Multiply(Multiple::new(factor).unwrap()))
-}
-
-#[tokio::test]
-async fn an_override_changes_the_numbers_and_keeps_what_was_used() {
-    let scene = scene();
-    assert_eq!(scene.check(&["api"], ANN).await.remaining(), 1);
-    scene.act("api", ANN_IP, multiply(2.0)).await.unwrap();
-    let decision = scene.check(&["api"], ANN).await;
-    assert_eq!((decision.limit(), decision.remaining()), (4, 2));
-
-    let numbers = override_with(json!({"limit": 10}));
-    scene.act("api", ANN_IP, numbers).await.unwrap();
-    let listed = scene.gate.actions(ActionKind::Override, None);
-    assert_eq!(listed.len(), 1, "the new one replaces the old one");
-    assert_eq!(scene.check(&["api"], ANN).await.remaining(), 7);
-
-    scene.advance(60);
-    let decision = scene.check(&["api"], ANN).await;
-    assert_eq!((decision.is_allowed(), decision.limit()), (false, 2));
-
-    let numbers = override_with(json!({"capacity": 10, "refill_rate": "2/h"}));
-    scene.act("user", ANN_USER, numbers).await.unwrap();
-    assert_eq!(scene.check(&["user"], ANN).await.remaining(), 9);
-}
-
-#[tokio::test]
-async fn a_multiple_is_that_of_the_tier_and_a_tier_can_be_given() {
-    let scene = scene();
-    let pro = r#"{"user": "ann", "plan": "pro"}"#;
-    scene.act("plan", ANN_USER, multiply(0.5)).await.unwrap();
-    assert_eq!(scene.check(&["plan"], pro).await.limit(), 4);
-    assert_eq!(scene.check(&["plan"], ANN).await.limit(), 2);
-
-    let tier = ActionChange::Override(QuotaChange::Tier("pro".to_owned()));
-    scene.act("plan", ANN_USER, tier).await.unwrap();
-    assert_eq!(scene.check(&["plan"], ANN).await.limit(), 8);
-}
-
-#[tokio::test]
-async fn overrides_that_do_not_fit_are_refused() {
-    let scene = scene();
-    for (limit, change, expected) in [
-        (
-            "user",
-            override_with(json!({"limit": 5})),
-            "takes `capacity` and `refill_rate`",
-        ),
-        (
-            "api",
-            override_with(json!({"window": "1s"})),
-            "takes `limit`",
-        ),
-        (
-            "api",
-            override_with(json!({"limit": 0})),
-            "limit 0 is out of range",
-        ),
-        ("api", override_with(json!({"limit": "5"})), "invalid type"),
-        (
-            "user",
-            override_with(json!({"refill_rate": "soon"})),
-            "invalid rate",
-        ),
-        ("work", multiply(1e6), "out of range"),
-        (
-            "api",
-            ActionChange::Override(QuotaChange::Tier("pro".into())),
-            "has no tiers; set `multiply`, or `limit`",
-        ),
-        (
-            "plan",
-            ActionChange::Override(QuotaChange::Tier("gold".into())),
-            "unknown tier \"gold\"; the limit \"plan\" has free, pro",
-        ),
-    ] {
-        let key = match limit {
-            "api" => ANN_IP,
-            "work" => r#"{"job": "a"}"#,
-            _ => ANN_USER,
-        };
-        let error = scene.act(limit, key, change).await.unwrap_err().to_string();
-        assert!(error.contains(expected), "{limit}: {error}");
-    }
-    assert!(scene.gate.actions(ActionKind::Override, None).is_empty());
 }
 
 #[tokio::test]
@@ -471,88 +386,6 @@ async fn after_a_reload_actions_that_no_longer_fit_are_ignored() {
     assert!(!scene.check(&["api"], ANN).await.is_allowed());
 }
 
-#[tokio::test]
-async fn what_a_fail_over_loses_is_put_again() {
-    let scene = scene();
-    let action = scene.act("api", ANN_IP, BLOCK).await.unwrap();
-    let records = scene.gate.records();
-    let group = crate::records::RecordGroup::Actions;
-
-    // Another replica has removed it.
-    records.remove(group, &action.id).await.unwrap();
-    scene.gate.sync_actions().await.unwrap();
-    assert!(scene.check(&["api"], ANN).await.is_allowed());
-
-    let action = scene.act("api", ANN_IP, BLOCK).await.unwrap();
-    scene.gate.action_log.lock().record_failure();
-    records.remove(group, &action.id).await.unwrap();
-    scene.gate.sync_actions().await.unwrap();
-    assert!(!scene.check(&["api"], ANN).await.is_allowed());
-    let default = crate::records::RecordRevision::default();
-    assert_eq!(scene.gate.actions_revision(), default, "not read back yet");
-    scene.gate.sync_actions().await.unwrap();
-    assert!(!scene.check(&["api"], ANN).await.is_allowed());
-    assert_ne!(scene.gate.actions_revision(), default);
-}
-
-#[tokio::test]
-async fn an_undo_that_a_fail_over_loses_is_repeated() {
-    let scene = scene();
-    let action = scene.act("api", ANN_IP, BLOCK).await.unwrap();
-    let undone = scene.gate.undo(ActionKind::Block, &action.id).await;
-    assert!(undone.unwrap().is_some());
-
-    // A server that did not receive the removal takes over, or a replica that has put the action
-    // takes it for lost.
-    let (records, group) = (scene.gate.records(), crate::records::RecordGroup::Actions);
-    let ttl = Duration::from_secs(60);
-    let text = action.to_record();
-    records.put(group, &action.id, &text, ttl).await.unwrap();
-    scene.gate.sync_actions().await.unwrap();
-    assert!(scene.check(&["api"], ANN).await.is_allowed());
-    scene.gate.sync_actions().await.unwrap();
-    assert!(scene.check(&["api"], ANN).await.is_allowed());
-    assert!(!records.remove(group, &action.id).await.unwrap());
-
-    // Another replica blocks the key later.
-    let later = Action {
-        created_at: action.created_at.after(Micros::from_secs(1)),
-        ..action
-    };
-    let text = later.to_record();
-    records.put(group, &later.id, &text, ttl).await.unwrap();
-    scene.gate.sync_actions().await.unwrap();
-    assert!(!scene.check(&["api"], ANN).await.is_allowed());
-}
-
-/// A failed read alone does not bring back what another replica removes later.
-#[tokio::test]
-async fn what_another_replica_removes_after_an_outage_stays_removed() {
-    let scene = scene();
-    let action = scene.act("api", ANN_IP, BLOCK).await.unwrap();
-    scene.gate.sync_actions().await.unwrap();
-    scene.gate.action_log.lock().record_failure();
-    scene.gate.sync_actions().await.unwrap();
-
-    let group = crate::records::RecordGroup::Actions;
-    let removed = scene.gate.records().remove(group, &action.id).await;
-    assert!(removed.unwrap());
-    scene.gate.sync_actions().await.unwrap();
-    scene.gate.sync_actions().await.unwrap();
-    assert!(scene.check(&["api"], ANN).await.is_allowed());
-}
-
-/// A server that never had the action has the revision that was known before it.
-#[tokio::test]
-async fn a_fail_over_to_the_revision_before_an_action_is_noticed() {
-    let scene = scene();
-    scene.gate.sync_actions().await.unwrap();
-    let before = scene.gate.action_log.lock().position().revision;
-    scene.act("api", ANN_IP, BLOCK).await.unwrap();
-    let after = scene.gate.action_log.lock().position().revision;
-    assert_ne!(before, after, "the next read returns everything");
-}
-
 #[test]
 fn a_request_without_actions_finds_no_table() {
     let scene = scene();
@@ -600,76 +433,4 @@ limits:
     assert_eq!(source("203.0.113.7").await, Source::Exempt);
     scene.advance(60);
     assert_eq!(source("203.0.113.7").await, Source::Block);
-}
-
-/// Prints what a decision costs without actions and with ten thousand of them on other keys:
-/// `cargo test --release -p tollgate-gate --lib actions_cost -- --ignored --nocapture`.
-#[tokio::test]
-#[ignore = "a measurement, which needs a quiet machine"]
-async fn actions_cost() {
-    const DECISIONS: u64 = 1_000_000;
-    let text = "limits: [{ name: api, key: [client_ip], algorithm: token_bucket, \
-                capacity: 1000000000, refill_rate: 1000000/s }]";
-    let clock = SystemClock::new();
-    let gates = [0, ACTIONS_MAX].map(|count| {
-        let gate = Gate::with_clock(&ManualClock::default(), config(text));
-        let mut log = gate.action_log.lock();
-        for index in 0..u32::try_from(count).unwrap() {
-            let address = format!(
-                r#"{{"client_ip": "{}"}}"#,
-                std::net::Ipv4Addr::from_bits(0x0a00_0000 | index)
-            );
-            let key = gate.active().key_for("api", &attributes(&address), []);
-            let target = ActionTarget::Key(key.unwrap());
-            let action = Action {
-                id: Action::id_for(ActionKind::Block, "api", &target),
-                limit: "api".to_owned(),
-                target,
-                change: BLOCK,
-                reason: String::new(),
-                by: String::new(),
-                created_at: Micros::ZERO,
-                expires_at: Micros::MAX,
-            };
-            log.add(&action, Micros::ZERO);
-        }
-        drop(log);
-        gate.rebuild_actions();
-        gate
-    });
-
-    // In turns, so that both have the same machine.
-    let mut best = [u64::MAX; 2];
-    for _ in 0..7 {
-        for (gate, best) in gates.iter().zip(&mut best) {
-            let active = gate.active();
-            let started_at = clock.now();
-            for index in 0..DECISIONS {
-                let address = 0xcb00_0000 | (u32::try_from(index).unwrap() & 0xffff);
-                let request = AddressOnly(std::net::Ipv4Addr::from_bits(address).into());
-                let options = CheckOptions {
-                    limits: None,
-                    cost: None,
-                    intent: Intent::Spend,
-                    origin: crate::RequestOrigin::UNKNOWN,
-                };
-                let decided = gate.decide(&active, &request, options).await.unwrap();
-                assert!(decided.decision.is_allowed());
-            }
-            let micros = clock.now().since(started_at).get();
-            *best = micros.min(*best);
-        }
-    }
-    let [none, many] = best.map(|micros| micros * 1_000 / DECISIONS);
-    println!("a decision takes {none} ns without actions, {many} ns with {ACTIONS_MAX}");
-}
-
-/// A request with a client address and nothing else.
-struct AddressOnly(std::net::IpAddr);
-
-impl tollgate_rules::Attributes for AddressOnly {
-    fn get(&self, attribute: &tollgate_rules::Attribute) -> Option<tollgate_rules::Value<'_>> {
-        let is_address = attribute.name() == "client_ip";
-        is_address.then_some(tollgate_rules::Value::Address(self.0))
-    }
 }

@@ -1,7 +1,8 @@
 //! The fleet: the replicas that share a store, as each of them sees it.
 //!
 //! Every two seconds, and when it has read actions of operators, a replica puts a heartbeat into the
-//! store and reads those of the others. No decision waits for that. While the store is unavailable, the fleet is shown as it was last read.
+//! store and reads those of the others. No decision waits for that. While the store is unavailable,
+//! the fleet is shown as it was last read.
 
 mod agreement;
 mod finding;
