@@ -44,6 +44,53 @@ fn series(page: &str) -> usize {
     page.lines().filter(|line| !line.starts_with('#')).count()
 }
 
+/// What the page has at least, after an outage and two reloads.
+const LEAST: [(&str, f64); 18] = [
+    (
+        r#"tollgate_decisions_total{limit="a",outcome="allowed",source="store"}"#,
+        1.0,
+    ),
+    (
+        r#"tollgate_decisions_total{limit="a",outcome="denied",source="store"}"#,
+        2.0,
+    ),
+    (
+        r#"tollgate_decisions_total{limit="a",outcome="allowed",source="fallback"}"#,
+        1.0,
+    ),
+    (
+        r#"tollgate_decisions_total{limit="c",outcome="allowed",source="local"}"#,
+        1.0,
+    ),
+    ("tollgate_decision_duration_seconds_count", 4.0),
+    (
+        r#"tollgate_decision_duration_seconds_bucket{le="+Inf"}"#,
+        4.0,
+    ),
+    ("tollgate_degraded_seconds_total", 0.001),
+    ("tollgate_keys", 1.0),
+    (r#"tollgate_config_reloads_total{result="applied"}"#, 1.0),
+    (r#"tollgate_config_reloads_total{result="failed"}"#, 1.0),
+    ("tollgate_config_last_reload_timestamp_seconds", 1.6e9),
+    ("tollgate_connections", 0.0),
+    ("tollgate_in_flight_requests", 0.0),
+    ("tollgate_shed_total", 0.0),
+    ("tollgate_evicted_connections_total", 0.0),
+    (
+        r#"tollgate_alert_firing{alert="latency_p99",limit=""}"#,
+        0.0,
+    ),
+    (
+        concat!(
+            "tollgate_build_info{version=\"",
+            env!("CARGO_PKG_VERSION"),
+            "\"}"
+        ),
+        1.0,
+    ),
+    (r#"tollgate_store_errors_total{kind="unavailable"}"#, 1.0),
+];
+
 #[test]
 fn promtool_accepts_the_page_after_an_outage_and_a_reload() {
     let server = Server::start(Flavor::Redis);
@@ -59,33 +106,7 @@ limits:
         server.url()
     );
     let service = Tollgate::with_config(&config);
-    let page = || get(&service, "/metrics").text();
-    wait::until_true(PATIENCE, "the store to be up", || {
-        value(&page(), "tollgate_store_up") == Some(1.0)
-    });
-    wait::until_true(PATIENCE, "normal service", || {
-        value(&page(), "tollgate_degraded") == Some(0.0)
-    });
-    let everything = r#"{"attributes": {"tenant": "a"}}"#;
-    (0..3).for_each(|_| drop(service.check(everything)));
-
-    server.kill();
-    wait::until_true(PATIENCE, "the outage to be noticed", || {
-        value(&page(), "tollgate_degraded") == Some(1.0)
-    });
-    assert_eq!(service.check(everything).status, 200, "by policy");
-    assert_eq!(value(&page(), "tollgate_store_up"), Some(0.0));
-    assert!(
-        value(
-            &page(),
-            r#"tollgate_store_errors_total{kind="unavailable"}"#
-        ) > Some(0.0)
-    );
-    assert_eq!(lint(&page()), "");
-    server.restart();
-    wait::until_true(PATIENCE, "the outage to be over", || {
-        value(&page(), "tollgate_degraded") == Some(0.0)
-    });
+    have_an_outage(&service, &server);
 
     service.rewrite_config("limits: wrong");
     assert_eq!(send(&service, "POST", "/admin/reload").status, 422);
@@ -99,54 +120,33 @@ limits:
     );
     let page = answer.text();
     assert_eq!(lint(&page), "");
-    let at_least = |name: &str, least: f64| {
+    for (name, least) in LEAST {
         assert!(
             value(&page, name).is_some_and(|value| value >= least),
             "{name} is not {least} or more in\n{page}"
         );
-    };
-    at_least(
-        r#"tollgate_decisions_total{limit="a",outcome="allowed",source="store"}"#,
-        1.0,
-    );
-    at_least(
-        r#"tollgate_decisions_total{limit="a",outcome="denied",source="store"}"#,
-        2.0,
-    );
-    at_least(
-        r#"tollgate_decisions_total{limit="a",outcome="allowed",source="fallback"}"#,
-        1.0,
-    );
-    at_least(
-        r#"tollgate_decisions_total{limit="c",outcome="allowed",source="local"}"#,
-        1.0,
-    );
-    at_least("tollgate_decision_duration_seconds_count", 4.0);
-    at_least(
-        r#"tollgate_decision_duration_seconds_bucket{le="+Inf"}"#,
-        4.0,
-    );
-    at_least("tollgate_degraded_seconds_total", 0.001);
-    at_least("tollgate_keys", 1.0);
-    at_least(r#"tollgate_config_reloads_total{result="applied"}"#, 1.0);
-    at_least(r#"tollgate_config_reloads_total{result="failed"}"#, 1.0);
-    at_least("tollgate_config_last_reload_timestamp_seconds", 1.6e9);
-    at_least("tollgate_connections", 0.0);
-    at_least("tollgate_in_flight_requests", 0.0);
-    at_least("tollgate_shed_total", 0.0);
-    at_least("tollgate_evicted_connections_total", 0.0);
-    at_least(
-        r#"tollgate_alert_firing{alert="latency_p99",limit=""}"#,
-        0.0,
-    );
-    at_least(
-        &format!(
-            r#"tollgate_build_info{{version="{}"}}"#,
-            env!("CARGO_PKG_VERSION")
-        ),
-        1.0,
-    );
+    }
     assert_eq!(value(&page, "tollgate_config_reload_failed"), Some(0.0));
+}
+
+/// Sends requests before an outage of the store and during it, and waits for its end.
+fn have_an_outage(service: &Tollgate, server: &Server) {
+    let page = || get(service, "/metrics").text();
+    let until = |what: &str, name: &str, expected: f64| {
+        wait::until_true(PATIENCE, what, || value(&page(), name) == Some(expected));
+    };
+    until("the store to be up", "tollgate_store_up", 1.0);
+    until("normal service", "tollgate_degraded", 0.0);
+    let everything = r#"{"attributes": {"tenant": "a"}}"#;
+    (0..3).for_each(|_| drop(service.check(everything)));
+
+    server.kill();
+    until("the outage to be noticed", "tollgate_degraded", 1.0);
+    assert_eq!(service.check(everything).status, 200, "by policy");
+    assert_eq!(value(&page(), "tollgate_store_up"), Some(0.0));
+    assert_eq!(lint(&page()), "");
+    server.restart();
+    until("the outage to be over", "tollgate_degraded", 0.0);
 }
 
 /// Enough clients that a label made of a key would be noticed.
