@@ -198,58 +198,44 @@ pub(super) fn nothing_is_returned_to_a_later_window(scene: &Scene<'_>) {
         Kind::SlidingLog,
     ];
     for kind in kinds {
-        for (part, is_settled) in [("settled", true), ("expired", false)] {
-            let part = format!("{part}-{kind:?}");
-            let rule = scene.rule_with(&part, short(kind, 10), released);
-            let window = match kind {
-                Kind::FixedCalendar => Micros::from_secs(1),
-                _ => Micros::from_duration_ceil(SHORT).expect("a short window"),
-            };
-            let ttl = Micros::new(2 * window.get());
-            let ttl = if is_settled { OPEN } else { ttl };
-
-            let id = scene.new_permit_id();
-            scene.reserve(&rule, 4, ttl, id);
-            scene.wait(Micros::new(2 * window.get()));
-            let spent = scene.spend(&rule, 5);
-            assert_eq!(spent.remaining, 5, "{part}");
-
-            if is_settled {
-                assert_eq!(scene.settle(&rule, 4, 0, id), SettlementKind::Reserved);
-            }
-            let left = scene.left(&rule);
-            assert!(
-                left == 5 || !scene.is_exact() && left > 5,
-                "{left} of {part}"
-            );
-        }
+        let window = match kind {
+            Kind::FixedCalendar => Micros::from_secs(1),
+            _ => Micros::from_duration_ceil(SHORT).expect("a short window"),
+        };
+        check_nothing_returns(scene, kind, Micros::new(2 * window.get()));
     }
 }
 
 /// A bucket that has been full since then does not get reserved units back: they were refilled.
 pub(super) fn nothing_is_returned_that_was_refilled(scene: &Scene<'_>) {
     for kind in [Kind::TokenBucket, Kind::LeakyMeter, Kind::LeakyQueue] {
-        for (part, is_settled) in [("settled", true), ("expired", false)] {
-            let part = format!("{part}-{kind:?}");
-            let rule = scene.rule_with(&part, short(kind, 10), released);
-            let refilled = Micros::from_duration_ceil(SHORT).expect("a short window");
-            let ttl = if is_settled { OPEN } else { refilled };
+        let refilled = Micros::from_duration_ceil(SHORT).expect("a short window");
+        check_nothing_returns(scene, kind, refilled);
+    }
+}
 
-            let id = scene.new_permit_id();
-            scene.reserve(&rule, 4, ttl, id);
-            scene.wait(refilled);
-            let spent = scene.spend(&rule, 5);
-            assert_eq!(spent.remaining, 5, "{part}");
+/// Reserves 4 of 10 units and waits until they are free again, whatever becomes of the reservation:
+/// neither a settlement nor its expiry returns them once more.
+fn check_nothing_returns(scene: &Scene<'_>, kind: Kind, free_after: Micros) {
+    for (part, is_settled) in [("settled", true), ("expired", false)] {
+        let part = format!("{part}-{kind:?}");
+        let rule = scene.rule_with(&part, short(kind, 10), released);
+        let ttl = if is_settled { OPEN } else { free_after };
 
-            if is_settled {
-                assert_eq!(scene.settle(&rule, 4, 0, id), SettlementKind::Reserved);
-            }
-            let left = scene.left(&rule);
-            assert!(
-                left == 5 || !scene.is_exact() && left > 5,
-                "{left} of {part}"
-            );
+        let id = scene.new_permit_id();
+        scene.reserve(&rule, 4, ttl, id);
+        scene.wait(free_after);
+        let spent = scene.spend(&rule, 5);
+        assert_eq!(spent.remaining, 5, "{part}");
+
+        if is_settled {
+            assert_eq!(scene.settle(&rule, 4, 0, id), SettlementKind::Reserved);
         }
+        let left = scene.left(&rule);
+        assert!(
+            left == 5 || !scene.is_exact() && left > 5,
+            "{left} of {part}"
+        );
     }
 }
 
