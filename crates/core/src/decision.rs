@@ -71,23 +71,6 @@ impl Decision {
         permit_id: Option<PermitId>,
     ) -> Self {
         let decider = Self::find_decider(&limits);
-        Self::assemble(limits, decider, source, permit_id)
-    }
-
-    /// The decision of a single limit.
-    #[inline(always)]
-    pub(crate) fn single(limit: LimitOutcome, source: Source, permit_id: Option<PermitId>) -> Self {
-        let decider = limit.is_enforced_denial().then_some(0);
-        Self::assemble(SmallVec::from_buf([limit]), decider, source, permit_id)
-    }
-
-    #[inline(always)]
-    fn assemble(
-        limits: SmallVec<[LimitOutcome; 1]>,
-        decider: Option<u16>,
-        source: Source,
-        permit_id: Option<PermitId>,
-    ) -> Self {
         let permit_id = permit_id
             .filter(|_| decider.is_none())
             .unwrap_or(PermitId::NONE);
@@ -97,6 +80,17 @@ impl Decision {
             decider,
             source,
             permit_id,
+        }
+    }
+
+    /// The decision of a single limit, without a permit.
+    #[inline(always)]
+    pub(crate) fn single(limit: LimitOutcome) -> Self {
+        Self {
+            decider: limit.is_enforced_denial().then_some(0),
+            source: limit.source,
+            limits: SmallVec::from_buf([limit]),
+            permit_id: PermitId::NONE,
         }
     }
 

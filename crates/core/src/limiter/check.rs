@@ -189,9 +189,7 @@ impl<'a, K: ToKey> Check<'a, OneDemand<'a, K>> {
     pub fn try_outcome(&self) -> Result<LimitOutcome, Error> {
         self.demands
             .with(&self.engine.rules, |demands| match demands {
-                [demand] if !self.intent.is_reserve() && !demand.needs_permit() => {
-                    self.plan().try_outcome(demand, PermitId::NONE)
-                }
+                [demand] if self.plan().needs_no_permit(demand) => self.plan().try_outcome(demand),
                 _ => Err(Error::WouldBlock),
             })
     }
@@ -218,23 +216,28 @@ impl<'a> Plan<'a> {
         demands: &[Demand<'_>],
         extract: impl FnOnce(Decision) -> T,
     ) -> Result<T, Error> {
-        let permit_id = self.next_permit_id(demands);
-
-        // The usual case.
-        if let [demand] = demands {
-            let limit = self.try_outcome(demand, permit_id.unwrap_or(PermitId::NONE))?;
-            let decision = Decision::single(limit, limit.source(), permit_id);
-            return Ok(extract(self.keep_counted(decision, permit_id)));
+        // The usual case. Permits are left to the other one, to keep this one short.
+        if let [demand] = demands
+            && self.needs_no_permit(demand)
+        {
+            let limit = self.try_outcome(demand)?;
+            return Ok(extract(Decision::single(limit)));
         }
-        let decision = self.try_spend_all(demands, permit_id);
+        let decision = self.try_spend_all(demands);
         decision.map(extract).ok_or(Error::WouldBlock)
     }
 
-    /// The outcome of one demand, decided without waiting.
+    /// Whether the decision on this demand alone has no permit and no reservation.
     #[inline(always)]
-    fn try_outcome(self, demand: &Demand<'_>, id: PermitId) -> Result<LimitOutcome, Error> {
+    fn needs_no_permit(self, demand: &Demand<'_>) -> bool {
+        !self.intent.is_reserve() && !demand.needs_permit()
+    }
+
+    /// The outcome of one demand that needs no permit, decided without waiting.
+    #[inline(always)]
+    fn try_outcome(self, demand: &Demand<'_>) -> Result<LimitOutcome, Error> {
         let store = self.engine.store_for(demand.limit);
-        let Some((outcome, source)) = store.try_spend(demand, self.intent, id) else {
+        let Some((outcome, source)) = store.try_spend(demand, self.intent, PermitId::NONE) else {
             return Err(Error::WouldBlock);
         };
 
@@ -246,11 +249,8 @@ impl<'a> Plan<'a> {
     }
 
     #[inline(never)]
-    fn try_spend_all(
-        self,
-        demands: &[Demand<'_>],
-        permit_id: Option<PermitId>,
-    ) -> Option<Decision> {
+    fn try_spend_all(self, demands: &[Demand<'_>]) -> Option<Decision> {
+        let permit_id = self.next_permit_id(demands);
         let id = permit_id.unwrap_or(PermitId::NONE);
         let reply = self.engine.try_spend(demands, self.intent, id)?;
         self.engine.record_reply(demands, self.intent, &reply);
