@@ -1,8 +1,6 @@
 //! `tollgate completions` and `tollgate schema`: files for shells and editors.
 
-use std::process::ExitCode;
-
-use super::outcome::{Exit, finish};
+use super::outcome::{CommandResult, Exit};
 
 /// The JSON schema of the configuration.
 const SCHEMA: &str = include_str!("../../../../docs/tollgate.schema.json");
@@ -15,15 +13,13 @@ pub struct CompletionsArgs {
 }
 
 /// Prints the completions of a command line for a shell.
-pub(crate) fn completions(args: &CompletionsArgs, mut command: clap::Command) -> ExitCode {
+pub(crate) fn run(args: &CompletionsArgs, mut command: clap::Command) -> CommandResult {
     // The generator panics if it cannot write, so it writes into memory.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "tollgate", &mut script);
-
-    let script = String::from_utf8_lossy(&script).into_owned();
-    finish(Ok((script, Exit::Done)), false)
+    Ok((String::from_utf8_lossy(&script).into_owned(), Exit::Done))
 }
 
-pub(crate) fn schema() -> ExitCode {
-    finish(Ok((SCHEMA.to_owned(), Exit::Done)), false)
+pub(crate) fn schema() -> CommandResult {
+    Ok((SCHEMA.to_owned(), Exit::Done))
 }

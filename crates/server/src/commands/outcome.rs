@@ -19,6 +19,13 @@ pub(crate) enum Exit {
     NoResponse = 3,
 }
 
+impl Exit {
+    /// The code of a decision or a verdict.
+    pub(super) const fn denied_if(is_denied: bool) -> Self {
+        if is_denied { Self::Denied } else { Self::Done }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
@@ -62,7 +69,7 @@ impl CommandError {
 }
 
 /// The text for standard output and the exit code, or why the command failed.
-pub(super) type CommandResult = Result<(String, Exit), CommandError>;
+pub(crate) type CommandResult = Result<(String, Exit), CommandError>;
 
 /// The output of a command: `value` as JSON, or the lines of `text`.
 pub(super) fn output(
@@ -72,9 +79,8 @@ pub(super) fn output(
     exit: Exit,
 ) -> CommandResult {
     let mut lines = if json {
-        let text = serde_json::to_string(value);
-        let text =
-            text.map_err(|error| no_response(format!("cannot write the output: {error}")))?;
+        let text = serde_json::to_string(value)
+            .map_err(|error| no_response(format!("cannot write the output: {error}")))?;
         vec![visible_json(&text).into_owned()]
     } else {
         text()
@@ -87,7 +93,7 @@ pub(super) fn output(
 
 /// Prints the result of a command and returns its exit code. With `json`, an error is also printed
 /// as an object on standard output.
-pub(super) fn finish(result: CommandResult, json: bool) -> ExitCode {
+pub(crate) fn finish(result: CommandResult, json: bool) -> ExitCode {
     let (text, exit) = result.unwrap_or_else(|error| {
         let CommandError {
             exit,

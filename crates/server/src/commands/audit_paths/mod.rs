@@ -14,7 +14,6 @@ mod judge;
 mod report;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use hyper::Method;
@@ -24,7 +23,7 @@ use tollgate::Micros;
 use self::corpus::{NamedValue, PlainRequest};
 use self::judge::Audit;
 use super::client::{self, block_on};
-use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, output};
+use super::outcome::{CommandError, CommandResult, Exit, invalid, output};
 use super::terminal::{ProgressLine, plain};
 
 /// The interval between lines of progress where they cannot be redrawn.
@@ -76,14 +75,10 @@ pub struct AuditPathsArgs {
     quiet: bool,
     /// Print the report as a JSON object
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
-pub(crate) fn run(args: &AuditPathsArgs) -> ExitCode {
-    finish(audit(args), args.json)
-}
-
-fn audit(args: &AuditPathsArgs) -> CommandResult {
+pub(crate) fn run(args: &AuditPathsArgs) -> CommandResult {
     let (replica, request) = plain_request(args)?;
     let variants = variants(args, &request)?;
 
@@ -108,11 +103,7 @@ fn audit(args: &AuditPathsArgs) -> CommandResult {
     }
 
     let report = result?;
-    let exit = if report.uncounted.is_empty() {
-        Exit::Done
-    } else {
-        Exit::Denied
-    };
+    let exit = Exit::denied_if(!report.uncounted.is_empty());
     output(args.json, &report, || report::lines(&report), exit)
 }
 

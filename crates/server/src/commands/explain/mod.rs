@@ -6,14 +6,13 @@ mod result;
 mod unused;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use tollgate_rules::{Config, Selector};
 
 use self::result::{ExplainOutput, LimitExplanation};
 use super::attributes::{AttributeArgs, RequestAttributes};
 use super::configuration;
-use super::outcome::{CommandError, CommandResult, Exit, finish, output};
+use super::outcome::{CommandError, CommandResult, Exit, output};
 
 /// Arguments of `tollgate explain`.
 #[derive(Clone, Debug, clap::Args)]
@@ -28,14 +27,10 @@ pub struct ExplainArgs {
     limits: Vec<String>,
     /// Print a JSON object
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
-pub(crate) fn run(args: &ExplainArgs) -> ExitCode {
-    finish(run_explain(args), args.json)
-}
-
-fn run_explain(args: &ExplainArgs) -> CommandResult {
+pub(crate) fn run(args: &ExplainArgs) -> CommandResult {
     let attributes = args.request.read()?;
     let config = configuration::read_or_built_in(args.config.as_deref())?;
     let result = explain(&config, &attributes, &args.limits)?;

@@ -11,7 +11,6 @@ mod outline;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use serde_json::json;
 use tollgate_rules::config::{DocumentNode, read_file};
@@ -19,7 +18,7 @@ use tollgate_rules::config::{DocumentNode, read_file};
 use self::draft::{ImportDraft, ImportGap};
 use super::configuration::{self, is_stdin};
 use super::numbers::counted;
-use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, no_response, output};
+use super::outcome::{CommandError, CommandResult, Exit, invalid, no_response, output};
 use super::terminal::{self, plain};
 
 /// The largest file, in bytes.
@@ -41,12 +40,12 @@ pub struct ImportArgs {
     force: bool,
     /// Print a JSON object with format, limits, config and gaps
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// The formats that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum ImportFormat {
+pub(crate) enum ImportFormat {
     /// YAML of envoyproxy/ratelimit
     Envoy,
     /// Limits file of Limitador
@@ -76,11 +75,7 @@ struct ImportResult {
     gaps: Vec<ImportGap>,
 }
 
-pub(crate) fn run(args: &ImportArgs) -> ExitCode {
-    finish(import(args), args.json)
-}
-
-fn import(args: &ImportArgs) -> CommandResult {
+pub(crate) fn run(args: &ImportArgs) -> CommandResult {
     let name = configuration::name(&args.file);
     let text = read(&args.file)?;
     let result = translate(&text, &name, args.from)?;

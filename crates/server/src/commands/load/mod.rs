@@ -10,7 +10,6 @@ mod values;
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use tollgate::Micros;
@@ -18,7 +17,7 @@ use tollgate_load::{Allowance, Arrivals, CostRange, LoadError, LoadProgress};
 
 use super::attributes::AttributeArgs;
 use super::client::{ConnectionArgs, block_on};
-use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, no_response, output};
+use super::outcome::{CommandResult, Exit, invalid, no_response, output};
 use super::terminal::{ProgressLine, plain};
 
 /// The interval between lines of progress where they cannot be redrawn.
@@ -101,7 +100,7 @@ pub struct LoadArgs {
     quiet: bool,
     /// Print the report as a JSON object
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// The values of `--arrivals`.
@@ -130,11 +129,7 @@ enum LoadShape {
     EdgeBurst,
 }
 
-pub(crate) fn run(args: &LoadArgs) -> ExitCode {
-    finish(load(args), args.json)
-}
-
-fn load(args: &LoadArgs) -> CommandResult {
+pub(crate) fn run(args: &LoadArgs) -> CommandResult {
     let plan = plan::plan(args)?;
     let mut line = (!args.quiet).then(|| ProgressLine::new(Some(LINE_INTERVAL)));
     let on_progress = |progress: &LoadProgress| {
@@ -153,19 +148,13 @@ fn load(args: &LoadArgs) -> CommandResult {
     if let Some(line) = line {
         line.clear();
     }
-    let report = report.map_err(|error| failure(&error))?;
-    let exit = if report.is_exceeded() {
-        Exit::Denied
-    } else {
-        Exit::Done
-    };
+    let report = report.map_err(|error| {
+        let reason = plain(&error.to_string());
+        match error {
+            LoadError::Rejected { .. } => invalid(reason),
+            _ => no_response(reason),
+        }
+    })?;
+    let exit = Exit::denied_if(report.is_exceeded());
     output(args.json, &report, || lines::lines(&report), exit)
-}
-
-fn failure(error: &LoadError) -> CommandError {
-    let reason = plain(&error.to_string());
-    match error {
-        LoadError::Rejected { .. } => invalid(reason),
-        _ => no_response(reason),
-    }
 }
