@@ -20,6 +20,7 @@ mod grpc;
 mod guard;
 mod help;
 mod http;
+mod key_part;
 mod listen;
 mod logs;
 mod reload;

@@ -9,9 +9,9 @@ use tollgate_gate::top_keys::{UsageKind, UsageSpan};
 use tollgate_gate::{ActiveConfig, DecideError, TopKey, TopQuery};
 
 use super::encode::{json_ok, millis};
-use super::keys::KeyPartView;
 use super::query::decode;
 use crate::http::Body;
+use crate::key_part::KeyPartView;
 use crate::service::Service;
 
 /// The number of keys in a list, unless the query says otherwise.
@@ -86,7 +86,7 @@ impl<'a> TopKeyView<'a> {
 
         Some(Self {
             limit: limit.rule.name().as_str(),
-            key: parts.into_iter().map(KeyPartView::from).collect(),
+            key: KeyPartView::list(parts),
             units: key.usage.units,
             error: key.usage.error,
             requests: key.usage.requests,

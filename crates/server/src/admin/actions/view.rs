@@ -8,7 +8,7 @@ use tollgate_gate::{
 };
 
 use super::super::encode::millis;
-use super::super::keys::KeyPartView;
+use crate::key_part::KeyPartView;
 
 /// An action. Field names are JSON member names; those that its kind does not have are absent.
 #[derive(Debug, Serialize)]
@@ -49,10 +49,9 @@ impl<'a> ActionView<'a> {
             ActionTarget::Limit => {}
             ActionTarget::Key(encoded) => {
                 let limit = active.selector.limit(&action.limit).ok();
-                let position = limit.map(|limit| limit.rule.position());
-                let parts =
-                    position.and_then(|position| active.selector.display_key(position, encoded));
-                key = parts.map(|parts| parts.into_iter().map(KeyPartView::from).collect());
+                let parts = limit
+                    .and_then(|limit| active.selector.display_key(limit.rule.position(), encoded));
+                key = parts.map(KeyPartView::list);
             }
             ActionTarget::Network(found) => network = Some(found.to_string()),
         }

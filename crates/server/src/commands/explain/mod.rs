@@ -33,18 +33,19 @@ pub struct ExplainArgs {
 pub(crate) fn run(args: &ExplainArgs) -> CommandResult {
     let attributes = args.request.read()?;
     let config = configuration::read_or_built_in(args.config.as_deref())?;
-    let result = explain(&config, &attributes, &args.limits)?;
+    let selector = Selector::new(&config);
+    let result = explain(&config, &selector, &attributes, &args.limits)?;
     output(args.json, &result, || result::lines(&result), Exit::Done)
 }
 
 /// Explains the limits with these names, or all limits if there are no names.
-fn explain(
+fn explain<'a>(
     config: &Config,
-    attributes: &RequestAttributes,
+    selector: &'a Selector,
+    attributes: &'a RequestAttributes,
     names: &[String],
-) -> Result<ExplainOutput, CommandError> {
-    let selector = Selector::new(config);
-    configuration::require_limits(&selector, names)?;
+) -> Result<ExplainOutput<'a>, CommandError> {
+    configuration::require_limits(selector, names)?;
 
     let hashing = config.hashing.as_ref();
     let hashed = hashing.map_or(&[][..], |hashing| &hashing.attributes);
