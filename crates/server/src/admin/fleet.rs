@@ -6,7 +6,7 @@ use tollgate::Micros;
 use tollgate_gate::metrics::OutcomeCounts;
 
 use super::encode::{json_ok, millis};
-use crate::fleet::{FleetFinding, FleetSnapshot, Member};
+use crate::fleet::{FleetFinding, Member};
 use crate::http::Body;
 use crate::service::Service;
 
@@ -74,7 +74,7 @@ impl FleetView {
 
     fn new(service: &Service, replicas_max: usize) -> Self {
         let now = service.gate.now();
-        let fleet: FleetSnapshot = service.fleet.snapshot(&service.gate);
+        let fleet = service.fleet.snapshot(&service.gate);
         let heartbeats = || fleet.members.iter().map(|member| &member.heartbeat);
         let sums = heartbeats().map(|heartbeat| heartbeat.decisions);
         let per_second: f64 = heartbeats().map(|heartbeat| heartbeat.per_second).sum();
@@ -92,7 +92,7 @@ impl FleetView {
             replicas: replicas
                 .map(|one| ReplicaView::new(one, actions, now))
                 .collect(),
-            replica: fleet.name,
+            replica: fleet.members[0].heartbeat.name.clone(),
             error: fleet.error,
             findings: fleet.findings,
         }

@@ -12,7 +12,7 @@ use super::admin_port::{self, Members, TOKEN_VARIABLE, escaped, format_value, la
 use super::attributes::{AttributeArgs, RequestAttributes};
 use super::client::{self, ClientArgs};
 use super::outcome::{CommandError, CommandResult, Exit, invalid, output};
-use super::terminal::{Align, Tone, table};
+use super::terminal::{Align, Tone, name_row, table};
 
 /// Arguments of `tollgate keys`.
 #[derive(Clone, Debug, clap::Args)]
@@ -92,11 +92,10 @@ fn lines(body: &Members, is_reset: bool) -> Vec<String> {
         "key" => 1,
         _ => 2,
     });
-    let row = |(name, value): (&String, &Value)| {
-        let value_cell = (Tone::Plain, format_value(name, value));
-        vec![(Tone::Name, label(name, value)), value_cell]
-    };
-    let rows: Vec<_> = members.into_iter().map(row).collect();
+    let rows: Vec<_> = members
+        .into_iter()
+        .map(|(name, value)| name_row(label(name, value), format_value(name, value)))
+        .collect();
 
     let reset = is_reset.then(|| Tone::Good.paint("reset"));
     reset.into_iter().chain(table(&rows, Align::Left)).collect()

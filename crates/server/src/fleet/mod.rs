@@ -81,8 +81,6 @@ impl Member {
 /// The fleet at one moment.
 #[derive(Debug)]
 pub(crate) struct FleetSnapshot {
-    /// The name of this replica.
-    pub(crate) name: String,
     /// False with a memory store: there are no others.
     pub(crate) is_shared: bool,
     pub(crate) expected_replicas: u32,
@@ -130,23 +128,21 @@ impl Fleet {
         let now = gate.now();
         let is_shared = gate.records().are_shared();
         let expected_replicas = gate.active().config.expected_replicas.get();
-        let own = self.own_heartbeat(gate);
+        let heartbeat = self.own_heartbeat(gate);
 
         let state = self.state.lock();
         let this = Member {
-            heartbeat: own,
+            heartbeat,
             expires_at: now.after(ttl()),
             is_this: true,
         };
-        let name = this.heartbeat.name.clone();
-        let others = state.others.iter().filter(|_| is_shared).cloned();
-        let mut members: Vec<Member> = others.collect();
+        let others = state.others.iter().filter(|_| is_shared);
+        let mut members: Vec<Member> = others.cloned().collect();
         members.sort_by(|a, b| a.heartbeat.name.cmp(&b.heartbeat.name));
         members.insert(0, this);
 
         let heartbeats: Vec<Heartbeat> = members.iter().map(|one| one.heartbeat.clone()).collect();
         FleetSnapshot {
-            name,
             is_shared,
             expected_replicas,
             findings: finding::find(&heartbeats, is_shared, expected_replicas),
@@ -226,18 +222,20 @@ impl Fleet {
 
     fn update(&self, now: Micros, read: Result<Option<RecordList>, RecordError>) {
         let mut state = self.state.lock();
-        match read {
-            Err(error) => state.error = Some(error.to_string()),
-            Ok(list) => {
-                state.error = None;
-                state.read_at = Some(now);
-                match list {
-                    None => state.others.retain(|member| member.expires_at > now),
-                    Some(list) => {
-                        state.revision = list.revision;
-                        state.others = self.read_members(&list, now);
-                    }
-                }
+        let list = match read {
+            Err(error) => {
+                state.error = Some(error.to_string());
+                return;
+            }
+            Ok(list) => list,
+        };
+        state.error = None;
+        state.read_at = Some(now);
+        match list {
+            None => state.others.retain(|member| member.expires_at > now),
+            Some(list) => {
+                state.revision = list.revision;
+                state.others = self.read_members(&list, now);
             }
         }
     }
@@ -255,12 +253,6 @@ impl Fleet {
         });
         members.collect()
     }
-
-    /// Removes this replica from the fleet.
-    async fn remove(&self, gate: &Gate) {
-        // If it fails, the record expires soon.
-        drop(gate.records().remove(RecordGroup::Fleet, &self.id).await);
-    }
 }
 
 /// Keeps the fleet up to date until the service shuts down, then removes this replica from it.
@@ -272,7 +264,9 @@ pub(crate) async fn watch(gate: Arc<Gate>, fleet: Arc<Fleet>, mut shutdown: Shut
             () = fleet.has_news.notified() => true,
         };
         if !goes_on {
-            return fleet.remove(&gate).await;
+            // If it fails, the record expires soon.
+            drop(gate.records().remove(RecordGroup::Fleet, &fleet.id).await);
+            return;
         }
     }
 }

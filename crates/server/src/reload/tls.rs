@@ -222,9 +222,9 @@ impl PemFiles<'_> {
         }
 
         let mut contents = Vec::new();
-        File::open(file)
-            .and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut contents))
-            .map_err(unreadable)?;
+        let opened = File::open(file).map_err(unreadable)?;
+        let read = opened.take(FILE_MAX + 1).read_to_end(&mut contents);
+        read.map_err(unreadable)?;
         if contents.len() as u64 > FILE_MAX {
             return Err(self.error(field, file, "it is larger than 1 MiB"));
         }

@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde::Serialize;
 use tollgate_load::Replica;
 
 use super::super::outcome::{CommandError, no_response};
+use super::AuditPathsArgs;
 use super::corpus::{PlainRequest, Variant};
 use super::exchange::{RawResponse, exchange};
 
@@ -27,15 +27,10 @@ const PLAIN_INTERVAL: usize = 20;
 
 /// What to send, and how to read the responses.
 #[derive(Debug)]
-pub(super) struct Audit {
+pub(super) struct Audit<'a> {
     pub(super) replica: Replica,
     pub(super) request: PlainRequest,
-    pub(super) deny_status: u16,
-    /// Statuses of the handler; empty to compare with the plain response.
-    pub(super) expect_statuses: Vec<u16>,
-    /// The most plain requests until the limit denies.
-    pub(super) plain_max: u32,
-    pub(super) timeout: Duration,
+    pub(super) args: &'a AuditPathsArgs,
 }
 
 /// The result of an audit. Serialized as the output of `--json`.
@@ -80,7 +75,7 @@ enum ResponseKind {
 
 /// A running audit.
 struct Session<'a> {
-    audit: &'a Audit,
+    audit: &'a Audit<'a>,
     address: SocketAddr,
     /// The handler's response to the plain request.
     handler: Option<RawResponse>,
@@ -93,14 +88,22 @@ struct Session<'a> {
     requests: u64,
 }
 
-impl Audit {
+impl Audit<'_> {
     /// Runs the audit. `on_progress` gets a line for each variant.
     pub(super) async fn run(
         &self,
         variants: &[Variant],
         mut on_progress: impl FnMut(String),
     ) -> Result<AuditReport, CommandError> {
-        let mut session = Session::new(self, self.resolve().await?);
+        let mut session = Session {
+            audit: self,
+            address: self.resolve().await?,
+            handler: None,
+            has_stable_body: true,
+            allowed: 0,
+            has_recovered: false,
+            requests: 0,
+        };
         session.allowed = session.exhaust().await?;
 
         let mut report = AuditReport {
@@ -138,38 +141,29 @@ impl Audit {
 
     async fn resolve(&self) -> Result<SocketAddr, CommandError> {
         let host = (self.replica.host.as_str(), self.replica.port);
-        let addresses = tokio::net::lookup_host(host).await;
         let unknown = |reason: String| no_response(format!("{}: {reason}", self.replica));
+        let addresses = tokio::net::lookup_host(host).await;
         let mut addresses = addresses.map_err(|error| unknown(error.to_string()))?;
-        addresses
-            .next()
-            .ok_or_else(|| unknown("no address".to_owned()))
+        addresses.next().ok_or_else(|| unknown("no address".into()))
     }
 }
 
-impl<'a> Session<'a> {
-    fn new(audit: &'a Audit, address: SocketAddr) -> Self {
-        Self {
-            audit,
-            address,
-            handler: None,
-            has_stable_body: true,
-            allowed: 0,
-            has_recovered: false,
-            requests: 0,
-        }
-    }
-
+impl Session<'_> {
     /// Sends plain requests until the limit denies one, and returns how many it allowed.
     async fn exhaust(&mut self) -> Result<u32, CommandError> {
-        for allowed in 0..=self.audit.plain_max {
+        let AuditPathsArgs {
+            plain_max,
+            deny_status,
+            ..
+        } = self.audit.args;
+        for allowed in 0..=*plain_max {
             let response = self.send(&self.audit.request.plain()).await?;
             let response = response.ok_or_else(|| {
                 no_response("the plain request got no response; does the URL work with curl?")
             })?;
 
-            if response.status == self.audit.deny_status {
-                if self.handler.is_none() && self.audit.expect_statuses.is_empty() {
+            if response.status == *deny_status {
+                if self.handler.is_none() && self.audit.args.expect_statuses.is_empty() {
                     return Err(no_response(
                         "the first request was denied, so the handler's response is unknown: reset \
                          the limit (tollgate keys reset), or name it with --expect-status",
@@ -181,9 +175,8 @@ impl<'a> Session<'a> {
         }
 
         Err(no_response(format!(
-            "{} plain requests were allowed: is the path limited for this client? Lower the limit \
-             for this test, or raise --plain-max; --deny-status is {}",
-            self.audit.plain_max, self.audit.deny_status
+            "{plain_max} plain requests were allowed: is the path limited for this client? Lower \
+             the limit for this test, or raise --plain-max; --deny-status is {deny_status}"
         )))
     }
 
@@ -241,7 +234,7 @@ impl<'a> Session<'a> {
     async fn read(&mut self, variant: &Variant) -> Result<ResponseKind, CommandError> {
         let response = self.send(variant).await?;
         Ok(response.map_or(ResponseKind::Elsewhere(0), |response| {
-            if response.status == self.audit.deny_status {
+            if response.status == self.audit.args.deny_status {
                 ResponseKind::Denied
             } else if self.is_handler(&response) {
                 ResponseKind::Handler
@@ -252,19 +245,18 @@ impl<'a> Session<'a> {
     }
 
     fn is_handler(&self, response: &RawResponse) -> bool {
-        if self.audit.expect_statuses.contains(&response.status) {
-            return true;
-        }
-        self.handler.as_ref().is_some_and(|known| {
-            known.status == response.status
-                && (!self.has_stable_body || known.body == response.body)
-        })
+        let is_known = |known: &RawResponse| {
+            let has_body = !self.has_stable_body || known.body == response.body;
+            known.status == response.status && has_body
+        };
+        self.audit.args.expect_statuses.contains(&response.status)
+            || self.handler.as_ref().is_some_and(is_known)
     }
 
     async fn send(&mut self, variant: &Variant) -> Result<Option<RawResponse>, CommandError> {
         self.requests += 1;
         let bytes = self.audit.request.encode(variant, self.requests);
-        let response = exchange(self.address, &bytes, self.audit.timeout).await;
+        let response = exchange(self.address, &bytes, self.audit.args.timeout).await;
         response.map_err(|error| {
             no_response(format!("no response from {}: {error}", self.audit.replica))
         })

@@ -12,16 +12,12 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tollgate::Micros;
 use tollgate_load::{Allowance, Arrivals, CostRange, LoadError, LoadProgress};
 
 use super::attributes::AttributeArgs;
 use super::client::{ConnectionArgs, block_on};
 use super::outcome::{CommandResult, Exit, invalid, no_response, output};
-use super::terminal::{ProgressLine, plain};
-
-/// The interval between lines of progress where they cannot be redrawn.
-const LINE_INTERVAL: Micros = Micros::from_secs(5);
+use super::terminal::{LINE_INTERVAL, ProgressLine, plain};
 
 /// What to send, where, and how fast.
 #[derive(Clone, Debug, clap::Args)]
@@ -131,11 +127,9 @@ enum LoadShape {
 
 pub(crate) fn run(args: &LoadArgs) -> CommandResult {
     let plan = plan::plan(args)?;
-    let mut line = (!args.quiet).then(|| ProgressLine::new(Some(LINE_INTERVAL)));
+    let mut line = ProgressLine::new(Some(LINE_INTERVAL), args.quiet);
     let on_progress = |progress: &LoadProgress| {
-        if let Some(line) = &mut line {
-            line.show(|_| progress::text(progress, args.duration));
-        }
+        line.show(|_| progress::text(progress, args.duration));
     };
     let stop = async {
         // Without a signal handler, the load just runs to its end.
@@ -145,9 +139,7 @@ pub(crate) fn run(args: &LoadArgs) -> CommandResult {
     };
 
     let report = block_on(tollgate_load::run(plan, stop, on_progress))?;
-    if let Some(line) = line {
-        line.clear();
-    }
+    line.clear();
     let report = report.map_err(|error| {
         let reason = plain(&error.to_string());
         match error {

@@ -224,7 +224,7 @@ fn replay(
             LogInput::open(log)
         };
         let mut input = opened.map_err(failed)?;
-        let mut line = ProgressLine::new(None);
+        let mut line = ProgressLine::new(None, false);
         let (size, mut lines_before) = (input.bytes_size(), None);
         let mut on_progress = |progress: SimulationProgress| {
             let before = *lines_before.get_or_insert(progress.lines);
