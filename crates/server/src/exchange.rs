@@ -3,7 +3,7 @@
 use std::io;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Collected, Full, Limited};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -52,5 +52,5 @@ async fn exchange_over(
     let status = response.status();
     let body = Limited::new(response.into_body(), body_max).collect().await;
     connection.abort();
-    Ok((status, body.ok().map(|body| body.to_bytes())))
+    Ok((status, body.ok().map(Collected::to_bytes)))
 }

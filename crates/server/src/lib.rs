@@ -36,8 +36,8 @@ pub use grpc::rate_limit_service;
 /// Runs the command that was given and returns the process's exit code.
 pub fn run(cli: &Cli) -> ExitCode {
     use commands::{
-        actions, audit_paths, check, completions, explain, import, keys, load, reserve, simulate,
-        validate,
+        Exit, actions, audit_paths, check, completions, explain, import, keys, load, reserve,
+        simulate, validate,
     };
 
     let (result, json) = match &cli.command {
@@ -57,8 +57,11 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Load(args) => (load::run(args), args.json),
         Command::Simulate(args) => (simulate::run(args), args.json),
         Command::AuditPaths(args) => (audit_paths::run(args), args.json),
-        Command::Completions(args) => (completions::run(args, Cli::command()), false),
-        Command::Schema => (completions::schema(), false),
+        Command::Completions(args) => {
+            let script = completions::script(args, Cli::command());
+            (Ok((script, Exit::Done)), false)
+        }
+        Command::Schema => (Ok((completions::SCHEMA.to_owned(), Exit::Done)), false),
     };
     commands::finish(result, json)
 }

@@ -84,7 +84,7 @@ impl ConnectionArgs {
         let identity = identity
             .as_ref()
             .map(|(certificate, key)| (&certificate[..], &key[..]));
-        ClientTls::new(ca.as_deref(), identity).map_err(|error| invalid(error.to_string()))
+        ClientTls::new(ca.as_deref(), identity).map_err(invalid)
     }
 }
 

@@ -24,8 +24,8 @@ pub(crate) mod simulate;
 mod terminal;
 pub(crate) mod validate;
 
-pub(crate) use self::outcome::finish;
-use self::outcome::{CommandResult, Exit, invalid};
+use self::outcome::{CommandResult, invalid};
+pub(crate) use self::outcome::{Exit, finish};
 use crate::serve::{self, ServeArgs};
 
 /// Runs the service until a signal stops it.

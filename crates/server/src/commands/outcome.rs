@@ -1,5 +1,6 @@
 //! How a command ends: its output and exit code, or why it failed.
 
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use tollgate_rules::text::visible_json;
@@ -42,16 +43,16 @@ pub(crate) struct CommandError {
 }
 
 /// Invalid arguments, configuration or request.
-pub(super) fn invalid(reason: impl Into<String>) -> CommandError {
+pub(super) fn invalid(reason: impl Display) -> CommandError {
     CommandError {
         exit: Exit::Invalid,
-        reason: reason.into(),
+        reason: reason.to_string(),
         response: None,
     }
 }
 
 /// The service did not respond, or made no decision.
-pub(super) fn no_response(reason: impl Into<String>) -> CommandError {
+pub(super) fn no_response(reason: impl Display) -> CommandError {
     CommandError {
         exit: Exit::NoResponse,
         ..invalid(reason)

@@ -62,19 +62,17 @@ pub(super) fn find(replicas: &[Heartbeat], is_shared: bool, expected: u32) -> Ve
         findings.push(finding(FindingKind::SingleReplica, false, message));
     }
 
-    let properties: [(_, _, _, fn(&Heartbeat) -> &String); 2] = [
+    let by_config = group(replicas, |replica| &replica.config);
+    let by_version = group(replicas, |replica| &replica.version);
+    for (kind, is_warning, noun, groups) in [
         (
             FindingKind::ConfigurationsDiffer,
             true,
             "configurations",
-            |replica| &replica.config,
+            by_config,
         ),
-        (FindingKind::VersionsDiffer, false, "versions", |replica| {
-            &replica.version
-        }),
-    ];
-    for (kind, is_warning, noun, property) in properties {
-        let groups = group(replicas, property);
+        (FindingKind::VersionsDiffer, false, "versions", by_version),
+    ] {
         if groups.len() > 1 {
             let (count, groups) = (groups.len(), describe(&groups));
             let message = format!("{seen} replicas use {count} {noun}: {groups}");

@@ -3,16 +3,18 @@
 //! contacted.
 
 mod result;
-mod unused;
 
 use std::path::PathBuf;
 
-use tollgate_rules::{Config, Selector};
+use tollgate_rules::{Attribute, AttributeKind, Config, LimitConfig, Selector};
 
-use self::result::{ExplainOutput, LimitExplanation};
+use self::result::{ExplainOutput, LimitExplanation, UnusedAttribute};
 use super::attributes::{AttributeArgs, RequestAttributes};
 use super::configuration;
 use super::outcome::{CommandError, CommandResult, Exit, output};
+
+/// How similar two names must be, from 0 to 1, for one to be suggested for the other.
+const SIMILARITY_MIN: f64 = 0.75;
 
 /// Arguments of `tollgate explain`.
 #[derive(Clone, Debug, clap::Args)]
@@ -57,6 +59,37 @@ fn explain<'a>(
 
     Ok(ExplainOutput {
         limits: limits.collect(),
-        unused: unused::find(config, attributes),
+        unused: unused(config, attributes),
     })
+}
+
+/// The attributes of the request that no limit uses: usually a misspelt name, which would otherwise go
+/// unnoticed.
+fn unused(config: &Config, attributes: &RequestAttributes) -> Vec<UnusedAttribute> {
+    let limits = config.limits.iter();
+    let known: Vec<&Attribute> = limits.flat_map(LimitConfig::attributes).collect();
+
+    attributes
+        .iter()
+        .map(|(attribute, _)| attribute)
+        .filter(|attribute| !known.contains(attribute))
+        .map(|attribute| UnusedAttribute {
+            attribute: attribute.to_string(),
+            suggestion: most_similar(attribute, &known),
+        })
+        .collect()
+}
+
+fn most_similar(name: &Attribute, known: &[&Attribute]) -> Option<String> {
+    // A built-in name is spelt correctly, so a similar custom name is the mistake.
+    if name.kind() != AttributeKind::Custom {
+        return None;
+    }
+
+    let similarity =
+        |other: &&&Attribute| strsim::normalized_damerau_levenshtein(name.name(), other.name());
+    let best = known
+        .iter()
+        .max_by(|one, other| similarity(one).total_cmp(&similarity(other)))?;
+    (similarity(&best) >= SIMILARITY_MIN).then(|| best.to_string())
 }

@@ -6,7 +6,6 @@ use tollgate_rules::{Attribute, Condition, Explanation, LimitConfig, Pattern};
 
 use super::super::numbers;
 use super::super::terminal::{Align, Cell, Tone, plain, table};
-use super::unused::UnusedAttribute;
 use crate::key_part::KeyPartView;
 
 /// The whole result. Field names are JSON member names.
@@ -16,6 +15,15 @@ pub(super) struct ExplainOutput<'a> {
     pub(super) limits: Vec<LimitExplanation<'a>>,
     /// Attributes of the request that no limit uses.
     pub(super) unused: Vec<UnusedAttribute>,
+}
+
+/// An attribute that no limit uses.
+#[derive(Debug, Serialize)]
+pub(super) struct UnusedAttribute {
+    pub(super) attribute: String,
+    /// A similar attribute that a limit uses, if there is one.
+    #[serde(rename = "meant")]
+    pub(super) suggestion: Option<String>,
 }
 
 /// Whether a limit applies to the request.

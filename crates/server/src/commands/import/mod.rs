@@ -133,7 +133,7 @@ fn read_limits(text: &str, name: &str, format: ImportFormat) -> Result<ImportDra
         return Ok(draft);
     }
 
-    let root = DocumentNode::parse(text, name).map_err(|error| invalid(error.to_string()))?;
+    let root = DocumentNode::parse(text, name).map_err(invalid)?;
     let root = root.ok_or_else(|| invalid(format!("{name}: the file is empty")))?;
     let imported = match format {
         ImportFormat::Envoy => envoy::import(&root, &mut draft),
@@ -205,7 +205,7 @@ fn read(file: &Path, name: &str) -> Result<String, CommandError> {
         read.map_err(|error| invalid(format!("cannot read standard input: {error}")))?;
         bytes
     } else {
-        read_file(file).map_err(|error| invalid(error.to_string()))?
+        read_file(file).map_err(invalid)?
     };
 
     if bytes.len() as u64 > FILE_MAX {
