@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde::Serialize;
 use tollgate_load::Replica;
 
 use super::super::outcome::{CommandError, no_response};
-use super::AuditPathsArgs;
 use super::corpus::{PlainRequest, Variant};
 use super::exchange::{RawResponse, exchange};
 
@@ -27,10 +27,15 @@ const PLAIN_INTERVAL: usize = 20;
 
 /// What to send, and how to read the responses.
 #[derive(Debug)]
-pub(super) struct Audit<'a> {
+pub(super) struct Audit {
     pub(super) replica: Replica,
     pub(super) request: PlainRequest,
-    pub(super) args: &'a AuditPathsArgs,
+    pub(super) deny_status: u16,
+    /// Statuses of the handler; empty to compare with the plain response.
+    pub(super) expect_statuses: Vec<u16>,
+    /// The most plain requests until the limit denies.
+    pub(super) plain_max: u32,
+    pub(super) timeout: Duration,
 }
 
 /// The result of an audit. Serialized as the output of `--json`.
@@ -75,7 +80,7 @@ enum ResponseKind {
 
 /// A running audit.
 struct Session<'a> {
-    audit: &'a Audit<'a>,
+    audit: &'a Audit,
     address: SocketAddr,
     /// The handler's response to the plain request.
     handler: Option<RawResponse>,
@@ -88,7 +93,7 @@ struct Session<'a> {
     requests: u64,
 }
 
-impl Audit<'_> {
+impl Audit {
     /// Runs the audit. `on_progress` gets a line for each variant.
     pub(super) async fn run(
         &self,
@@ -151,11 +156,12 @@ impl Audit<'_> {
 impl Session<'_> {
     /// Sends plain requests until the limit denies one, and returns how many it allowed.
     async fn exhaust(&mut self) -> Result<u32, CommandError> {
-        let AuditPathsArgs {
+        let Audit {
             plain_max,
             deny_status,
+            expect_statuses,
             ..
-        } = self.audit.args;
+        } = self.audit;
         for allowed in 0..=*plain_max {
             let response = self.send(&self.audit.request.plain()).await?;
             let response = response.ok_or_else(|| {
@@ -163,7 +169,7 @@ impl Session<'_> {
             })?;
 
             if response.status == *deny_status {
-                if self.handler.is_none() && self.audit.args.expect_statuses.is_empty() {
+                if self.handler.is_none() && expect_statuses.is_empty() {
                     return Err(no_response(
                         "the first request was denied, so the handler's response is unknown: reset \
                          the limit (tollgate keys reset), or name it with --expect-status",
@@ -234,7 +240,7 @@ impl Session<'_> {
     async fn read(&mut self, variant: &Variant) -> Result<ResponseKind, CommandError> {
         let response = self.send(variant).await?;
         Ok(response.map_or(ResponseKind::Elsewhere(0), |response| {
-            if response.status == self.audit.args.deny_status {
+            if response.status == self.audit.deny_status {
                 ResponseKind::Denied
             } else if self.is_handler(&response) {
                 ResponseKind::Handler
@@ -249,14 +255,14 @@ impl Session<'_> {
             let has_body = !self.has_stable_body || known.body == response.body;
             known.status == response.status && has_body
         };
-        self.audit.args.expect_statuses.contains(&response.status)
+        self.audit.expect_statuses.contains(&response.status)
             || self.handler.as_ref().is_some_and(is_known)
     }
 
     async fn send(&mut self, variant: &Variant) -> Result<Option<RawResponse>, CommandError> {
         self.requests += 1;
         let bytes = self.audit.request.encode(variant, self.requests);
-        let response = exchange(self.address, &bytes, self.audit.args.timeout).await;
+        let response = exchange(self.address, &bytes, self.audit.timeout).await;
         response.map_err(|error| {
             no_response(format!("no response from {}: {error}", self.audit.replica))
         })

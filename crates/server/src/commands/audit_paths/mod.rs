@@ -80,7 +80,10 @@ pub(crate) fn run(args: &AuditPathsArgs) -> CommandResult {
     let audit = Audit {
         replica,
         request,
-        args,
+        deny_status: args.deny_status,
+        expect_statuses: args.expect_statuses.clone(),
+        plain_max: args.plain_max,
+        timeout: args.timeout,
     };
     let mut line = ProgressLine::new(Some(LINE_INTERVAL), args.quiet);
     let on_progress = |text: String| line.show(|_| text);
