@@ -90,7 +90,8 @@ impl FleetView {
             decisions: sums.fold(OutcomeCounts::default(), OutcomeCounts::plus),
             per_second: (per_second * 10.0).round() / 10.0,
             replicas: replicas
-                .map(|one| ReplicaView::new(one, actions, now))
+                .enumerate()
+                .map(|(index, one)| ReplicaView::new(one, index == 0, actions, now))
                 .collect(),
             replica: fleet.members[0].heartbeat.name.clone(),
             error: fleet.error,
@@ -100,11 +101,11 @@ impl FleetView {
 }
 
 impl ReplicaView {
-    fn new(member: &Member, actions: &str, now: Micros) -> Self {
+    fn new(member: &Member, this: bool, actions: &str, now: Micros) -> Self {
         let heartbeat = member.heartbeat.clone();
         Self {
             actions_current: heartbeat.actions == actions,
-            this: member.is_this,
+            this,
             seen_ms_ago: millis(member.age(now)),
             name: heartbeat.name,
             version: heartbeat.version,

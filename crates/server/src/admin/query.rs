@@ -52,8 +52,8 @@ impl<'q> KeyQuery<'q> {
     }
 }
 
-/// The parameters of a query. Names and values are percent-encoded; `+` is a plus sign, because mail
-/// addresses contain it.
+/// The parameters of a query. Names and values are percent-encoded; `+` is a plus sign, because
+/// mail addresses contain it.
 pub(super) fn parameters(
     query: &str,
 ) -> impl Iterator<Item = Result<(Cow<'_, str>, Cow<'_, str>), ApiError>> {

@@ -63,8 +63,8 @@ fn explain<'a>(
     })
 }
 
-/// The attributes of the request that no limit uses: usually a misspelt name, which would otherwise go
-/// unnoticed.
+/// The attributes of the request that no limit uses: usually a misspelt name, which would otherwise
+/// go unnoticed.
 fn unused(config: &Config, attributes: &RequestAttributes) -> Vec<UnusedAttribute> {
     let limits = config.limits.iter();
     let known: Vec<&Attribute> = limits.flat_map(LimitConfig::attributes).collect();
