@@ -1,9 +1,17 @@
 //! The command line. Doc comments of arguments and commands are the help texts.
 
 use crate::commands::{
-    AuditPathsArgs, BlockArgs, CancelArgs, CheckArgs, CompletionsArgs, ExemptArgs, ExplainArgs,
-    ImportArgs, KeysArgs, LoadArgs, OverrideArgs, ReserveArgs, SettleArgs, ShadowArgs,
-    SimulateArgs, ValidateArgs,
+    actions::{BlockArgs, ExemptArgs, OverrideArgs, ShadowArgs},
+    audit_paths::AuditPathsArgs,
+    check::CheckArgs,
+    completions::CompletionsArgs,
+    explain::ExplainArgs,
+    import::ImportArgs,
+    keys::KeysArgs,
+    load::LoadArgs,
+    reserve::{CancelArgs, ReserveArgs, SettleArgs},
+    simulate::SimulateArgs,
+    validate::ValidateArgs,
 };
 use crate::help;
 use crate::serve::ServeArgs;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::timeout;
-use tollgate::Micros;
 use tollgate_gate::Gate;
-use tollgate_gate::records::{Record, RecordGroup, RecordRevision};
+use tollgate_gate::records::RecordGroup;
 use tollgate_gate::top_keys::UsageSpan;
 use tollgate_gate::top_keys::shared::TopLists;
 
+use crate::fleet::OtherRecords;
 use crate::listen::ShutdownSignal;
 
 /// How often a replica shares its keys.
@@ -29,14 +29,8 @@ const READ_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) struct FleetTop {
     /// The id of this replica's record.
     id: String,
-    known: Mutex<KnownLists>,
-}
-
-#[derive(Debug, Default)]
-struct KnownLists {
-    revision: RecordRevision,
-    /// The lists of each other replica, and when they expire.
-    replicas: Vec<(Micros, TopLists)>,
+    /// The lists of each other replica.
+    known: Mutex<OtherRecords<TopLists>>,
 }
 
 impl Default for FleetTop {
@@ -62,25 +56,11 @@ impl FleetTop {
             return Vec::new();
         };
 
-        let now = gate.now();
         let mut known = self.known.lock();
-        if let Some(list) = list {
-            known.revision = list.revision;
-            let others = list.records.iter().filter(|record| record.id != self.id);
-            known.replicas = others.filter_map(|record| parse(record, now)).collect();
-        }
-        known.replicas.retain(|(expires_at, _)| now < *expires_at);
-        known
-            .replicas
-            .iter()
-            .map(|(_, lists)| lists.clone())
-            .collect()
+        known.update(list, &self.id, gate.now(), TopLists::from_text);
+        let lists = known.contents.iter().map(|(_, lists)| lists.clone());
+        lists.collect()
     }
-}
-
-fn parse(record: &Record, now: Micros) -> Option<(Micros, TopLists)> {
-    let length = Micros::from_duration(record.expires_after).unwrap_or_default();
-    Some((now.after(length), TopLists::from_text(&record.text)?))
 }
 
 /// Shares the heaviest keys of this replica until it shuts down.
@@ -110,18 +90,14 @@ pub(crate) async fn watch(gate: Arc<Gate>, top: Arc<FleetTop>, mut shutdown: Shu
     }
 
     if gate.records().are_shared() && !lists.is_empty() {
-        let removing = gate.records().remove(RecordGroup::Top, &top.id).await;
-        // It expires soon anyway.
-        drop(removing);
+        // If it fails, the record expires soon.
+        drop(gate.records().remove(RecordGroup::Top, &top.id).await);
     }
 }
 
 /// Shares the lists, if there are any. A failure is made up for by the next round.
 async fn share(gate: &Gate, top: &FleetTop, lists: &TopLists) {
-    if lists.is_empty() {
-        return;
-    }
-    let Some(text) = lists.to_text() else {
+    let Some(text) = lists.to_text().filter(|_| !lists.is_empty()) else {
         return;
     };
     let records = gate.records();

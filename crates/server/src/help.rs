@@ -1,5 +1,19 @@
 //! The text below the options in `--help`: examples, environment variables and exit codes.
 
+/// The end of the help of commands that act through the admin port.
+macro_rules! admin_port {
+    () => {
+        "\
+Environment variables:
+  TOLLGATE_ADMIN_TOKEN  token of the admin listener, if it requires one
+
+Exit codes:
+  0  success
+  2  invalid arguments, or the admin port rejected the request
+  3  no response from the admin port, or the store is unavailable"
+    };
+}
+
 pub(crate) const TOLLGATE: &str = "\
 Examples:
   tollgate serve                                   run the service with the built-in limit
@@ -180,7 +194,8 @@ Exit codes:
   2  invalid arguments, or the admin port rejected the request (is TOLLGATE_ADMIN_TOKEN set?)
   3  no response from the admin port";
 
-pub(crate) const BLOCK: &str = "\
+pub(crate) const BLOCK: &str = concat!(
+    "\
 Requests of the key are denied on every replica within a second, and nothing is charged.
 
 Examples:
@@ -189,15 +204,12 @@ Examples:
   tollgate block list
   tollgate block remove block-0f2d6f4be1c1a37e
 
-Environment variables:
-  TOLLGATE_ADMIN_TOKEN  token of the admin listener, if it requires one
+",
+    admin_port!()
+);
 
-Exit codes:
-  0  success
-  2  invalid arguments, or the admin port rejected the request
-  3  no response from the admin port, or the store is unavailable";
-
-pub(crate) const EXEMPT: &str = "\
+pub(crate) const EXEMPT: &str = concat!(
+    "\
 Requests of the key pass the limit and are not charged.
 
 Examples:
@@ -205,15 +217,12 @@ Examples:
   tollgate exempt list
   tollgate exempt remove exemption-0f2d6f4be1c1a37e
 
-Environment variables:
-  TOLLGATE_ADMIN_TOKEN  token of the admin listener, if it requires one
+",
+    admin_port!()
+);
 
-Exit codes:
-  0  success
-  2  invalid arguments, or the admin port rejected the request
-  3  no response from the admin port, or the store is unavailable";
-
-pub(crate) const OVERRIDE: &str = "\
+pub(crate) const OVERRIDE: &str = concat!(
+    "\
 The window of a limit stays the same. What the key has used still counts.
 
 Examples:
@@ -222,15 +231,12 @@ Examples:
   tollgate override -l api -a user=ann --set limit=500 --for 1h --reason 'ticket 4711'
   tollgate override list
 
-Environment variables:
-  TOLLGATE_ADMIN_TOKEN  token of the admin listener, if it requires one
+",
+    admin_port!()
+);
 
-Exit codes:
-  0  success
-  2  invalid arguments, or the admin port rejected the request
-  3  no response from the admin port, or the store is unavailable";
-
-pub(crate) const SHADOW: &str = "\
+pub(crate) const SHADOW: &str = concat!(
+    "\
 A shadow limit counts and reports, and never denies. Blocks still deny.
 
 Examples:
@@ -239,13 +245,9 @@ Examples:
   tollgate shadow list
   tollgate shadow remove shadow-0f2d6f4be1c1a37e
 
-Environment variables:
-  TOLLGATE_ADMIN_TOKEN  token of the admin listener, if it requires one
-
-Exit codes:
-  0  success
-  2  invalid arguments, or the admin port rejected the request
-  3  no response from the admin port, or the store is unavailable";
+",
+    admin_port!()
+);
 
 pub(crate) const LOAD: &str = "\
 Requests are sent when they are due, whether or not earlier ones have been answered (open loop), and

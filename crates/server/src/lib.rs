@@ -13,12 +13,14 @@ mod alerts;
 mod audit_log;
 mod cli;
 mod commands;
+mod exchange;
 mod fleet;
 mod fleet_top;
 mod grpc;
 mod guard;
 mod help;
 mod http;
+mod key_part;
 mod listen;
 mod logs;
 mod reload;
@@ -28,38 +30,38 @@ mod service;
 mod traces;
 
 pub use cli::{Cli, Command};
-pub use commands::{
-    ActionArgs, ActionsCommand, AdminArgs, AttributeArgs, AuditPathsArgs, BlockArgs, CancelArgs,
-    CheckArgs, ClientArgs, CompletionsArgs, ConnectionArgs, ExemptArgs, ExplainArgs, ImportArgs,
-    ImportFormat, KeyArgs, KeysArgs, KeysCommand, ListActionsArgs, LoadArgs, LogLayout,
-    OverrideArgs, RemoveActionArgs, RequestArgs, ReservationArgs, ReserveArgs, SettleArgs,
-    ShadowArgs, SimulateArgs, TargetArgs, TopArgs, ValidateArgs,
-};
 #[cfg(feature = "fuzzing")]
 pub use grpc::rate_limit_service;
-pub use logs::LogFormat;
-pub use serve::ServeArgs;
 
 /// Runs the command that was given and returns the process's exit code.
 pub fn run(cli: &Cli) -> ExitCode {
-    match &cli.command {
-        Command::Serve(args) => commands::serve(args),
-        Command::Validate(args) => commands::validate(args),
-        Command::Explain(args) => commands::explain(args),
-        Command::Import(args) => commands::import(args),
-        Command::Check(args) => commands::check(args),
-        Command::Reserve(args) => commands::reserve(args),
-        Command::Settle(args) => commands::settle(args),
-        Command::Cancel(args) => commands::cancel(args),
-        Command::Keys(args) => commands::keys(args),
-        Command::Block(args) => commands::block(args),
-        Command::Exempt(args) => commands::exempt(args),
-        Command::Override(args) => commands::override_numbers(args),
-        Command::Shadow(args) => commands::shadow(args),
-        Command::Load(args) => commands::load(args),
-        Command::Simulate(args) => commands::simulate(args),
-        Command::AuditPaths(args) => commands::audit_paths(args),
-        Command::Completions(args) => commands::completions(args, Cli::command()),
-        Command::Schema => commands::schema(),
-    }
+    use commands::{
+        Exit, actions, audit_paths, check, completions, explain, import, keys, load, reserve,
+        simulate, validate,
+    };
+
+    let (result, json) = match &cli.command {
+        Command::Serve(args) => (commands::serve(args), false),
+        Command::Validate(args) => (validate::run(args), args.json),
+        Command::Explain(args) => (explain::run(args), args.json),
+        Command::Import(args) => (import::run(args), args.json),
+        Command::Check(args) => (check::run(args), args.client.json),
+        Command::Reserve(args) => (reserve::reserve(args), args.client.json),
+        Command::Settle(args) => (reserve::settle(args), args.client.json),
+        Command::Cancel(args) => (reserve::cancel(args), args.client.json),
+        Command::Keys(args) => keys::run(args),
+        Command::Block(args) => actions::block(args),
+        Command::Exempt(args) => actions::exempt(args),
+        Command::Override(args) => actions::override_numbers(args),
+        Command::Shadow(args) => actions::shadow(args),
+        Command::Load(args) => (load::run(args), args.json),
+        Command::Simulate(args) => (simulate::run(args), args.json),
+        Command::AuditPaths(args) => (audit_paths::run(args), args.json),
+        Command::Completions(args) => {
+            let script = completions::script(args, Cli::command());
+            (Ok((script, Exit::Done)), false)
+        }
+        Command::Schema => (Ok((completions::SCHEMA.to_owned(), Exit::Done)), false),
+    };
+    commands::finish(result, json)
 }

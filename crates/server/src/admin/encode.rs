@@ -1,5 +1,6 @@
 //! How responses of the admin port are written.
 
+use hyper::body::Bytes;
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 use tollgate::Micros;
@@ -15,6 +16,13 @@ pub(super) fn to_json(value: &impl Serialize) -> Vec<u8> {
 /// A 200 response with `body` as JSON.
 pub(super) fn json_ok(body: &impl Serialize) -> Response<Body> {
     json(StatusCode::OK, to_json(body))
+}
+
+/// A server-sent event with `data` as JSON.
+pub(super) fn event(name: &str, data: &impl Serialize) -> Bytes {
+    // Compact JSON contains no line break, which would end the `data` field.
+    let data = serde_json::to_string(data).unwrap_or_default();
+    format!("event: {name}\ndata: {data}\n\n").into()
 }
 
 /// A time or a duration in whole milliseconds, rounded down.

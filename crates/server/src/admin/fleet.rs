@@ -6,7 +6,7 @@ use tollgate::Micros;
 use tollgate_gate::metrics::OutcomeCounts;
 
 use super::encode::{json_ok, millis};
-use crate::fleet::{FleetFinding, FleetSnapshot, Member};
+use crate::fleet::{FleetFinding, Member};
 use crate::http::Body;
 use crate::service::Service;
 
@@ -74,7 +74,7 @@ impl FleetView {
 
     fn new(service: &Service, replicas_max: usize) -> Self {
         let now = service.gate.now();
-        let fleet: FleetSnapshot = service.fleet.snapshot(&service.gate);
+        let fleet = service.fleet.snapshot(&service.gate);
         let heartbeats = || fleet.members.iter().map(|member| &member.heartbeat);
         let sums = heartbeats().map(|heartbeat| heartbeat.decisions);
         let per_second: f64 = heartbeats().map(|heartbeat| heartbeat.per_second).sum();
@@ -90,9 +90,10 @@ impl FleetView {
             decisions: sums.fold(OutcomeCounts::default(), OutcomeCounts::plus),
             per_second: (per_second * 10.0).round() / 10.0,
             replicas: replicas
-                .map(|one| ReplicaView::new(one, actions, now))
+                .enumerate()
+                .map(|(index, one)| ReplicaView::new(one, index == 0, actions, now))
                 .collect(),
-            replica: fleet.name,
+            replica: fleet.members[0].heartbeat.name.clone(),
             error: fleet.error,
             findings: fleet.findings,
         }
@@ -100,11 +101,11 @@ impl FleetView {
 }
 
 impl ReplicaView {
-    fn new(member: &Member, actions: &str, now: Micros) -> Self {
+    fn new(member: &Member, this: bool, actions: &str, now: Micros) -> Self {
         let heartbeat = member.heartbeat.clone();
         Self {
             actions_current: heartbeat.actions == actions,
-            this: member.is_this,
+            this,
             seen_ms_ago: millis(member.age(now)),
             name: heartbeat.name,
             version: heartbeat.version,

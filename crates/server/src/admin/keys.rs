@@ -6,11 +6,12 @@ use tollgate::{Demand, EncodedKey};
 use tollgate_gate::api::{ApiError, NamedAttributes, is_same_attribute};
 use tollgate_gate::{ActiveConfig, DecideError};
 use tollgate_http::{DecisionBody, LimitBody};
-use tollgate_rules::{DisplayPart, Explanation, LimitConfig};
+use tollgate_rules::{Explanation, LimitConfig};
 
 use super::encode::json_ok;
 use super::query::KeyQuery;
 use crate::http::Body;
+use crate::key_part::KeyPartView;
 use crate::service::Service;
 
 /// The body of `GET /admin/keys`.
@@ -27,14 +28,6 @@ struct KeyResponse<'a> {
     ignored: Vec<String>,
     source: &'static str,
     degraded: bool,
-}
-
-/// One attribute of a key. For attributes in `hash_keys`, `value` is the hash.
-#[derive(Debug, Serialize)]
-pub(super) struct KeyPartView<'a> {
-    attribute: &'a str,
-    value: String,
-    hashed: bool,
 }
 
 /// The body of `DELETE /admin/keys`.
@@ -136,11 +129,10 @@ fn look_up<'r, B>(
             tier,
             path: _,
         } => {
-            let key = parts.into_iter().map(KeyPartView::from).collect();
             Ok(ResolvedCounter {
                 // Cost 1, so that `retry_after_ms` says when the next ordinary request would pass.
                 demand: demand.with_cost(1),
-                key,
+                key: KeyPartView::list(parts),
                 tier,
                 ignored: ignored(limit, &query.attributes),
             })
@@ -175,14 +167,4 @@ fn ignored(limit: &LimitConfig, attributes: &NamedAttributes<'_>) -> Vec<String>
         .filter(|name| !is_used(name))
         .map(str::to_owned)
         .collect()
-}
-
-impl<'r> From<DisplayPart<'r>> for KeyPartView<'r> {
-    fn from(part: DisplayPart<'r>) -> Self {
-        Self {
-            attribute: part.attribute.name(),
-            value: part.value,
-            hashed: part.is_hashed,
-        }
-    }
 }

@@ -15,36 +15,32 @@ pub(super) struct KeyQuery<'q> {
 }
 
 impl<'q> KeyQuery<'q> {
-    /// Parses `limit=<name>&<attribute>=<value>..`. Names and values are percent-encoded; `+` is a
-    /// plus sign, because mail addresses contain it. The first `limit` names the limit; a second
+    /// Parses `limit=<name>&<attribute>=<value>..`. The first `limit` names the limit; a second
     /// one is an attribute called `limit`.
     pub(super) fn parse(query: &'q str) -> Result<Self, ApiError> {
         let mut limit = None;
         let mut attributes = NamedAttributes::default();
 
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let (name, value) = (decode(name)?, decode(value)?);
-
+        for parameter in parameters(query) {
+            let (name, value) = parameter?;
             if limit.is_none() && name == "limit" {
                 limit = Some(value);
                 continue;
             }
 
-            let NamedAttributes(known) = &attributes;
+            let NamedAttributes(known) = &mut attributes;
             if known
                 .iter()
                 .any(|(known, _)| is_same_attribute(known, &name))
             {
-                let name: String = name.chars().take(80).collect();
-                let detail = format!("duplicate attribute {name:?}");
+                let detail = format!("duplicate attribute {:?}", shortened(&name));
                 return Err(ApiError::bad_request("parameter-twice", detail));
             }
             if known.len() == ATTRIBUTES_MAX {
                 let detail = format!("too many attributes: at most {ATTRIBUTES_MAX} are allowed");
                 return Err(ApiError::bad_request("too-many-attributes", detail));
             }
-            attributes.0.push((name, value));
+            known.push((name, value));
         }
 
         let limit = limit.ok_or_else(|| {
@@ -56,6 +52,18 @@ impl<'q> KeyQuery<'q> {
     }
 }
 
+/// The parameters of a query. Names and values are percent-encoded; `+` is a plus sign, because
+/// mail addresses contain it.
+pub(super) fn parameters(
+    query: &str,
+) -> impl Iterator<Item = Result<(Cow<'_, str>, Cow<'_, str>), ApiError>> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs.map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        Ok((decode(name)?, decode(value)?))
+    })
+}
+
 /// The value of the only parameter that a query may have. `expected` is for the error.
 pub(super) fn only_parameter<'q>(
     query: &'q str,
@@ -63,24 +71,29 @@ pub(super) fn only_parameter<'q>(
     expected: &str,
 ) -> Result<Option<Cow<'q, str>>, ApiError> {
     let mut found = None;
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+    for pair in parameters(query) {
+        let (name, value) = pair?;
         if name != parameter || found.is_some() {
-            let name: String = name.chars().take(80).collect();
+            let name = shortened(&name);
             let detail = format!("unexpected parameter {name:?}; expected {expected} or none");
             return Err(ApiError::bad_request("unknown-parameter", detail));
         }
-        found = Some(decode(value)?);
+        found = Some(value);
     }
     Ok(found)
 }
 
-pub(super) fn decode(text: &str) -> Result<Cow<'_, str>, ApiError> {
+fn decode(text: &str) -> Result<Cow<'_, str>, ApiError> {
     percent_decode_str(text).decode_utf8().map_err(|_| {
-        let text: String = text.chars().take(80).collect();
+        let text = shortened(text);
         let detail = format!("{text:?} is not valid UTF-8 after percent-decoding");
         ApiError::bad_request("not-text", detail)
     })
+}
+
+/// The start of a text of the request, for an error.
+pub(super) fn shortened(text: &str) -> String {
+    text.chars().take(80).collect()
 }
 
 #[cfg(test)]

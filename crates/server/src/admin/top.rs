@@ -1,7 +1,5 @@
 //! `GET /admin/top`: the keys that use a limit most, over the last minutes.
 
-use std::str::FromStr;
-
 use hyper::{Request, Response};
 use serde::Serialize;
 use tollgate_gate::api::ApiError;
@@ -9,9 +7,9 @@ use tollgate_gate::top_keys::{UsageKind, UsageSpan};
 use tollgate_gate::{ActiveConfig, DecideError, TopKey, TopQuery};
 
 use super::encode::{json_ok, millis};
-use super::keys::KeyPartView;
-use super::query::decode;
+use super::query::{parameters, shortened};
 use crate::http::Body;
+use crate::key_part::KeyPartView;
 use crate::service::Service;
 
 /// The number of keys in a list, unless the query says otherwise.
@@ -86,7 +84,7 @@ impl<'a> TopKeyView<'a> {
 
         Some(Self {
             limit: limit.rule.name().as_str(),
-            key: parts.into_iter().map(KeyPartView::from).collect(),
+            key: KeyPartView::list(parts),
             units: key.usage.units,
             error: key.usage.error,
             requests: key.usage.requests,
@@ -103,22 +101,29 @@ fn parse(active: &ActiveConfig, query: &str) -> Result<TopQuery, ApiError> {
         span: UsageSpan::FiveMinutes,
         keys_max: KEYS_DEFAULT,
     };
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let (name, value) = (decode(name)?, decode(value)?);
+    for parameter in parameters(query) {
+        let (name, value) = parameter?;
         match &*name {
             "limit" => {
                 let limit = active.selector.limit(&value).map_err(DecideError::from)?;
                 parsed.limit = Some(limit.rule.position());
             }
-            "by" => parsed.kind = kind(&value)?,
+            "by" => {
+                parsed.kind = match &*value {
+                    "denied" => UsageKind::Denied,
+                    "admitted" => UsageKind::Admitted,
+                    _ => return Err(invalid("by", &value, "denied or admitted")),
+                }
+            }
             "minutes" => {
-                let span = u64::from_str(&value).ok().and_then(UsageSpan::from_minutes);
+                let span = value.parse().ok().and_then(UsageSpan::from_minutes);
                 parsed.span = span.ok_or_else(|| invalid("minutes", &value, "1, 5 or 60"))?;
             }
             "count" => {
-                let count = usize::from_str(&value).ok();
-                let count = count.filter(|count| (1..=KEYS_MAX).contains(count));
+                let count = value
+                    .parse()
+                    .ok()
+                    .filter(|count| (1..=KEYS_MAX).contains(count));
                 parsed.keys_max =
                     count.ok_or_else(|| invalid("count", &value, "a number from 1 to 100"))?;
             }
@@ -134,22 +139,10 @@ fn parse(active: &ActiveConfig, query: &str) -> Result<TopQuery, ApiError> {
     Ok(parsed)
 }
 
-fn kind(value: &str) -> Result<UsageKind, ApiError> {
-    match value {
-        "denied" => Ok(UsageKind::Denied),
-        "admitted" => Ok(UsageKind::Admitted),
-        _ => Err(invalid("by", value, "denied or admitted")),
-    }
-}
-
 fn invalid(name: &str, value: &str, expected: &str) -> ApiError {
     let detail = format!(
         "invalid value {:?} of the parameter `{name}`; expected {expected}",
         shortened(value)
     );
     ApiError::bad_request("invalid-parameter", detail)
-}
-
-fn shortened(text: &str) -> String {
-    text.chars().take(80).collect()
 }

@@ -120,9 +120,10 @@ impl AlertEvaluator {
         for mut state in self.measure(thresholds) {
             let id = (state.alert, state.limit.clone());
             let fired_since = before.remove(&id).and_then(|before| before.since);
+            let (alert, threshold) = (state.alert, state.threshold);
             let is_firing = state
                 .value
-                .is_some_and(|value| state.alert.is_exceeded(value, state.threshold));
+                .is_some_and(|value| alert.is_exceeded(value, threshold));
 
             state.since = is_firing.then(|| fired_since.unwrap_or(now));
             if state.since != fired_since {
@@ -156,93 +157,63 @@ impl AlertEvaluator {
         let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
             return Vec::new();
         };
-        let mut states = measure_now(last, thresholds);
+        let mut states = Vec::new();
+        let mut push = |alert, limit: Option<&Arc<str>>, value, threshold| {
+            states.push(AlertState {
+                alert,
+                limit: limit.cloned(),
+                value,
+                threshold,
+                since: None,
+            });
+        };
 
+        // What has lasted until now needs no earlier sample.
+        let (degraded, differ) = (last.degraded_since, last.differ_since);
+        for (alert, since, threshold) in [
+            (AlertKind::DegradedFor, degraded, thresholds.degraded_for),
+            (
+                AlertKind::ConfigurationsDiffer,
+                differ,
+                thresholds.configurations_differ,
+            ),
+        ] {
+            let lasted = since.map_or(Micros::ZERO, |since| last.at.since(since));
+            if let Some(threshold) = threshold {
+                push(alert, None, Some(seconds(lasted)), threshold.as_secs_f64());
+            }
+        }
         if let Some(threshold) = thresholds.deny_ratio {
-            for (limit, outcomes) in &last.outcomes {
-                // A limit without any decision has no state.
-                if outcomes.total() == 0 {
-                    continue;
-                }
+            // A limit without any decision has no state.
+            let decided = last
+                .outcomes
+                .iter()
+                .filter(|(_, outcomes)| outcomes.total() > 0);
+            for (limit, outcomes) in decided {
                 let before = first.outcomes.get(limit).copied().unwrap_or_default();
                 let recent = outcomes.since(&before);
                 let ratio = (recent.total() >= REQUESTS_MIN)
                     .then(|| to_f64(recent.denied) / to_f64(recent.total()));
-                let limit = Some(limit.clone());
-                states.push(AlertState::new(
-                    AlertKind::DenyRatio,
-                    limit,
-                    ratio,
-                    threshold,
-                ));
+                push(AlertKind::DenyRatio, Some(limit), ratio, threshold);
             }
         }
-
         if let Some(threshold) = thresholds.latency_p99 {
             let durations = last.durations.since(&first.durations);
             let p99 =
                 (durations.total() >= DECISIONS_MIN).then(|| durations.quantile_seconds(0.99));
-            let threshold = threshold.as_secs_f64();
-            states.push(AlertState::new(AlertKind::LatencyP99, None, p99, threshold));
+            push(AlertKind::LatencyP99, None, p99, threshold.as_secs_f64());
         }
-
         if let Some(threshold) = thresholds.evictions {
-            let threshold = to_f64(threshold);
             for (limit, evicted) in &last.evictions {
                 let mut samples = self.samples.iter();
                 let before = samples.find_map(|sample| sample.evictions.get(limit));
                 let recent = evicted.saturating_sub(before.copied().unwrap_or_default());
-                let recent = to_f64(recent);
-                let (alert, limit) = (AlertKind::Evictions, limit.clone());
-                states.push(AlertState::new(alert, limit, Some(recent), threshold));
+                let (alert, threshold) = (AlertKind::Evictions, to_f64(threshold));
+                push(alert, limit.as_ref(), Some(to_f64(recent)), threshold);
             }
         }
         states
     }
-}
-
-impl AlertState {
-    const fn new(
-        alert: AlertKind,
-        limit: Option<Arc<str>>,
-        value: Option<f64>,
-        threshold: f64,
-    ) -> Self {
-        Self {
-            alert,
-            limit,
-            value,
-            threshold,
-            since: None,
-        }
-    }
-}
-
-/// The alerts about what has lasted until now, which need no earlier sample.
-fn measure_now(sample: &AlertSample, thresholds: &MonitoringConfig) -> Vec<AlertState> {
-    let lasting = [
-        (
-            AlertKind::DegradedFor,
-            sample.degraded_since,
-            thresholds.degraded_for,
-        ),
-        (
-            AlertKind::ConfigurationsDiffer,
-            sample.differ_since,
-            thresholds.configurations_differ,
-        ),
-    ];
-    let states = lasting.into_iter().filter_map(|(alert, since, threshold)| {
-        let lasted = since.map_or(Micros::ZERO, |since| sample.at.since(since));
-        let value = Some(seconds(lasted));
-        Some(AlertState::new(
-            alert,
-            None,
-            value,
-            threshold?.as_secs_f64(),
-        ))
-    });
-    states.collect()
 }
 
 #[cfg(test)]

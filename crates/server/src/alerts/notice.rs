@@ -6,6 +6,7 @@ use tollgate_gate::ActiveConfig;
 use tollgate_gate::metrics::UsageReport;
 
 use super::evaluator::AlertState;
+use crate::key_part::KeyPartView;
 
 /// The alert about keys that have used most of a limit.
 pub(crate) const NEAR_LIMIT: &str = "near_limit";
@@ -24,7 +25,7 @@ pub(super) struct AlertNotice {
     pub(super) threshold: f64,
     /// Of `near_limit`: the parts of the key. Hashed parts are hashes here, too.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) key: Option<Vec<NoticeKeyPart>>,
+    pub(super) key: Option<Vec<KeyPartView<'static>>>,
     /// In milliseconds since the UNIX epoch.
     pub(super) at_ms: u64,
     /// The name of the replica that says so.
@@ -43,24 +44,14 @@ pub(super) enum NoticeStatus {
     Once,
 }
 
-/// A part of a key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct NoticeKeyPart {
-    attribute: String,
-    value: String,
-    hashed: bool,
-}
-
 impl AlertNotice {
     /// An alert that has started to fire or was resolved.
     pub(super) fn from_change(state: &AlertState, at: Micros, replica: &str) -> Self {
-        let is_firing = state.since.is_some();
         Self {
             alert: state.alert.as_str(),
-            status: if is_firing {
-                NoticeStatus::Firing
-            } else {
-                NoticeStatus::Resolved
+            status: match state.since {
+                Some(_) => NoticeStatus::Firing,
+                None => NoticeStatus::Resolved,
             },
             message: state.alert.problem().to_owned(),
             limit: state.limit.as_deref().map(str::to_owned),
@@ -83,10 +74,10 @@ impl AlertNotice {
         let limits = active.metrics();
         let index = limits.iter().position(|limit| limit.id() == report.limit)?;
         let parts = active.selector.display_key(index, &report.key)?;
-        let parts = parts.into_iter().map(|part| NoticeKeyPart {
-            attribute: part.attribute.to_string(),
-            value: part.value,
-            hashed: part.is_hashed,
+        let parts = KeyPartView::list(parts).into_iter();
+        let parts = parts.map(|part| KeyPartView {
+            attribute: part.attribute.into_owned().into(),
+            ..part
         });
 
         let (percent, limit) = (report.percent, limits[index].name());

@@ -3,26 +3,24 @@
 //! Alerts wait in a bounded queue, so a receiver that is down delays nothing and costs no memory:
 //! further alerts are dropped and counted.
 
-use std::io;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, USER_AGENT};
 use hyper::{Method, Request, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use ring::hmac;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tollgate_gate::Gate;
-use tollgate_load::ClientTls;
+use tollgate_load::{ClientTls, ClientTlsError};
 use tollgate_rules::config::WebhookConfig;
 
 use super::notice::AlertNotice;
+use crate::exchange::{ExchangeError, exchange};
 use crate::listen::ShutdownSignal;
 
 /// The most alerts that wait to be delivered.
@@ -67,10 +65,9 @@ enum DeliveryError {
     #[error("invalid URL: {0}")]
     Url(String),
     #[error("{0}")]
-    Connection(String),
-    /// The receiver cannot prove that it is the host of the URL.
-    #[error("{0}")]
-    Tls(String),
+    Tls(ClientTlsError),
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
     #[error("no response within {TIMEOUT:?}")]
     Timeout,
     #[error("the receiver responded with status {0}")]
@@ -82,8 +79,9 @@ impl DeliveryError {
     /// it again, and a certificate stays wrong for longer than all attempts take.
     fn is_retryable(&self) -> bool {
         match self {
-            Self::Url(_) | Self::Tls(_) => false,
-            Self::Connection(_) | Self::Timeout => true,
+            Self::Url(_) => false,
+            Self::Exchange(ExchangeError::Tls(error)) => error.kind() != ErrorKind::InvalidData,
+            Self::Tls(_) | Self::Exchange(_) | Self::Timeout => true,
             Self::Status(status) => {
                 let is_busy = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
                 !status.is_client_error() || is_busy.contains(status)
@@ -228,44 +226,10 @@ async fn send(webhook: &WebhookConfig, body: Bytes) -> Result<(), DeliveryError>
     let port = authority
         .port_u16()
         .unwrap_or(if is_https { 443 } else { 80 });
-    let failed = |error: &dyn std::fmt::Display| DeliveryError::Connection(error.to_string());
-    let stream = TcpStream::connect((host, port)).await;
-    let stream = stream.map_err(|error| failed(&error))?;
-    if !is_https {
-        return exchange(stream, request).await;
-    }
-    let tls = ClientTls::new(None, None).map_err(|error| failed(&error))?;
-    let stream = tls.connect(host, stream).await;
-    exchange(stream.map_err(|error| handshake_error(&error))?, request).await
-}
-
-/// Tells a handshake that failed for good from a connection that ended.
-fn handshake_error(error: &io::Error) -> DeliveryError {
-    match error.kind() {
-        io::ErrorKind::InvalidData => DeliveryError::Tls(error.to_string()),
-        _ => DeliveryError::Connection(error.to_string()),
-    }
-}
-
-async fn exchange(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    request: Request<Full<Bytes>>,
-) -> Result<(), DeliveryError> {
-    let failed = |error: hyper::Error| DeliveryError::Connection(error.to_string());
-    let connected = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = connected.map_err(failed)?;
-    let connection = tokio::spawn(connection);
-
-    let response = sender.send_request(request).await.map_err(failed)?;
-    let status = response.status();
+    let tls = is_https.then(|| ClientTls::new(None, None)).transpose();
+    let tls = tls.map_err(DeliveryError::Tls)?;
     // The body says nothing that is needed, but a receiver may wait until it is read.
-    drop(
-        Limited::new(response.into_body(), RESPONSE_MAX)
-            .collect()
-            .await,
-    );
-    connection.abort();
-
+    let (status, _) = exchange((host, port), tls.as_ref(), request, RESPONSE_MAX).await?;
     if status.is_success() {
         Ok(())
     } else {

@@ -8,6 +8,8 @@ use tollgate_rules::text::visible_json;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
+use crate::key_part::KeyPartView;
+
 /// The most characters of a request id in a line.
 const REQUEST_ID_MAX: usize = 128;
 
@@ -17,7 +19,7 @@ struct DenialLine<'d> {
     time: String,
     event: &'static str,
     limit: &'d str,
-    key: Vec<KeyPartLine<'d>>,
+    key: Vec<KeyPartView<'d>>,
     cost: u64,
     source: &'static str,
     /// `None` if the request can never pass.
@@ -26,14 +28,6 @@ struct DenialLine<'d> {
     request_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_id: Option<String>,
-}
-
-/// An attribute of a key. For attributes in `hash_keys`, `value` is the hash.
-#[derive(Debug, Serialize)]
-struct KeyPartLine<'d> {
-    attribute: &'d str,
-    value: String,
-    hashed: bool,
 }
 
 /// A line about lines that are missing.
@@ -88,7 +82,7 @@ fn time(now: Micros) -> String {
 }
 
 /// The parts of the key, by the recipe of its limit.
-fn key<'d>(denial: &Denial<'d>) -> Vec<KeyPartLine<'d>> {
+fn key<'d>(denial: &Denial<'d>) -> Vec<KeyPartView<'d>> {
     let position = denial.demand.limit.position();
     let selector = &denial.active.selector;
     if position >= denial.active.config.limits.len() {
@@ -97,18 +91,11 @@ fn key<'d>(denial: &Denial<'d>) -> Vec<KeyPartLine<'d>> {
     }
 
     let parts = selector.display_key(position, &denial.demand.key);
-    let parts = parts.unwrap_or_default().into_iter();
-    parts
-        .map(|part| KeyPartLine {
-            attribute: part.attribute.name(),
-            value: part.value,
-            hashed: part.is_hashed,
-        })
-        .collect()
+    KeyPartView::list(parts.unwrap_or_default())
 }
 
 /// A part of a key that a request brought along with its limit.
-fn part_without_recipe(part: KeyPart<'_>) -> KeyPartLine<'static> {
+fn part_without_recipe(part: KeyPart<'_>) -> KeyPartView<'static> {
     let (value, hashed) = match part {
         KeyPart::Text(text) => (text.to_owned(), false),
         KeyPart::Address(address) => (address.to_string(), false),
@@ -116,8 +103,8 @@ fn part_without_recipe(part: KeyPart<'_>) -> KeyPartLine<'static> {
         KeyPart::Hash(hash) => (hash.to_string(), true),
         KeyPart::Bytes(bytes) => (String::from_utf8_lossy(bytes).into_owned(), false),
     };
-    KeyPartLine {
-        attribute: "key",
+    KeyPartView {
+        attribute: "key".into(),
         value,
         hashed,
     }

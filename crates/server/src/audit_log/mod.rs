@@ -20,7 +20,7 @@ use tollgate_gate::{Denial, DenialObserver};
 use tollgate_rules::config::{AuditLogConfig, AuditedDenials};
 
 use self::budget::LineBudget;
-use self::counts::{AuditLineCounts, DropReason};
+use self::counts::AuditLineCounts;
 use self::first_denials::FirstDenials;
 pub(crate) use self::output::AuditLogError;
 use self::output::AuditOutput;
@@ -68,24 +68,21 @@ impl AuditLog {
 
     /// Puts a prepared log into use. The previous one writes its last lines and ends.
     pub(crate) fn replace(&self, prepared: PreparedAuditLog) {
-        let PreparedAuditLog(prepared) = prepared;
-        let next = match prepared {
-            None => None,
+        let (config, output) = match prepared.0 {
+            None => return self.active.store(None),
             Some((_, None)) => return,
-            Some((config, Some(output))) => {
-                // One line of each second is for the number of dropped ones.
-                let lines_max = config.lines_per_second_max - 1;
-                let queue = Arc::new(LineQueue::new(lines_max));
-                writer::start(output, &queue, lines_max, self.counts.clone());
-                Some(Arc::new(OpenAuditLog {
-                    budget: LineBudget::new(lines_max),
-                    first: FirstDenials::default(),
-                    config,
-                    queue,
-                }))
-            }
+            Some((config, Some(output))) => (config, output),
         };
-        self.active.store(next);
+        // One line of each second is for the number of dropped ones.
+        let lines_max = config.lines_per_second_max - 1;
+        let queue = Arc::new(LineQueue::new(lines_max));
+        writer::start(output, &queue, lines_max, self.counts.clone());
+        self.active.store(Some(Arc::new(OpenAuditLog {
+            budget: LineBudget::new(lines_max),
+            first: FirstDenials::default(),
+            config,
+            queue,
+        })));
     }
 
     /// Writes the last lines, for as long as the output takes them, and ends.
@@ -102,11 +99,8 @@ impl AuditLog {
     }
 
     /// The lines dropped so far, by reason.
-    pub(crate) fn dropped(&self) -> [(&'static str, u64); DropReason::ALL.len()] {
-        DropReason::ALL.map(|reason| {
-            let count = self.counts.dropped[reason as usize].load(Relaxed);
-            (reason.as_str(), count)
-        })
+    pub(crate) fn dropped(&self) -> [(&'static str, u64); 3] {
+        self.counts.dropped()
     }
 }
 
@@ -127,11 +121,11 @@ impl DenialObserver for AuditLog {
             }
         };
         if !log.budget.try_take(denial.now) {
-            self.counts.drop_lines(DropReason::Rate, 1);
+            self.counts.over_rate.fetch_add(1, Relaxed);
             return;
         }
         if !log.queue.try_push(|| line::encode(denial)) {
-            self.counts.drop_lines(DropReason::Queue, 1);
+            self.counts.queue_full.fetch_add(1, Relaxed);
             return;
         }
         // Only now: the key of a dropped line gets another chance.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tollgate::{Clock as _, Micros, SystemClock};
 
-use super::counts::{AuditLineCounts, DropReason};
+use super::counts::AuditLineCounts;
 use super::line::encode_dropped;
 use super::output::AuditOutput;
 use super::queue::LineQueue;
@@ -52,7 +52,7 @@ pub(super) fn start(
     let mut writer = LineWriter {
         output,
         queue: queue.clone(),
-        reported: counts.dropped(),
+        reported: counts.dropped_total(),
         counts,
         clock: SystemClock::new(),
         lines_max: u64::from(lines_max),
@@ -126,7 +126,7 @@ impl LineWriter {
                 }
                 Err(error) => {
                     let missing = u64::try_from(lines.len() - index).unwrap_or(0);
-                    self.counts.drop_lines(DropReason::Output, missing);
+                    self.counts.output_failed.fetch_add(missing, Relaxed);
                     self.log_failure(&error);
                     return;
                 }
@@ -163,7 +163,7 @@ impl LineWriter {
 
     /// Writes how many lines were dropped, at most once a second.
     fn report_dropped(&mut self) {
-        let dropped = self.counts.dropped();
+        let dropped = self.counts.dropped_total();
         let now = self.clock.now();
         let missing = dropped.saturating_sub(self.reported);
         if missing == 0 || self.has_failed || second(now) == self.reported_at {

@@ -3,21 +3,16 @@
 
 mod args;
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use hyper::Method;
-use percent_encoding::utf8_percent_encode;
 use serde_json::{Map, Value, json};
 
-pub use self::args::{
-    ActionArgs, ActionsCommand, AdminArgs, BlockArgs, ExemptArgs, ListActionsArgs, OverrideArgs,
-    RemoveActionArgs, ShadowArgs, TargetArgs,
-};
-use super::client::{self, ServiceRequest};
-use super::keys::{self, ESCAPED, TOKEN_VARIABLE};
-use super::numbers;
-use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, output};
+use self::args::{ActionArgs, ActionsCommand, AdminArgs, ListActionsArgs, RemoveActionArgs};
+pub(crate) use self::args::{BlockArgs, ExemptArgs, OverrideArgs, ShadowArgs};
+use super::admin_port::{self, Members, TOKEN_VARIABLE, escaped, format_value, label};
+use super::numbers::length;
+use super::outcome::{CommandError, CommandResult, Exit, invalid, output};
 use super::terminal::{Align, Cell, Tone, plain, table};
 
 /// The variables with the name of the user, for `--by`.
@@ -26,33 +21,30 @@ const USER_VARIABLES: [&str; 2] = ["USER", "LOGNAME"];
 /// The longest to wait until all replicas know of a change. Within a second they do.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// The members of a body.
-type Members = Map<String, Value>;
-
 /// Runs `tollgate block`.
-pub(crate) fn block(args: &BlockArgs) -> ExitCode {
+pub(crate) fn block(args: &BlockArgs) -> (CommandResult, bool) {
     let own = || {
         let mut body = args.target.body()?;
-        insert(&mut body, "status", args.status.map(Value::from));
+        body["status"] = json!(args.own.status);
         Ok(body)
     };
     run("blocks", args.command.as_ref(), &args.action, own)
 }
 
 /// Runs `tollgate exempt`.
-pub(crate) fn exempt(args: &ExemptArgs) -> ExitCode {
+pub(crate) fn exempt(args: &ExemptArgs) -> (CommandResult, bool) {
     let own = || args.target.body();
     run("exemptions", args.command.as_ref(), &args.action, own)
 }
 
 /// Runs `tollgate override`.
-pub(crate) fn override_numbers(args: &OverrideArgs) -> ExitCode {
+pub(crate) fn override_numbers(args: &OverrideArgs) -> (CommandResult, bool) {
     let own = || {
         let mut body = args.target.body()?;
-        insert(&mut body, "multiply", args.multiply.map(Value::from));
-        insert(&mut body, "tier", args.tier.clone().map(Value::from));
-        if !args.numbers.is_empty() {
-            body.insert("quota".to_owned(), numbers_body(&args.numbers)?);
+        body["multiply"] = json!(args.own.multiply);
+        body["tier"] = json!(args.own.tier);
+        if !args.own.numbers.is_empty() {
+            body["quota"] = numbers_body(&args.own.numbers)?;
         }
         Ok(body)
     };
@@ -60,42 +52,38 @@ pub(crate) fn override_numbers(args: &OverrideArgs) -> ExitCode {
 }
 
 /// Runs `tollgate shadow`.
-pub(crate) fn shadow(args: &ShadowArgs) -> ExitCode {
-    let own = || Ok(Map::from_iter([("shadow".to_owned(), json!(!args.off))]));
+pub(crate) fn shadow(args: &ShadowArgs) -> (CommandResult, bool) {
+    let own = || Ok(json!({ "shadow": !args.own.off }));
     run("shadows", args.command.as_ref(), &args.action, own)
 }
 
+/// The result, and whether it is printed as JSON.
 fn run(
     plural: &str,
     command: Option<&ActionsCommand>,
     action: &ActionArgs,
-    own: impl FnOnce() -> Result<Members, CommandError>,
-) -> ExitCode {
+    own: impl FnOnce() -> Result<Value, CommandError>,
+) -> (CommandResult, bool) {
     let (admin, result) = match command {
         Some(ActionsCommand::List(args)) => (&args.admin, list(plural, args)),
         Some(ActionsCommand::Remove(args)) => (&args.admin, remove(plural, args)),
-        None => (&action.admin, act(plural, action, own)),
+        None => (
+            &action.admin,
+            own().and_then(|own| act(plural, action, own)),
+        ),
     };
-    finish(result, admin.client.json)
+    (result, admin.client.json)
 }
 
-fn act(
-    plural: &str,
-    args: &ActionArgs,
-    own: impl FnOnce() -> Result<Members, CommandError>,
-) -> CommandResult {
-    let mut body = own()?;
-    let by = args.by.clone().unwrap_or_else(user);
-    insert(&mut body, "limit", args.limit.clone().map(Value::from));
-    insert(&mut body, "for", args.length.clone().map(Value::from));
-    insert(&mut body, "reason", args.reason.clone().map(Value::from));
-    insert(&mut body, "by", Some(by.into()));
+/// Puts an action. `body` has the members of its kind; one that is not given is null.
+fn act(plural: &str, args: &ActionArgs, mut body: Value) -> CommandResult {
+    body["limit"] = json!(args.limit);
+    body["for"] = json!(args.length);
+    body["reason"] = json!(args.reason);
+    body["by"] = json!(args.by.clone().unwrap_or_else(user));
 
-    let body = Value::Object(body).to_string().into_bytes();
-    let path = format!("/admin/{plural}?wait={}", args.admin.wait());
-    let response = args.admin.send(Method::POST, &path, body)?;
-    let text = || members(&response);
-    output(args.admin.client.json, &response, text, Exit::Done)
+    let path = format!("/admin/{plural}");
+    args.admin.change(Method::POST, &path, Some(&body))
 }
 
 /// The name of the user, or the number where no variable has the name, as in cron jobs.
@@ -106,12 +94,10 @@ fn user() -> String {
 }
 
 fn list(plural: &str, args: &ListActionsArgs) -> CommandResult {
-    let query = args.limit.as_ref().map(|limit| {
-        let limit = utf8_percent_encode(limit, ESCAPED);
-        format!("?limit={limit}")
-    });
+    let query = args.limit.as_deref().map(escaped);
+    let query = query.map(|limit| format!("?limit={limit}"));
     let path = format!("/admin/{plural}{}", query.unwrap_or_default());
-    let response = args.admin.send(Method::GET, &path, Vec::new())?;
+    let response = args.admin.send(Method::GET, &path, None)?;
 
     let text = || {
         let listed = response.get(plural).and_then(Value::as_array);
@@ -127,44 +113,41 @@ fn list(plural: &str, args: &ListActionsArgs) -> CommandResult {
 }
 
 fn remove(plural: &str, args: &RemoveActionArgs) -> CommandResult {
-    let id = utf8_percent_encode(&args.id, ESCAPED);
-    let path = format!("/admin/{plural}/{id}?wait={}", args.admin.wait());
-    let response = args.admin.send(Method::DELETE, &path, Vec::new())?;
-    let text = || members(&response);
-    output(args.admin.client.json, &response, text, Exit::Done)
+    let path = format!("/admin/{plural}/{}", escaped(&args.id));
+    args.admin.change(Method::DELETE, &path, None)
 }
 
 impl AdminArgs {
-    /// How long to wait until all replicas know of a change: less than for the response as a
-    /// whole, as the value of a parameter.
-    fn wait(&self) -> String {
-        let wait = (self.client.timeout / 3).min(WAIT);
-        format!("{}ms", wait.as_millis())
+    /// Sends a change, and waits until all replicas know of it: less than for the response as a
+    /// whole.
+    fn change(&self, method: Method, path: &str, body: Option<&Value>) -> CommandResult {
+        let wait_ms = (self.client.timeout / 3).min(WAIT).as_millis();
+        let path = format!("{path}?wait={wait_ms}ms");
+        let response = self.send(method, &path, body)?;
+        let text = || members(&response);
+        output(self.client.json, &response, text, Exit::Done)
     }
 
-    fn send(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Members, CommandError> {
-        let connection = &self.client.connection;
-        let service = connection.service(&self.admin, &[TOKEN_VARIABLE])?;
-        let request = ServiceRequest { method, path, body };
-        let response = client::send(&service, request, self.client.timeout)?;
-        let had_token = service.authorization.is_some();
-        keys::parse(&response, had_token).map_err(|error| error.with_response(response.json()))
+    fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Members, CommandError> {
+        let variables = [TOKEN_VARIABLE];
+        admin_port::send(&self.client, &self.admin, &variables, method, path, body)
     }
 }
 
-impl TargetArgs {
-    fn body(&self) -> Result<Members, CommandError> {
-        let mut body = Map::new();
+impl args::TargetArgs {
+    fn body(&self) -> Result<Value, CommandError> {
         if let Some(network) = &self.network {
-            body.insert("network".to_owned(), json!(network));
-            return Ok(body);
+            return Ok(json!({ "network": network }));
         }
-
         let attributes = self.key.read()?;
         let key = attributes.iter();
         let key = key.map(|(attribute, value)| (attribute.name().to_owned(), json!(value)));
-        body.insert("key".to_owned(), Value::Object(key.collect()));
-        Ok(body)
+        Ok(json!({ "key": key.collect::<Members>() }))
     }
 }
 
@@ -172,21 +155,14 @@ impl TargetArgs {
 fn numbers_body(numbers: &[String]) -> Result<Value, CommandError> {
     let mut body = Map::new();
     for text in numbers {
-        let Some((name, value)) = text.split_once('=') else {
+        let (name, value) = text.split_once('=').ok_or_else(|| {
             let reason = format!("--set: {text:?} has no `=`; expected one such as limit=500");
-            return Err(invalid(reason));
-        };
-        let number: Option<u64> = value.parse().ok();
-        let value = number.map_or_else(|| json!(value), |number| json!(number));
-        body.insert(name.to_owned(), value);
+            invalid(reason)
+        })?;
+        let number = value.parse().map(|number: u64| json!(number));
+        body.insert(name.to_owned(), number.unwrap_or_else(|_| json!(value)));
     }
-    Ok(Value::Object(body))
-}
-
-fn insert(body: &mut Members, name: &str, value: Option<Value>) {
-    if let Some(value) = value {
-        body.insert(name.to_owned(), value);
-    }
+    Ok(body.into())
 }
 
 /// The members of an action one per line.
@@ -195,9 +171,9 @@ fn members(action: &Members) -> Vec<String> {
     let rows = shown.map(|(name, value)| {
         let value_cell = match name.as_str() {
             "replicas" => replicas(value),
-            _ => (Tone::Plain, keys::format_value(name, value)),
+            _ => (Tone::Plain, format_value(name, value)),
         };
-        vec![(Tone::Name, keys::label(name, value)), value_cell]
+        vec![(Tone::Name, label(name, value)), value_cell]
     });
     table(&rows.collect::<Vec<_>>(), Align::Left)
 }
@@ -226,13 +202,13 @@ fn row(action: &Value) -> Vec<Cell> {
     let target = match (&action["key"], &action["network"]) {
         (Value::Null, Value::String(network)) => plain(network),
         (Value::Null, _) => String::new(),
-        (key, _) => keys::format_value("key", key),
+        (key, _) => format_value("key", key),
     };
     let change = ["status", "multiply", "tier", "quota", "shadow"]
         .iter()
         .find(|name| !action[**name].is_null())
-        .map(|name| format!("{name} {}", keys::format_value(name, &action[*name])));
-    let left = action["expires_in_ms"].as_u64().map(numbers::length);
+        .map(|name| format!("{name} {}", format_value(name, &action[*name])));
+    let left = action["expires_in_ms"].as_u64().map(length);
     let ignored = action["ignored"].as_str();
     let ignored = ignored.map(|reason| format!("ignored: {}", plain(reason)));
 

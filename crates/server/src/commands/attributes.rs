@@ -8,7 +8,7 @@ use super::outcome::{CommandError, invalid};
 
 /// The attributes of a request.
 #[derive(Clone, Debug, clap::Args)]
-pub struct AttributeArgs {
+pub(super) struct AttributeArgs {
     /// An attribute of the request, such as `client_ip=203.0.113.7`; may be repeated
     ///
     /// The service itself knows `client_ip`, `method`, `path`, `host`, `header:<name>`,

@@ -1,10 +1,8 @@
 //! `tollgate check`: one decision of a running service.
 
-use std::process::ExitCode;
-
 use super::client::ClientArgs;
 use super::decision::{self, DecisionKind};
-use super::outcome::finish;
+use super::outcome::CommandResult;
 use super::request::RequestArgs;
 
 /// Arguments of `tollgate check`.
@@ -21,20 +19,19 @@ pub struct CheckArgs {
     #[arg(verbatim_doc_comment, long)]
     count: bool,
     #[command(flatten)]
-    client: ClientArgs,
+    pub(crate) client: ClientArgs,
 }
 
-pub(crate) fn run(args: &CheckArgs) -> ExitCode {
+pub(crate) fn run(args: &CheckArgs) -> CommandResult {
+    let mut body = args.request.body()?;
+    if args.count {
+        body["count"] = true.into();
+    }
+
     let kind = match args {
         CheckArgs { peek: true, .. } => DecisionKind::Peek,
         CheckArgs { count: true, .. } => DecisionKind::Count,
         _ => DecisionKind::Check,
     };
-    let result = args.request.body().and_then(|mut body| {
-        if args.count {
-            body["count"] = true.into();
-        }
-        decision::ask(kind, &args.request.url, &body, &args.client)
-    });
-    finish(result, args.client.json)
+    decision::ask(kind, &args.request.url, &body, &args.client)
 }

@@ -7,16 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use serde_json::Value;
 use tollgate_load::{ClientTls, Replica};
 
 use super::outcome::{CommandError, invalid, no_response};
 use super::terminal;
+use crate::exchange::{ExchangeError, exchange};
 
 /// The largest response body in bytes. A decision about sixteen limits has some 3 KiB.
 const RESPONSE_MAX: usize = 1 << 20;
@@ -28,13 +26,13 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
 
 /// Arguments of all commands that send a request.
 #[derive(Clone, Debug, clap::Args)]
-pub struct ClientArgs {
+pub(crate) struct ClientArgs {
     /// Time to wait for the response, such as 500ms or 5s
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = timeout)]
     pub(super) timeout: Duration,
     /// Print the response as JSON
     #[arg(long)]
-    pub(super) json: bool,
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(super) connection: ConnectionArgs,
 }
@@ -49,7 +47,7 @@ pub(super) fn timeout(text: &str) -> Result<Duration, String> {
 
 /// Arguments about the connection to a service with TLS.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct ConnectionArgs {
+pub(super) struct ConnectionArgs {
     /// PEM file with the authorities to trust for https [default: those of the system]
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
@@ -86,7 +84,7 @@ impl ConnectionArgs {
         let identity = identity
             .as_ref()
             .map(|(certificate, key)| (&certificate[..], &key[..]));
-        ClientTls::new(ca.as_deref(), identity).map_err(|error| invalid(error.to_string()))
+        ClientTls::new(ca.as_deref(), identity).map_err(invalid)
     }
 }
 
@@ -100,27 +98,15 @@ fn read_pem(file: &Path) -> Result<Vec<u8>, CommandError> {
 
 /// The header with the token of the first of these variables that is set.
 fn authorization(variables: &[&str]) -> Result<Option<HeaderValue>, CommandError> {
-    let value = |variable: &&str| std::env::var(variable).ok();
-    let mut tokens = variables.iter().filter_map(value);
+    let mut tokens = variables.iter().filter_map(|name| std::env::var(name).ok());
     let Some(token) = tokens.find(|token| !token.is_empty()) else {
         return Ok(None);
     };
 
-    let value = HeaderValue::try_from(format!("Bearer {token}"));
-    let mut value =
-        value.map_err(|_| invalid("the token has characters that a header cannot contain"))?;
+    let mut value = HeaderValue::try_from(format!("Bearer {token}"))
+        .map_err(|_| invalid("the token has characters that a header cannot contain"))?;
     value.set_sensitive(true);
     Ok(Some(value))
-}
-
-/// A request to a service.
-#[derive(Debug)]
-pub(super) struct ServiceRequest<'a> {
-    pub(super) method: Method,
-    /// The path with its query.
-    pub(super) path: &'a str,
-    /// JSON, or empty.
-    pub(super) body: Vec<u8>,
 }
 
 /// The response of a service.
@@ -196,91 +182,59 @@ pub(super) fn block_on<F: Future>(future: F) -> Result<F::Output, CommandError> 
     Ok(output)
 }
 
-/// Sends a request and waits for the response, at most for `timeout`.
+/// Sends a request and waits for the response, at most for `timeout`. `path` has the query, too.
 pub(super) fn send(
     service: &Replica,
-    request: ServiceRequest<'_>,
     timeout: Duration,
+    method: Method,
+    path: &str,
+    body: Option<&Value>,
 ) -> Result<ServiceResponse, CommandError> {
-    let request = http_request(service, request)?;
-    let exchange = async { tokio::time::timeout(timeout, exchange(service, request)).await };
-    block_on(exchange)?
-        .unwrap_or_else(|_| Err(format!("timed out after {timeout:?}")))
-        .map_err(|reason| no_response(format!("no response from {service}: {reason}")))
-}
-
-fn http_request(
-    service: &Replica,
-    request: ServiceRequest<'_>,
-) -> Result<Request<Full<Bytes>>, CommandError> {
-    let mut builder = Request::builder()
-        .method(request.method)
-        .uri(format!("{}{}", service.base, request.path))
+    let mut request = Request::builder()
+        .method(method)
+        .uri(format!("{}{path}", service.base))
         .header(HOST, &service.authority);
-    if !request.body.is_empty() {
-        builder = builder.header(CONTENT_TYPE, "application/json");
+    if body.is_some() {
+        request = request.header(CONTENT_TYPE, "application/json");
     }
     if let Some(authorization) = &service.authorization {
-        builder = builder.header(AUTHORIZATION, authorization);
+        request = request.header(AUTHORIZATION, authorization);
     }
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let request = request
+        .body(body.into())
+        .map_err(|error| invalid(format!("invalid request: {error}")))?;
 
-    builder
-        .body(request.body.into())
-        .map_err(|error| invalid(format!("invalid request: {error}")))
+    let failed = |reason| no_response(format!("no response from {service}: {reason}"));
+    let address = (service.host.as_str(), service.port);
+    let exchange = exchange(address, service.tls.as_ref(), request, RESPONSE_MAX);
+    let response = block_on(async { tokio::time::timeout(timeout, exchange).await })?;
+    let response = response.map_err(|_| failed(format!("timed out after {timeout:?}")))?;
+    let (status, body) = response.map_err(|error| failed(describe(&error)))?;
+    let body = body.ok_or_else(|| {
+        let reason = "the response is incomplete or larger than";
+        failed(format!("{reason} {RESPONSE_MAX} bytes"))
+    })?;
+    Ok(ServiceResponse { status, body })
 }
 
-async fn exchange(
-    service: &Replica,
-    request: Request<Full<Bytes>>,
-) -> Result<ServiceResponse, String> {
-    let stream = TcpStream::connect((service.host.as_str(), service.port))
-        .await
-        .map_err(|error| format!("{error}; is the service running there?"))?;
-    let Some(tls) = &service.tls else {
-        return exchange_over(stream, request).await;
-    };
-    let stream = tls.connect(&service.host, stream).await;
-    exchange_over(stream.map_err(|error| error.to_string())?, request).await
-}
-
-async fn exchange_over(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    request: Request<Full<Bytes>>,
-) -> Result<ServiceResponse, String> {
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| error.to_string())?;
-    let connection = tokio::spawn(connection);
-
-    let response = sender.send_request(request).await;
-    let response = response.map_err(|error| describe(&error))?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), RESPONSE_MAX)
-        .collect()
-        .await;
-    let body = body
-        .map_err(|_| format!("the response is incomplete or larger than {RESPONSE_MAX} bytes"))?;
-
-    connection.abort();
-    Ok(ServiceResponse {
-        status,
-        body: body.to_bytes(),
-    })
-}
-
-fn describe(error: &hyper::Error) -> String {
-    if error.is_parse() {
-        return "the response is not HTTP; is this the right port?".to_owned();
-    }
-    match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
+fn describe(error: &ExchangeError) -> String {
+    match error {
+        ExchangeError::Connect(error) => format!("{error}; is the service running there?"),
+        ExchangeError::Http(error) if error.is_parse() => {
+            "the response is not HTTP; is this the right port?".to_owned()
+        }
+        ExchangeError::Http(error) => match std::error::Error::source(error) {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        },
+        ExchangeError::Tls(error) => error.to_string(),
     }
 }
 
 impl ServiceResponse {
     /// The body, if it is JSON.
-    pub(super) fn json(&self) -> Option<serde_json::Value> {
+    pub(super) fn json(&self) -> Option<Value> {
         serde_json::from_slice(&self.body).ok()
     }
 

@@ -1,11 +1,7 @@
 //! `tollgate completions` and `tollgate schema`: files for shells and editors.
 
-use std::process::ExitCode;
-
-use super::outcome::{Exit, finish};
-
 /// The JSON schema of the configuration.
-const SCHEMA: &str = include_str!("../../../../docs/tollgate.schema.json");
+pub(crate) const SCHEMA: &str = include_str!("../../../../docs/tollgate.schema.json");
 
 /// Arguments of `tollgate completions`.
 #[derive(Clone, Debug, clap::Args)]
@@ -14,16 +10,10 @@ pub struct CompletionsArgs {
     shell: clap_complete::Shell,
 }
 
-/// Prints the completions of a command line for a shell.
-pub(crate) fn completions(args: &CompletionsArgs, mut command: clap::Command) -> ExitCode {
+/// The completions of a command line for a shell.
+pub(crate) fn script(args: &CompletionsArgs, mut command: clap::Command) -> String {
     // The generator panics if it cannot write, so it writes into memory.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "tollgate", &mut script);
-
-    let script = String::from_utf8_lossy(&script).into_owned();
-    finish(Ok((script, Exit::Done)), false)
-}
-
-pub(crate) fn schema() -> ExitCode {
-    finish(Ok((SCHEMA.to_owned(), Exit::Done)), false)
+    String::from_utf8_lossy(&script).into_owned()
 }

@@ -104,8 +104,7 @@ pub(super) fn require_limits<'n>(
     names: impl IntoIterator<Item = &'n String>,
 ) -> Result<(), CommandError> {
     for name in names {
-        let limit = selector.limit(name);
-        limit.map_err(|error| invalid(error.to_string()))?;
+        selector.limit(name).map_err(invalid)?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ mod lines;
 use hyper::{Method, StatusCode};
 use serde_json::Value;
 
-use super::client::{self, ClientArgs, ServiceRequest, ServiceResponse};
+use super::client::{self, ClientArgs, ServiceResponse};
 use super::outcome::{CommandError, CommandResult, Exit, invalid, no_response, output};
 
 /// What a request asks for.
@@ -40,14 +40,11 @@ pub(super) fn ask(
     client: &ClientArgs,
 ) -> CommandResult {
     let response = post(kind.path(), url, body, client)?;
-    let decision = decision(&response)?;
+    let decision = response.json().filter(|body| body["allowed"].is_boolean());
+    let decision = decision.ok_or_else(|| failure(&response, "decision"))?;
 
-    let exit = if is_allowed(&decision) == Some(true) {
-        Exit::Done
-    } else {
-        Exit::Denied
-    };
     let text = || lines::lines(&decision, response.status, kind);
+    let exit = Exit::denied_if(decision["allowed"] == false);
     output(client.json, &decision, text, exit)
 }
 
@@ -59,22 +56,7 @@ pub(super) fn post(
     client: &ClientArgs,
 ) -> Result<ServiceResponse, CommandError> {
     let service = client.connection.service(url, &[client::TOKEN_VARIABLE])?;
-    let request = ServiceRequest {
-        method: Method::POST,
-        path,
-        body: body.to_string().into_bytes(),
-    };
-    client::send(&service, request, client.timeout)
-}
-
-fn is_allowed(decision: &Value) -> Option<bool> {
-    decision.get("allowed")?.as_bool()
-}
-
-/// The decision in a response, or why it has none.
-fn decision(response: &ServiceResponse) -> Result<Value, CommandError> {
-    let body = response.json().filter(|body| is_allowed(body).is_some());
-    body.ok_or_else(|| failure(response, "decision"))
+    client::send(&service, client.timeout, Method::POST, path, Some(body))
 }
 
 /// Why a response has no `result`.

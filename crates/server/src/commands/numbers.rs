@@ -1,7 +1,7 @@
 //! Numbers, quotas and durations as text.
 
 use tollgate::algorithm::WindowStart;
-use tollgate::{Calendar, LeakyMode, Micros, Quota};
+use tollgate::{LeakyMode, Micros, Quota};
 pub(super) use tollgate_simulate::text::{grouped, share};
 
 /// A number with its noun, such as `1 request` or `2 requests`.
@@ -18,16 +18,18 @@ pub(super) fn quota(quota: &Quota) -> String {
             WindowStart::FirstHit(length) => {
                 format!("{limit} per {length} from the first request")
             }
-            WindowStart::Clock(unit) => format!("{limit} per {} (UTC)", calendar(unit)),
+            WindowStart::Clock(unit) => format!("{limit} per {} (UTC)", unit.as_str()),
         },
-        Quota::SlidingWindow(window) => format!("{limit} per {}", window.window()),
-        Quota::SlidingLog(window) => format!("{limit} per {}", window.window()),
-        Quota::TokenBucket(bucket) => format!("capacity {limit}, refill {}", rate(bucket.refill())),
-        Quota::LeakyBucket(bucket) if bucket.mode() == LeakyMode::Queue => {
-            format!("queue of {limit}, leak {}", rate(bucket.leak()))
+        Quota::SlidingWindow(_) | Quota::SlidingLog(_) => {
+            format!("{limit} per {}", quota.window().unwrap_or_default())
         }
+        Quota::TokenBucket(bucket) => format!("capacity {limit}, refill {}", rate(bucket.refill())),
         Quota::LeakyBucket(bucket) => {
-            format!("capacity {limit}, leak {}", rate(bucket.leak()))
+            let leak = rate(bucket.leak());
+            match bucket.mode() {
+                LeakyMode::Queue => format!("queue of {limit}, leak {leak}"),
+                LeakyMode::Meter => format!("capacity {limit}, leak {leak}"),
+            }
         }
         Quota::Concurrency(concurrency) => {
             let timeout = concurrency.permit_timeout();
@@ -36,16 +38,6 @@ pub(super) fn quota(quota: &Quota) -> String {
     };
 
     format!("{text}, {}", quota.algorithm())
-}
-
-const fn calendar(unit: Calendar) -> &'static str {
-    match unit {
-        Calendar::Second => "second",
-        Calendar::Minute => "minute",
-        Calendar::Hour => "hour",
-        Calendar::Day => "day",
-        Calendar::Month => "month",
-    }
 }
 
 /// A rate per second, minute, hour or day if it is a whole number: 1 every 100 ms is 10 per second.
@@ -57,12 +49,11 @@ fn rate((units, micros): (u64, u64)) -> String {
         (86_400_000_000, "day"),
     ];
 
-    let whole = UNITS
-        .iter()
-        .find(|(unit, _)| micros > 0 && unit.is_multiple_of(micros));
-    let text = whole
-        .and_then(|(unit, name)| Some(format!("{} per {name}", units.checked_mul(unit / micros)?)));
-    text.unwrap_or_else(|| format!("{units} per {}", Micros::new(micros)))
+    let mut units_of_time = UNITS.iter();
+    let whole = units_of_time.find(|(unit, _)| micros > 0 && unit.is_multiple_of(micros));
+    whole
+        .and_then(|(unit, name)| Some(format!("{} per {name}", units.checked_mul(unit / micros)?)))
+        .unwrap_or_else(|| format!("{units} per {}", Micros::new(micros)))
 }
 
 /// A duration in its two largest units, rounded up: a client that waits this long has waited long
@@ -74,15 +65,11 @@ pub(super) fn length(millis: u64) -> String {
         (60_000, "m"),
         (1_000, "s"),
     ];
-    if millis < 1_000 {
+    let Some(first) = UNITS.iter().position(|(unit, _)| millis >= *unit) else {
         return format!("{millis}ms");
-    }
+    };
 
-    let first = UNITS
-        .iter()
-        .position(|(unit, _)| millis >= *unit)
-        .unwrap_or(UNITS.len() - 1);
-    let finest = UNITS[(first + 1).min(UNITS.len() - 1)].0;
+    let (finest, _) = UNITS[(first + 1).min(UNITS.len() - 1)];
     let mut left = millis.div_ceil(finest).saturating_mul(finest);
 
     let mut parts = Vec::new();
@@ -100,7 +87,7 @@ pub(super) fn length(millis: u64) -> String {
 mod tests {
     use std::time::Duration;
 
-    use tollgate::{Limit, Rate};
+    use tollgate::{Calendar, Limit, Rate};
 
     use super::*;
 

@@ -1,5 +1,6 @@
 //! How a command ends: its output and exit code, or why it failed.
 
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use tollgate_rules::text::visible_json;
@@ -19,6 +20,13 @@ pub(crate) enum Exit {
     NoResponse = 3,
 }
 
+impl Exit {
+    /// The code of a decision or a verdict.
+    pub(super) const fn denied_if(is_denied: bool) -> Self {
+        if is_denied { Self::Denied } else { Self::Done }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
@@ -35,16 +43,16 @@ pub(crate) struct CommandError {
 }
 
 /// Invalid arguments, configuration or request.
-pub(super) fn invalid(reason: impl Into<String>) -> CommandError {
+pub(super) fn invalid(reason: impl Display) -> CommandError {
     CommandError {
         exit: Exit::Invalid,
-        reason: reason.into(),
+        reason: reason.to_string(),
         response: None,
     }
 }
 
 /// The service did not respond, or made no decision.
-pub(super) fn no_response(reason: impl Into<String>) -> CommandError {
+pub(super) fn no_response(reason: impl Display) -> CommandError {
     CommandError {
         exit: Exit::NoResponse,
         ..invalid(reason)
@@ -62,7 +70,7 @@ impl CommandError {
 }
 
 /// The text for standard output and the exit code, or why the command failed.
-pub(super) type CommandResult = Result<(String, Exit), CommandError>;
+pub(crate) type CommandResult = Result<(String, Exit), CommandError>;
 
 /// The output of a command: `value` as JSON, or the lines of `text`.
 pub(super) fn output(
@@ -72,9 +80,8 @@ pub(super) fn output(
     exit: Exit,
 ) -> CommandResult {
     let mut lines = if json {
-        let text = serde_json::to_string(value);
-        let text =
-            text.map_err(|error| no_response(format!("cannot write the output: {error}")))?;
+        let text = serde_json::to_string(value)
+            .map_err(|error| no_response(format!("cannot write the output: {error}")))?;
         vec![visible_json(&text).into_owned()]
     } else {
         text()
@@ -87,7 +94,7 @@ pub(super) fn output(
 
 /// Prints the result of a command and returns its exit code. With `json`, an error is also printed
 /// as an object on standard output.
-pub(super) fn finish(result: CommandResult, json: bool) -> ExitCode {
+pub(crate) fn finish(result: CommandResult, json: bool) -> ExitCode {
     let (text, exit) = result.unwrap_or_else(|error| {
         let CommandError {
             exit,

@@ -7,7 +7,7 @@ use super::outcome::{CommandError, invalid};
 
 /// Arguments of commands that ask for a decision.
 #[derive(Clone, Debug, clap::Args)]
-pub struct RequestArgs {
+pub(super) struct RequestArgs {
     /// URL of the HTTP listener, with http or https; `http://` may be omitted
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
     pub(super) url: String,

@@ -1,13 +1,11 @@
 //! `tollgate reserve`, `tollgate settle` and `tollgate cancel`: a cost that is known afterwards.
 
-use std::process::ExitCode;
-
 use serde_json::{Value, json};
 
 use super::client::ClientArgs;
 use super::decision::{self, DecisionKind};
 use super::numbers::counted;
-use super::outcome::{CommandResult, Exit, finish, output};
+use super::outcome::{CommandResult, Exit, output};
 use super::request::{RequestArgs, TokenCount, add_tokens, token_count};
 use super::terminal::Tone;
 
@@ -20,7 +18,7 @@ pub struct ReserveArgs {
     #[arg(long, value_name = "TIME")]
     ttl: Option<String>,
     #[command(flatten)]
-    client: ClientArgs,
+    pub(crate) client: ClientArgs,
 }
 
 /// Arguments of `tollgate settle`.
@@ -40,7 +38,7 @@ pub struct SettleArgs {
     #[arg(long, value_name = "KIND=N", value_parser = token_count)]
     tokens: Vec<TokenCount>,
     #[command(flatten)]
-    client: ClientArgs,
+    pub(crate) client: ClientArgs,
 }
 
 /// Arguments of `tollgate cancel`.
@@ -49,12 +47,12 @@ pub struct CancelArgs {
     #[command(flatten)]
     reservation: ReservationArgs,
     #[command(flatten)]
-    client: ClientArgs,
+    pub(crate) client: ClientArgs,
 }
 
 /// A reservation, and the service that knows it.
 #[derive(Clone, Debug, clap::Args)]
-pub struct ReservationArgs {
+pub(crate) struct ReservationArgs {
     /// The `reservation` that `tollgate reserve` printed
     #[arg(value_name = "RESERVATION")]
     reservation: String,
@@ -63,64 +61,44 @@ pub struct ReservationArgs {
     url: String,
 }
 
-pub(crate) fn reserve(args: &ReserveArgs) -> ExitCode {
-    let result = args.request.body().and_then(|mut body| {
-        if let Some(ttl) = &args.ttl {
-            body["ttl"] = ttl.clone().into();
-        }
-        decision::ask(
-            DecisionKind::Reserve,
-            &args.request.url,
-            &body,
-            &args.client,
-        )
-    });
-    finish(result, args.client.json)
+pub(crate) fn reserve(args: &ReserveArgs) -> CommandResult {
+    let mut body = args.request.body()?;
+    if let Some(ttl) = &args.ttl {
+        body["ttl"] = ttl.clone().into();
+    }
+    let url = &args.request.url;
+    decision::ask(DecisionKind::Reserve, url, &body, &args.client)
 }
 
-pub(crate) fn settle(args: &SettleArgs) -> ExitCode {
-    let mut body = json!({ "reservation": args.reservation.reservation });
+pub(crate) fn settle(args: &SettleArgs) -> CommandResult {
+    let mut body = json!({});
     if let Some(actual) = args.actual {
         body["actual"] = actual.into();
     }
-    let result = add_tokens(&mut body, &args.tokens).and_then(|()| {
-        end(
-            "/v1/settle",
-            &args.reservation,
-            &body,
-            &args.client,
-            settled_line,
-        )
-    });
-    finish(result, args.client.json)
+    add_tokens(&mut body, &args.tokens)?;
+    let (reservation, client) = (&args.reservation, &args.client);
+    end("/v1/settle", reservation, body, client, settled_line)
 }
 
-pub(crate) fn cancel(args: &CancelArgs) -> ExitCode {
-    let body = json!({ "reservation": args.reservation.reservation });
-    let result = end(
-        "/v1/cancel",
-        &args.reservation,
-        &body,
-        &args.client,
-        cancelled_line,
-    );
-    finish(result, args.client.json)
+pub(crate) fn cancel(args: &CancelArgs) -> CommandResult {
+    let (reservation, client) = (&args.reservation, &args.client);
+    end("/v1/cancel", reservation, json!({}), client, cancelled_line)
 }
 
 /// Ends a reservation.
 fn end(
     path: &'static str,
     args: &ReservationArgs,
-    body: &Value,
+    mut body: Value,
     client: &ClientArgs,
     line: impl FnOnce(&Value) -> String,
 ) -> CommandResult {
-    let response = decision::post(path, &args.url, body, client)?;
+    body["reservation"] = args.reservation.clone().into();
+    let response = decision::post(path, &args.url, &body, client)?;
     let answer = response.json().filter(|answer| answer["settled"] == true);
     let answer = answer.ok_or_else(|| decision::failure(&response, "settlement"))?;
 
-    let text = || vec![line(&answer)];
-    output(client.json, &answer, text, Exit::Done)
+    output(client.json, &answer, || vec![line(&answer)], Exit::Done)
 }
 
 const REPEATED: &str = "it was settled before, and nothing was changed";

@@ -2,7 +2,6 @@
 //! on terminals only. A reader may close the pipe at any time (`tollgate explain | head -1`); that
 //! is not an error.
 
-use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 
@@ -11,25 +10,23 @@ use tollgate_rules::text::{visible, visible_except};
 
 /// The minimum interval between redraws of a progress line.
 const REDRAW_INTERVAL: Micros = Micros::from_millis(100);
+/// The interval between lines of progress where they cannot be redrawn.
+pub(super) const LINE_INTERVAL: Micros = Micros::from_secs(5);
 /// Clears the line of the cursor.
 const CLEAR_LINE: &str = "\r\x1b[K";
 
 /// Writes to standard output, with colours if it is a terminal. Hidden characters are escaped,
 /// except for line breaks and colours. A closed pipe is not an error.
 pub(crate) fn print(text: &str) -> io::Result<()> {
-    let text: &str = &visible_except(text, &['\n', '\x1b']);
     let (no_color, term) = (std::env::var_os("NO_COLOR"), std::env::var_os("TERM"));
     let mut output = io::stdout().lock();
-    let text = if has_colours(output.is_terminal(), no_color.as_deref(), term.as_deref()) {
-        Cow::Borrowed(text)
-    } else {
-        Cow::Owned(without_colours(text))
-    };
+    let mut text = visible_except(text, &['\n', '\x1b']);
+    if !has_colours(output.is_terminal(), no_color.as_deref(), term.as_deref()) {
+        text = without_colours(&text).into();
+    }
 
-    match output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-    {
+    let written = output.write_all(text.as_bytes());
+    match written.and_then(|()| output.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
@@ -42,12 +39,8 @@ pub(crate) fn print_error(line: &str) {
 
 /// Writes to standard error. A failure to write is ignored: it could not be reported.
 fn draw(text: &str) {
-    let mut output = io::stderr().lock();
-    drop(
-        output
-            .write_all(text.as_bytes())
-            .and_then(|()| output.flush()),
-    );
+    // Standard error has no buffer.
+    drop(io::stderr().lock().write_all(text.as_bytes()));
 }
 
 /// Escapes hidden characters, so that text from a file or a server cannot move the cursor, clear the
@@ -124,12 +117,17 @@ pub(super) fn head<const N: usize>(names: [&str; N]) -> Vec<Cell> {
     names.map(|name| (Tone::Dim, name.to_owned())).to_vec()
 }
 
+/// A row with a name and its value.
+pub(super) fn name_row(name: impl Into<String>, value: String) -> Vec<Cell> {
+    vec![(Tone::Name, name.into()), (Tone::Plain, value)]
+}
+
 /// The lines of a table.
 pub(super) fn table(rows: &[Vec<Cell>], align: Align) -> Vec<String> {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         let widths = cells.map(|(_, cell)| cell.chars().count());
-        widths.max().unwrap_or_default()
+        widths.max().unwrap_or(0)
     };
     let padded = |(column, (tone, cell)): (usize, &Cell)| {
         // The padding has no colour, so that it can be trimmed.
@@ -161,14 +159,12 @@ pub(super) struct ProgressLine {
 
 impl ProgressLine {
     /// `interval` is the time between lines where they cannot be redrawn; `None` shows none there.
-    pub(super) fn new(interval: Option<Micros>) -> Self {
-        let is_terminal =
-            io::stderr().is_terminal() && is_capable(std::env::var_os("TERM").as_deref());
-        let interval = if is_terminal {
-            Some(REDRAW_INTERVAL)
-        } else {
-            interval
-        };
+    pub(super) fn new(interval: Option<Micros>, is_quiet: bool) -> Self {
+        let term = std::env::var_os("TERM");
+        let is_terminal = !is_quiet && io::stderr().is_terminal() && is_capable(term.as_deref());
+        let interval = is_terminal
+            .then_some(REDRAW_INTERVAL)
+            .or(interval.filter(|_| !is_quiet));
         let clock = SystemClock::new();
         let started = clock.now();
 

@@ -1,7 +1,6 @@
 //! `tollgate validate`: reports every mistake in a configuration.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use tollgate_rules::Config;
@@ -9,7 +8,7 @@ use tollgate_rules::config::Diagnostic;
 
 use super::configuration::{self, InvalidConfigError};
 use super::numbers::counted;
-use super::outcome::{Exit, finish, output};
+use super::outcome::{CommandResult, Exit, output};
 use super::terminal::{self, Tone, plain};
 
 /// Arguments of `tollgate validate`.
@@ -20,7 +19,7 @@ pub struct ValidateArgs {
     files: Vec<PathBuf>,
     /// Print a JSON object with valid, faults, warnings and files
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// A file, and its configuration or the mistakes in it.
@@ -29,7 +28,7 @@ struct ValidatedFile {
     result: Result<Config, InvalidConfigError>,
 }
 
-pub(crate) fn run(args: &ValidateArgs) -> ExitCode {
+pub(crate) fn run(args: &ValidateArgs) -> CommandResult {
     let validate = |file: &PathBuf| ValidatedFile {
         name: configuration::name(file),
         result: configuration::read_with_files(file),
@@ -41,10 +40,7 @@ pub(crate) fn run(args: &ValidateArgs) -> ExitCode {
     } else {
         Exit::Invalid
     };
-    finish(
-        output(args.json, &object(&files), || lines(&files), exit),
-        args.json,
-    )
+    output(args.json, &object(&files), || lines(&files), exit)
 }
 
 /// A line about each valid file, and one for each of its warnings. Mistakes go to standard error.

@@ -50,10 +50,9 @@ pub(super) fn find(replicas: &[Heartbeat], is_shared: bool, expected: u32) -> Ve
     let seen = replicas.len();
     let mut findings = Vec::new();
     if u32::try_from(seen) != Ok(expected) {
-        let replicas = if seen == 1 {
-            "replica uses"
-        } else {
-            "replicas use"
+        let replicas = match seen {
+            1 => "replica uses",
+            _ => "replicas use",
         };
         let message =
             format!("defaults.expected_replicas is {expected}, but {seen} {replicas} the store");
@@ -64,22 +63,21 @@ pub(super) fn find(replicas: &[Heartbeat], is_shared: bool, expected: u32) -> Ve
     }
 
     let by_config = group(replicas, |replica| &replica.config);
-    if by_config.len() > 1 {
-        let groups = describe(&by_config);
-        let message = format!(
-            "{seen} replicas use {} configurations: {groups}",
-            by_config.len()
-        );
-        findings.push(finding(FindingKind::ConfigurationsDiffer, true, message));
-    }
     let by_version = group(replicas, |replica| &replica.version);
-    if by_version.len() > 1 {
-        let groups = describe(&by_version);
-        let message = format!(
-            "{seen} replicas use {} versions: {groups}",
-            by_version.len()
-        );
-        findings.push(finding(FindingKind::VersionsDiffer, false, message));
+    for (kind, is_warning, noun, groups) in [
+        (
+            FindingKind::ConfigurationsDiffer,
+            true,
+            "configurations",
+            by_config,
+        ),
+        (FindingKind::VersionsDiffer, false, "versions", by_version),
+    ] {
+        if groups.len() > 1 {
+            let (count, groups) = (groups.len(), describe(&groups));
+            let message = format!("{seen} replicas use {count} {noun}: {groups}");
+            findings.push(finding(kind, is_warning, message));
+        }
     }
     findings
 }

@@ -7,6 +7,7 @@
 mod agreement;
 mod finding;
 mod heartbeat;
+mod others;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use tollgate_gate::records::{RecordError, RecordGroup, RecordList, RecordRevisio
 pub(crate) use self::agreement::FleetAgreement;
 pub(crate) use self::finding::{FindingKind, FleetFinding};
 use self::heartbeat::{Heartbeat, LastBeat, ReplicaIdentity};
+pub(crate) use self::others::OtherRecords;
 use crate::listen::ShutdownSignal;
 
 /// The time between two heartbeats of a replica.
@@ -51,8 +53,7 @@ struct FleetState {
     per_second: f64,
     /// The actions of its last heartbeat; none before the first one.
     announced: Option<String>,
-    others: Vec<Member>,
-    revision: RecordRevision,
+    others: OtherRecords<Heartbeat>,
     /// When the others were read.
     read_at: Option<Micros>,
     /// Why the last attempt failed; none if it succeeded.
@@ -67,8 +68,6 @@ pub(crate) struct Member {
     pub(crate) heartbeat: Heartbeat,
     /// By the clock of this replica.
     pub(crate) expires_at: Micros,
-    /// True for the replica that shows the fleet.
-    pub(crate) is_this: bool,
 }
 
 impl Member {
@@ -81,8 +80,6 @@ impl Member {
 /// The fleet at one moment.
 #[derive(Debug)]
 pub(crate) struct FleetSnapshot {
-    /// The name of this replica.
-    pub(crate) name: String,
     /// False with a memory store: there are no others.
     pub(crate) is_shared: bool,
     pub(crate) expected_replicas: u32,
@@ -122,7 +119,7 @@ impl Fleet {
 
     /// How many replicas there are, this one included.
     pub(crate) fn replicas(&self) -> usize {
-        self.state.lock().others.len() + 1
+        self.state.lock().others.contents.len() + 1
     }
 
     /// The fleet as it was last read, with the current state of this replica.
@@ -130,23 +127,24 @@ impl Fleet {
         let now = gate.now();
         let is_shared = gate.records().are_shared();
         let expected_replicas = gate.active().config.expected_replicas.get();
-        let own = self.own_heartbeat(gate);
+        let heartbeat = self.own_heartbeat(gate);
 
         let state = self.state.lock();
         let this = Member {
-            heartbeat: own,
+            heartbeat,
             expires_at: now.after(ttl()),
-            is_this: true,
         };
-        let name = this.heartbeat.name.clone();
-        let others = state.others.iter().filter(|_| is_shared).cloned();
+        let others = state.others.contents.iter().filter(|_| is_shared);
+        let others = others.map(|(expires_at, heartbeat)| Member {
+            heartbeat: heartbeat.clone(),
+            expires_at: *expires_at,
+        });
         let mut members: Vec<Member> = others.collect();
         members.sort_by(|a, b| a.heartbeat.name.cmp(&b.heartbeat.name));
         members.insert(0, this);
 
         let heartbeats: Vec<Heartbeat> = members.iter().map(|one| one.heartbeat.clone()).collect();
         FleetSnapshot {
-            name,
             is_shared,
             expected_replicas,
             findings: finding::find(&heartbeats, is_shared, expected_replicas),
@@ -194,7 +192,7 @@ impl Fleet {
 
     /// Reads the heartbeats of the others.
     async fn read(&self, gate: &Gate) {
-        let known = self.state.lock().revision;
+        let known = self.state.lock().others.revision;
         let read = gate.records().read(RecordGroup::Fleet, known).await;
         self.update(gate.now(), read);
     }
@@ -220,7 +218,7 @@ impl Fleet {
     /// Whether the others are read with this heartbeat.
     fn reads_now(&self) -> bool {
         let state = self.state.lock();
-        let every = (state.others.len() / READ_MAX).max(1);
+        let every = (state.others.contents.len() / READ_MAX).max(1);
         state.beats.is_multiple_of(every)
     }
 
@@ -231,35 +229,10 @@ impl Fleet {
             Ok(list) => {
                 state.error = None;
                 state.read_at = Some(now);
-                match list {
-                    None => state.others.retain(|member| member.expires_at > now),
-                    Some(list) => {
-                        state.revision = list.revision;
-                        state.others = self.read_members(&list, now);
-                    }
-                }
+                let parse = |text: &str| serde_json::from_str(text).ok();
+                state.others.update(list, &self.id, now, parse);
             }
         }
-    }
-
-    /// The other replicas. A record that is not a heartbeat is left out.
-    fn read_members(&self, list: &RecordList, now: Micros) -> Vec<Member> {
-        let others = list.records.iter().filter(|record| record.id != self.id);
-        let members = others.filter_map(|record| {
-            let expires_after = Micros::from_duration_ceil(record.expires_after)?;
-            Some(Member {
-                heartbeat: serde_json::from_str(&record.text).ok()?,
-                expires_at: now.after(expires_after),
-                is_this: false,
-            })
-        });
-        members.collect()
-    }
-
-    /// Removes this replica from the fleet.
-    async fn remove(&self, gate: &Gate) {
-        // If it fails, the record expires soon.
-        drop(gate.records().remove(RecordGroup::Fleet, &self.id).await);
     }
 }
 
@@ -272,7 +245,9 @@ pub(crate) async fn watch(gate: Arc<Gate>, fleet: Arc<Fleet>, mut shutdown: Shut
             () = fleet.has_news.notified() => true,
         };
         if !goes_on {
-            return fleet.remove(&gate).await;
+            // If it fails, the record expires soon.
+            drop(gate.records().remove(RecordGroup::Fleet, &fleet.id).await);
+            return;
         }
     }
 }

@@ -2,7 +2,6 @@
 //! changes nothing.
 
 mod config_file;
-mod file_version;
 mod tls;
 
 use std::path::PathBuf;

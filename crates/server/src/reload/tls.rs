@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -18,7 +19,6 @@ use tollgate_gate::Gate;
 use tollgate_rules::Config;
 use tollgate_rules::config::{Diagnostic, SourceMap, TlsConfig};
 
-use super::file_version::FileVersion;
 use crate::listen::{PortTls, ShutdownPhase, ShutdownSignal};
 
 /// How often the files are polled.
@@ -55,6 +55,33 @@ pub(crate) struct TlsFileError(pub(crate) Diagnostic);
 
 /// The versions of the certificate, the key and the authorities. None for a file that is missing.
 type FileVersions = [Option<FileVersion>; 3];
+
+/// The metadata that differs between two versions of a file. It is polled, which detects renames and
+/// replaced symbolic links on every file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FileVersion {
+    /// The path after following symbolic links.
+    target: PathBuf,
+    device: u64,
+    inode: u64,
+    /// When the file or its metadata changed, in seconds and nanoseconds since the UNIX epoch. Unlike
+    /// the time of the last modification, no program can set it.
+    changed: (i64, i64),
+}
+
+impl FileVersion {
+    /// None when the file does not exist, as for a moment while it is being replaced.
+    fn read(file: &Path) -> Option<Self> {
+        let target = std::fs::canonicalize(file).ok()?;
+        let metadata = std::fs::metadata(&target).ok()?;
+        Some(Self {
+            target,
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+}
 
 impl DataPortTls {
     /// Serves new connections with these settings; none serves them without TLS.
@@ -222,9 +249,9 @@ impl PemFiles<'_> {
         }
 
         let mut contents = Vec::new();
-        File::open(file)
-            .and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut contents))
-            .map_err(unreadable)?;
+        let opened = File::open(file).map_err(unreadable)?;
+        let read = opened.take(FILE_MAX + 1).read_to_end(&mut contents);
+        read.map_err(unreadable)?;
         if contents.len() as u64 > FILE_MAX {
             return Err(self.error(field, file, "it is larger than 1 MiB"));
         }

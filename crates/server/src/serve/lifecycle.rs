@@ -189,30 +189,29 @@ async fn drain(service: &Service, handle: &ShutdownHandle, tasks: &mut JoinSet<(
 /// Prints the service's addresses, and a command to try. Ignores errors: standard output may be
 /// closed.
 fn print_banner(gate: &Gate, listeners: &Listeners) {
-    let limits = match gate.active().config.limits.len() {
+    let active = gate.active();
+    let limits = match active.config.limits.len() {
         1 => "1 limit".to_owned(),
         count => format!("{count} limits"),
     };
     let store = gate.store_state().kind;
     let [http, grpc, admin] = listeners.addresses();
-    let access = &gate.active().config.server.access;
+    let access = &active.config.server.access;
     let (scheme, resp_scheme) = if access.tls.is_some() {
         ("https", "rediss")
     } else {
         ("http", "redis")
     };
-    let resp = listeners
-        .resp_address()
-        .map(|address| format!("  resp   {resp_scheme}://{address}\n"))
-        .unwrap_or_default();
+    let resp = listeners.resp_address();
+    let resp = resp.map(|address| format!("  resp   {resp_scheme}://{address}\n"));
+    let resp = resp.unwrap_or_default();
     let token = if access.tokens.is_empty() {
         ""
     } else {
         " -H \"Authorization: Bearer $TOLLGATE_TOKEN\""
     };
-    let body = sample_request::body(&gate.active().selector);
     // Inside of single quotes, a shell leaves everything else as it is.
-    let body = body.replace('\'', r"'\''");
+    let body = sample_request::body(&active.selector).replace('\'', r"'\''");
     let text = format!(
         "tollgate {}: {limits}, store: {store}\n  \
            http   {scheme}://{http}\n  \
@@ -239,11 +238,8 @@ fn warn_about_open_ports(access: &AccessConfig, listeners: &Listeners) {
         .map(|(name, address)| format!("{name} ({address})"))
         .collect();
 
-    let is_anonymous = access.tokens.is_empty()
-        && access
-            .tls
-            .as_ref()
-            .is_none_or(|tls| tls.client_ca.is_none());
+    let client_ca = access.tls.as_ref().and_then(|tls| tls.client_ca.as_ref());
+    let is_anonymous = access.tokens.is_empty() && client_ca.is_none();
     let missing = match (&access.tls, is_anonymous) {
         _ if exposed.is_empty() => return,
         (Some(_), false) => return,

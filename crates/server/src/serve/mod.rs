@@ -11,7 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Runtime;
 use tollgate_rules::Config;
 
-pub use self::args::ServeArgs;
+pub(crate) use self::args::ServeArgs;
 use crate::reload::{ConfigFile, TlsSettings};
 use crate::service::Service;
 use crate::traces::TraceExporter;

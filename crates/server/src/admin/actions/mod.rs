@@ -11,7 +11,7 @@ use std::time::Duration;
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::json;
 use tollgate_gate::api::{ApiError, JsonBody};
 use tollgate_gate::{Action, ActionKind, ListedAction};
 use tollgate_rules::config::parse_duration;
@@ -20,7 +20,7 @@ use self::body::ActionFields;
 use self::error::act_error;
 use self::view::ActionView;
 use super::encode::json_ok;
-use super::query::only_parameter;
+use super::query::{only_parameter, shortened};
 use crate::fleet::FleetAgreement;
 use crate::http::{Body, BodyLimits, read_body};
 use crate::listen::ClientConnection;
@@ -32,9 +32,6 @@ const LISTED_MAX: usize = 1_000;
 const BODY_MAX: usize = 16 << 10;
 /// The longest that a request waits for other replicas.
 const WAIT_MAX: Duration = Duration::from_secs(10);
-/// The methods of a list, and of one action.
-const LIST_METHODS: &str = "GET, HEAD, POST";
-const ONE_METHODS: &str = "DELETE";
 
 /// A path of this module: a list of actions, or one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,10 +57,8 @@ impl<'p> ActionRoute<'p> {
     /// The route of a path; none if it is not one of this module.
     pub(super) fn parse(path: &'p str) -> Option<Self> {
         let rest = path.strip_prefix("/admin/")?;
-        let (name, id) = match rest.split_once('/') {
-            Some((name, id)) => (name, Some(id)),
-            None => (rest, None),
-        };
+        let mut parts = rest.splitn(2, '/');
+        let (name, id) = (parts.next()?, parts.next());
         let mut kinds = ActionKind::ALL.into_iter();
         let kind = kinds.find(|kind| kind.plural() == name)?;
         Some(Self { kind, id })
@@ -72,8 +67,8 @@ impl<'p> ActionRoute<'p> {
     /// The methods of the path.
     pub(super) const fn methods(self) -> &'static str {
         match self.id {
-            None => LIST_METHODS,
-            Some(_) => ONE_METHODS,
+            None => "GET, HEAD, POST",
+            Some(_) => "DELETE",
         }
     }
 
@@ -104,13 +99,11 @@ fn list(service: &Service, kind: ActionKind, query: &str) -> Result<Response<Bod
 
     let more = actions.len().saturating_sub(LISTED_MAX);
     let listed = actions.iter().take(LISTED_MAX);
-    let views = listed.map(|listed| ActionView::new(&active, listed, service.gate.now()));
-    let views: Vec<ActionView<'_>> = views.collect();
-    let mut body = Map::new();
-    let views = serde_json::to_value(views).unwrap_or_default();
-    body.insert(kind.plural().to_owned(), views);
+    let now = service.gate.now();
+    let views = listed.map(|listed| ActionView::new(&active, listed, now));
+    let mut body = json!({ kind.plural(): views.collect::<Vec<_>>() });
     if more > 0 {
-        body.insert("more".to_owned(), Value::from(more));
+        body["more"] = more.into();
     }
     Ok(json_ok(&body))
 }
@@ -147,15 +140,11 @@ async fn remove(
 ) -> Result<Response<Body>, ApiError> {
     let removed = service.gate.undo(kind, id).await.map_err(act_error)?;
     let Some(action) = removed else {
-        let id: String = id.chars().take(80).collect();
-        let (kind, plural) = (kind.as_str(), kind.plural());
+        let (id, kind, plural) = (shortened(id), kind.as_str(), kind.plural());
         let detail =
             format!("unknown {kind} {id:?}; GET /admin/{plural} lists them with their ids");
-        return Err(ApiError::new(
-            StatusCode::NOT_FOUND,
-            "unknown-action",
-            detail,
-        ));
+        let status = StatusCode::NOT_FOUND;
+        return Err(ApiError::new(status, "unknown-action", detail));
     };
 
     let (limit, id) = (&*action.limit, &*action.id);
@@ -192,7 +181,7 @@ fn wait(query: &str) -> Result<Option<Duration>, ApiError> {
     let wait = wait.map(|text| match parse_duration(&text) {
         Ok(wait) if wait <= WAIT_MAX => Ok(wait),
         _ => {
-            let text: String = text.chars().take(80).collect();
+            let text = shortened(&text);
             let detail = format!("wait={text:?} is not a time of at most 10s, such as 2s");
             Err(ApiError::bad_request("invalid-parameter", detail))
         }

@@ -3,12 +3,10 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tollgate::Micros;
-use tollgate_gate::{
-    ActionChange, ActionTarget, ActiveConfig, ListedAction, Multiple, QuotaChange,
-};
+use tollgate_gate::{ActionChange, ActionTarget, ActiveConfig, ListedAction, QuotaChange};
 
 use super::super::encode::millis;
-use super::super::keys::KeyPartView;
+use crate::key_part::KeyPartView;
 
 /// An action. Field names are JSON member names; those that its kind does not have are absent.
 #[derive(Debug, Serialize)]
@@ -44,67 +42,45 @@ pub(super) struct ActionView<'a> {
 impl<'a> ActionView<'a> {
     pub(super) fn new(active: &'a ActiveConfig, listed: &'a ListedAction, now: Micros) -> Self {
         let action = &listed.action;
-        let (mut key, mut network) = (None, None);
-        match &action.target {
-            ActionTarget::Limit => {}
-            ActionTarget::Key(encoded) => {
-                let limit = active.selector.limit(&action.limit).ok();
-                let position = limit.map(|limit| limit.rule.position());
-                let parts =
-                    position.and_then(|position| active.selector.display_key(position, encoded));
-                key = parts.map(|parts| parts.into_iter().map(KeyPartView::from).collect());
-            }
-            ActionTarget::Network(found) => network = Some(found.to_string()),
-        }
-
-        let change = match &action.change {
-            ActionChange::Override(change) => Some(change),
-            _ => None,
-        };
-        Self {
+        let mut view = Self {
             id: &action.id,
             kind: action.change.kind().as_str(),
             limit: &action.limit,
-            key,
-            network,
-            status: match action.change {
-                ActionChange::Block(status) => Some(status.status().as_u16()),
-                _ => None,
-            },
-            multiply: change.and_then(multiple).map(Multiple::factor),
-            tier: change.and_then(tier),
-            quota: change.and_then(numbers),
-            shadow: match action.change {
-                ActionChange::Shadow(shadow) => Some(shadow),
-                _ => None,
-            },
+            key: None,
+            network: None,
+            status: None,
+            multiply: None,
+            tier: None,
+            quota: None,
+            shadow: None,
             reason: &action.reason,
             by: &action.by,
             created_at_ms: millis(action.created_at),
             expires_at_ms: millis(action.expires_at),
             expires_in_ms: millis(action.expires_at.since(now)),
             ignored: listed.ignored.as_deref(),
+        };
+
+        match &action.target {
+            ActionTarget::Limit => {}
+            ActionTarget::Key(key) => {
+                let limit = active.selector.limit(&action.limit).ok();
+                let parts =
+                    limit.and_then(|limit| active.selector.display_key(limit.rule.position(), key));
+                view.key = parts.map(KeyPartView::list);
+            }
+            ActionTarget::Network(network) => view.network = Some(network.to_string()),
         }
-    }
-}
-
-const fn multiple(change: &QuotaChange) -> Option<Multiple> {
-    match change {
-        QuotaChange::Multiply(multiple) => Some(*multiple),
-        _ => None,
-    }
-}
-
-fn tier(change: &QuotaChange) -> Option<&str> {
-    match change {
-        QuotaChange::Tier(tier) => Some(tier),
-        _ => None,
-    }
-}
-
-const fn numbers(change: &QuotaChange) -> Option<&Map<String, Value>> {
-    match change {
-        QuotaChange::Numbers(numbers) => Some(numbers),
-        _ => None,
+        match &action.change {
+            ActionChange::Block(status) => view.status = Some(status.status().as_u16()),
+            ActionChange::Exempt => {}
+            ActionChange::Override(QuotaChange::Multiply(multiple)) => {
+                view.multiply = Some(multiple.factor());
+            }
+            ActionChange::Override(QuotaChange::Tier(tier)) => view.tier = Some(tier),
+            ActionChange::Override(QuotaChange::Numbers(numbers)) => view.quota = Some(numbers),
+            ActionChange::Shadow(shadow) => view.shadow = Some(*shadow),
+        }
+        view
     }
 }

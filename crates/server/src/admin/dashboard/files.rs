@@ -21,24 +21,17 @@ const CONTENT_TYPES: [(&str, &str); 4] = [
     (".svg", "image/svg+xml"),
 ];
 
-/// Name and content of each file.
-const FILES: [(&str, &str); 15] = [
-    ("index.html", include_str!("page/index.html")),
-    ("style.css", include_str!("page/style.css")),
-    ("icon.svg", include_str!("page/icon.svg")),
-    ("app.js", include_str!("page/app.js")),
-    ("api.js", include_str!("page/api.js")),
-    ("model.js", include_str!("page/model.js")),
-    ("plot.js", include_str!("page/plot.js")),
-    ("summary.js", include_str!("page/summary.js")),
-    ("fleet.js", include_str!("page/fleet.js")),
-    ("limits.js", include_str!("page/limits.js")),
-    ("top-keys.js", include_str!("page/top-keys.js")),
-    ("key-form.js", include_str!("page/key-form.js")),
-    ("actions.js", include_str!("page/actions.js")),
-    ("dom.js", include_str!("page/dom.js")),
-    ("format.js", include_str!("page/format.js")),
-];
+/// The name and the content of each file.
+macro_rules! files {
+    ($($name:literal)*) => {
+        &[$(($name, include_str!(concat!("page/", $name)))),*]
+    };
+}
+
+const FILES: &[(&str, &str)] = files! {
+    "index.html" "style.css" "icon.svg" "app.js" "api.js" "model.js" "plot.js" "summary.js"
+    "fleet.js" "limits.js" "top-keys.js" "key-form.js" "actions.js" "dom.js" "format.js"
+};
 
 /// The file at a path, if there is one: `/` is the page, and `/dashboard/` has what it loads.
 pub(in crate::admin) fn find(path: &str) -> Option<Response<Body>> {
@@ -132,7 +125,7 @@ mod tests {
             ] {
                 assert!(!text.contains(inline), "{path} uses {inline}");
             }
-            if path == "index.html" {
+            if *path == "index.html" {
                 assert!(
                     !text.contains("style=") && !text.contains("<style"),
                     "{path}"

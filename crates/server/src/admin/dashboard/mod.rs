@@ -6,27 +6,28 @@
 //! wait for the dashboard: they increment the counters in any case, and the dashboard only reads
 //! them.
 
-mod event;
-mod event_stream;
 mod files;
 mod hub;
 mod sample;
 mod status_event;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper::Response;
+use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use tollgate::Micros;
 use tollgate_gate::api::ApiError;
 
-pub(super) use self::event_stream::EventStream;
 pub(super) use self::files::find as file;
 use self::hub::EventHub;
 use self::sample::CounterSnapshot;
 use self::status_event::WatchedState;
-use crate::listen::{ClientConnection, ShutdownSignal};
+use crate::listen::{ClientConnection, InFlightRequest, ShutdownSignal};
 use crate::service::Service;
 
 /// The time between two samples.
@@ -38,6 +39,9 @@ const SAMPLE_AGE_MIN: Micros = Micros::from_millis(900);
 
 /// Tells proxies such as nginx not to buffer the event stream.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// The events of a viewer.
+pub(super) type EventStream = UnsyncBoxBody<Bytes, Infallible>;
 
 /// The dashboard of a service, and its viewers.
 #[derive(Debug)]
@@ -85,7 +89,13 @@ impl Dashboard {
         viewer: &Arc<ClientConnection>,
     ) -> Result<Response<EventStream>, ApiError> {
         let events = self.hub.join(status_event::encode(&self.service))?;
-        let mut response = Response::new(EventStream::new(events, viewer));
+        // The connection counts as in use until the stream ends.
+        let in_flight = InFlightRequest::new(viewer.clone());
+        let events = events.map_frame(move |frame| {
+            let _in_use = &in_flight;
+            frame
+        });
+        let mut response = Response::new(events.boxed_unsync());
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));

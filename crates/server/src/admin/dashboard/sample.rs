@@ -12,8 +12,7 @@ use tollgate::Micros;
 use tollgate_gate::Gate;
 use tollgate_gate::metrics::{DurationBuckets, LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
 
-use super::super::encode::millis;
-use super::event;
+use super::super::encode::{event, millis};
 
 /// The most limits in one sample. The counts of further limits go into the next sample, so none
 /// are lost.
@@ -125,7 +124,7 @@ impl Sampler {
             degraded: millis(degraded),
             rows,
         };
-        (limits, event::encode("sample", &sample))
+        (limits, event("sample", &sample))
     }
 
     /// The `limits` event.
@@ -140,7 +139,7 @@ impl Sampler {
             sources: SOURCES.map(tollgate::Source::as_str),
             limits: limits.collect(),
         };
-        event::encode("limits", &data)
+        event("limits", &data)
     }
 
     /// Adds new limits, with counts of zero, and removes those that are gone. Returns whether

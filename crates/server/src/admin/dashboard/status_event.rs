@@ -3,9 +3,8 @@
 use hyper::body::Bytes;
 use serde::Serialize;
 
-use super::super::encode::millis;
+use super::super::encode::{event, millis};
 use super::super::status::ServiceStatus;
-use super::event;
 use crate::service::Service;
 
 /// The state whose changes are sent without waiting for the next sample.
@@ -63,5 +62,5 @@ pub(super) fn encode(service: &Service) -> Bytes {
                 .map(|threshold| threshold.as_micros()),
         },
     };
-    event::encode("now", &data)
+    event("now", &data)
 }

@@ -4,42 +4,43 @@ use super::super::attributes::AttributeArgs;
 use super::super::client::ClientArgs;
 
 /// Arguments of `tollgate block`.
+pub(crate) type BlockArgs = ActArgs<TargetArgs, BlockOption>;
+/// Arguments of `tollgate exempt`.
+pub(crate) type ExemptArgs = ActArgs<TargetArgs, NoOption>;
+/// Arguments of `tollgate override`.
+pub(crate) type OverrideArgs = ActArgs<TargetArgs, OverrideOptions>;
+/// Arguments of `tollgate shadow`, which concerns all requests of a limit.
+pub(crate) type ShadowArgs = ActArgs<NoOption, ShadowOption>;
+
+/// Arguments of a command that acts: on what, and what it has of its own.
 #[derive(Clone, Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct BlockArgs {
+pub struct ActArgs<Target: clap::Args, Own: clap::Args> {
     #[command(subcommand)]
     pub(super) command: Option<ActionsCommand>,
     #[command(flatten)]
-    pub(super) target: TargetArgs,
+    pub(super) target: Target,
     #[command(flatten)]
     pub(super) action: ActionArgs,
+    #[command(flatten)]
+    pub(super) own: Own,
+}
+
+/// No further arguments.
+#[derive(Clone, Debug, clap::Args)]
+pub struct NoOption {}
+
+/// What only `block` has.
+#[derive(Clone, Debug, clap::Args)]
+pub struct BlockOption {
     /// Status of the denial over HTTP: 429, or 403
     #[arg(long, value_name = "STATUS")]
     pub(super) status: Option<u16>,
 }
 
-/// Arguments of `tollgate exempt`.
+/// What only `override` has.
 #[derive(Clone, Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct ExemptArgs {
-    #[command(subcommand)]
-    pub(super) command: Option<ActionsCommand>,
-    #[command(flatten)]
-    pub(super) target: TargetArgs,
-    #[command(flatten)]
-    pub(super) action: ActionArgs,
-}
-
-/// Arguments of `tollgate override`.
-#[derive(Clone, Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct OverrideArgs {
-    #[command(subcommand)]
-    pub(super) command: Option<ActionsCommand>,
-    #[command(flatten)]
-    pub(super) target: TargetArgs,
-    #[command(flatten)]
-    pub(super) action: ActionArgs,
+pub struct OverrideOptions {
     /// A multiple of the numbers, such as 2 or 0.5
     #[arg(long, value_name = "FACTOR", conflicts_with_all = ["tier", "numbers"])]
     pub(super) multiply: Option<f64>,
@@ -51,14 +52,9 @@ pub struct OverrideArgs {
     pub(super) numbers: Vec<String>,
 }
 
-/// Arguments of `tollgate shadow`.
+/// What only `shadow` has.
 #[derive(Clone, Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct ShadowArgs {
-    #[command(subcommand)]
-    pub(super) command: Option<ActionsCommand>,
-    #[command(flatten)]
-    pub(super) action: ActionArgs,
+pub struct ShadowOption {
     /// Enforce a shadow limit, instead of making a limit a shadow limit
     #[arg(long)]
     pub(super) off: bool,
@@ -67,7 +63,7 @@ pub struct ShadowArgs {
 /// The subcommands of all four.
 #[derive(Clone, Debug, clap::Subcommand)]
 #[non_exhaustive]
-pub enum ActionsCommand {
+pub(super) enum ActionsCommand {
     /// List what is in force
     List(ListActionsArgs),
     /// Undo one of them
@@ -76,7 +72,7 @@ pub enum ActionsCommand {
 
 /// Arguments of `list`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct ListActionsArgs {
+pub(super) struct ListActionsArgs {
     /// Only those on this limit
     #[arg(long, short, value_name = "NAME")]
     pub(super) limit: Option<String>,
@@ -86,7 +82,7 @@ pub struct ListActionsArgs {
 
 /// Arguments of `remove`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct RemoveActionArgs {
+pub(super) struct RemoveActionArgs {
     /// Id, as `list` shows it
     #[arg(value_name = "ID")]
     pub(super) id: String,
@@ -96,7 +92,7 @@ pub struct RemoveActionArgs {
 
 /// The service that is asked.
 #[derive(Clone, Debug, clap::Args)]
-pub struct AdminArgs {
+pub(super) struct AdminArgs {
     /// URL of the admin listener, with http or https; `http://` may be omitted
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9090")]
     pub(super) admin: String,
@@ -116,7 +112,7 @@ pub struct TargetArgs {
 
 /// What every action has.
 #[derive(Clone, Debug, clap::Args)]
-pub struct ActionArgs {
+pub(super) struct ActionArgs {
     /// Name of the limit
     #[arg(long, short, value_name = "NAME", required = true)]
     pub(super) limit: Option<String>,

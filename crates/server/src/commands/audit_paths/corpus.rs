@@ -16,8 +16,8 @@ pub(super) fn built_in() -> Result<Vec<VariantRule>, String> {
 }
 
 /// The classes of these rules.
-pub(super) fn classes(rules: &[VariantRule]) -> BTreeSet<String> {
-    rules.iter().map(|rule| rule.class.clone()).collect()
+pub(super) fn classes(rules: &[VariantRule]) -> BTreeSet<&str> {
+    rules.iter().map(|rule| &*rule.class).collect()
 }
 
 /// The variants of a request, each once, in the order of the rules. `thorough` also joins the texts
@@ -30,15 +30,11 @@ pub(super) fn variants(
     let mut all: Vec<Variant> = rules.iter().flat_map(|rule| request.apply(rule)).collect();
 
     if thorough {
-        let is_slash = |rule: &&VariantRule| rule.place == Place::Slash;
-        let slashes: Vec<&VariantRule> = rules.iter().filter(is_slash).collect();
-        for (first, second) in slashes
-            .iter()
-            .flat_map(|first| slashes.iter().map(move |second| (first, second)))
-        {
+        let place = Place::Slash;
+        let slashes = || rules.iter().filter(|rule| rule.place == place);
+        for (first, second) in slashes().flat_map(|one| slashes().map(move |other| (one, other))) {
             let class = format!("{}+{}", first.class, second.class);
             let text = [first.text.as_slice(), &second.text].concat();
-            let place = Place::Slash;
             all.extend(request.apply(&VariantRule { class, place, text }));
         }
     }

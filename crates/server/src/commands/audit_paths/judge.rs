@@ -100,7 +100,15 @@ impl Audit {
         variants: &[Variant],
         mut on_progress: impl FnMut(String),
     ) -> Result<AuditReport, CommandError> {
-        let mut session = Session::new(self, self.resolve().await?);
+        let mut session = Session {
+            audit: self,
+            address: self.resolve().await?,
+            handler: None,
+            has_stable_body: true,
+            allowed: 0,
+            has_recovered: false,
+            requests: 0,
+        };
         session.allowed = session.exhaust().await?;
 
         let mut report = AuditReport {
@@ -138,38 +146,30 @@ impl Audit {
 
     async fn resolve(&self) -> Result<SocketAddr, CommandError> {
         let host = (self.replica.host.as_str(), self.replica.port);
-        let addresses = tokio::net::lookup_host(host).await;
         let unknown = |reason: String| no_response(format!("{}: {reason}", self.replica));
+        let addresses = tokio::net::lookup_host(host).await;
         let mut addresses = addresses.map_err(|error| unknown(error.to_string()))?;
-        addresses
-            .next()
-            .ok_or_else(|| unknown("no address".to_owned()))
+        addresses.next().ok_or_else(|| unknown("no address".into()))
     }
 }
 
-impl<'a> Session<'a> {
-    fn new(audit: &'a Audit, address: SocketAddr) -> Self {
-        Self {
-            audit,
-            address,
-            handler: None,
-            has_stable_body: true,
-            allowed: 0,
-            has_recovered: false,
-            requests: 0,
-        }
-    }
-
+impl Session<'_> {
     /// Sends plain requests until the limit denies one, and returns how many it allowed.
     async fn exhaust(&mut self) -> Result<u32, CommandError> {
-        for allowed in 0..=self.audit.plain_max {
+        let Audit {
+            plain_max,
+            deny_status,
+            expect_statuses,
+            ..
+        } = self.audit;
+        for allowed in 0..=*plain_max {
             let response = self.send(&self.audit.request.plain()).await?;
             let response = response.ok_or_else(|| {
                 no_response("the plain request got no response; does the URL work with curl?")
             })?;
 
-            if response.status == self.audit.deny_status {
-                if self.handler.is_none() && self.audit.expect_statuses.is_empty() {
+            if response.status == *deny_status {
+                if self.handler.is_none() && expect_statuses.is_empty() {
                     return Err(no_response(
                         "the first request was denied, so the handler's response is unknown: reset \
                          the limit (tollgate keys reset), or name it with --expect-status",
@@ -181,9 +181,8 @@ impl<'a> Session<'a> {
         }
 
         Err(no_response(format!(
-            "{} plain requests were allowed: is the path limited for this client? Lower the limit \
-             for this test, or raise --plain-max; --deny-status is {}",
-            self.audit.plain_max, self.audit.deny_status
+            "{plain_max} plain requests were allowed: is the path limited for this client? Lower \
+             the limit for this test, or raise --plain-max; --deny-status is {deny_status}"
         )))
     }
 
@@ -252,13 +251,12 @@ impl<'a> Session<'a> {
     }
 
     fn is_handler(&self, response: &RawResponse) -> bool {
-        if self.audit.expect_statuses.contains(&response.status) {
-            return true;
-        }
-        self.handler.as_ref().is_some_and(|known| {
-            known.status == response.status
-                && (!self.has_stable_body || known.body == response.body)
-        })
+        let is_known = |known: &RawResponse| {
+            let has_body = !self.has_stable_body || known.body == response.body;
+            known.status == response.status && has_body
+        };
+        self.audit.expect_statuses.contains(&response.status)
+            || self.handler.as_ref().is_some_and(is_known)
     }
 
     async fn send(&mut self, variant: &Variant) -> Result<Option<RawResponse>, CommandError> {

@@ -14,21 +14,16 @@ mod judge;
 mod report;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use hyper::Method;
 use hyper::header::{HeaderName, HeaderValue};
-use tollgate::Micros;
 
 use self::corpus::{NamedValue, PlainRequest};
 use self::judge::Audit;
 use super::client::{self, block_on};
-use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, output};
-use super::terminal::{ProgressLine, plain};
-
-/// The interval between lines of progress where they cannot be redrawn.
-const LINE_INTERVAL: Micros = Micros::from_secs(5);
+use super::outcome::{CommandError, CommandResult, Exit, invalid, output};
+use super::terminal::{LINE_INTERVAL, ProgressLine, plain};
 
 /// Arguments of `tollgate audit-paths`.
 #[derive(Clone, Debug, clap::Args)]
@@ -76,17 +71,12 @@ pub struct AuditPathsArgs {
     quiet: bool,
     /// Print the report as a JSON object
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
-pub(crate) fn run(args: &AuditPathsArgs) -> ExitCode {
-    finish(audit(args), args.json)
-}
-
-fn audit(args: &AuditPathsArgs) -> CommandResult {
+pub(crate) fn run(args: &AuditPathsArgs) -> CommandResult {
     let (replica, request) = plain_request(args)?;
     let variants = variants(args, &request)?;
-
     let audit = Audit {
         replica,
         request,
@@ -95,24 +85,13 @@ fn audit(args: &AuditPathsArgs) -> CommandResult {
         plain_max: args.plain_max,
         timeout: args.timeout,
     };
-    let mut line = (!args.quiet).then(|| ProgressLine::new(Some(LINE_INTERVAL)));
-    let on_progress = |text: String| {
-        if let Some(line) = &mut line {
-            line.show(|_| text);
-        }
-    };
+    let mut line = ProgressLine::new(Some(LINE_INTERVAL), args.quiet);
+    let on_progress = |text: String| line.show(|_| text);
 
-    let result = block_on(audit.run(&variants, on_progress))?;
-    if let Some(line) = line {
-        line.clear();
-    }
-
-    let report = result?;
-    let exit = if report.uncounted.is_empty() {
-        Exit::Done
-    } else {
-        Exit::Denied
-    };
+    let report = block_on(audit.run(&variants, on_progress))?;
+    line.clear();
+    let report = report?;
+    let exit = Exit::denied_if(!report.uncounted.is_empty());
     output(args.json, &report, || report::lines(&report), exit)
 }
 
@@ -121,10 +100,8 @@ fn plain_request(
     args: &AuditPathsArgs,
 ) -> Result<(tollgate_load::Replica, PlainRequest), CommandError> {
     // `parse_url` accepts neither a query nor a path that means something.
-    let (url, query) = match args.url.split_once('?') {
-        Some((url, query)) => (url, Some(query.to_owned())),
-        None => (args.url.as_str(), None),
-    };
+    let mut parts = args.url.splitn(2, '?');
+    let (url, query) = (parts.next().unwrap_or_default(), parts.next());
     if url.starts_with("https:") {
         return Err(invalid(
             "https is not supported: send the requests to the plain port behind the part that ends \
@@ -143,7 +120,7 @@ fn plain_request(
         method: args.method.clone(),
         authority: replica.authority.clone(),
         path: replica.base.clone(),
-        query,
+        query: query.map(str::to_owned),
         cookie: args.cookie.clone(),
         headers: args.headers.clone(),
         body: args.data.clone().unwrap_or_default(),
@@ -167,15 +144,11 @@ fn variants(
     if let Some(unknown) = args
         .classes
         .iter()
-        .find(|class| !classes.contains(class.as_str()))
+        .find(|class| !classes.contains(&***class))
     {
+        let classes = classes.into_iter().collect::<Vec<_>>().join(", ");
         return Err(invalid(format!(
-            "--class: unknown class {unknown:?}; expected one of {}",
-            classes
-                .iter()
-                .map(String::as_str)
-                .collect::<Vec<_>>()
-                .join(", ")
+            "--class: unknown class {unknown:?}; expected one of {classes}"
         )));
     }
 
@@ -186,8 +159,8 @@ fn variants(
 }
 
 fn cookie(text: &str) -> Result<NamedValue, String> {
-    let (name, value) = text
-        .split_once('=')
+    let pair = text.split_once('=');
+    let (name, value) = pair
         .filter(|(name, value)| !name.is_empty() && !value.is_empty())
         .ok_or("expected NAME=VALUE, such as session=abc")?;
     // A cookie is sent in a header, so the same characters are allowed.

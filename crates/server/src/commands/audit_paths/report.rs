@@ -1,21 +1,21 @@
 //! The result of an audit as text.
 
-use super::super::terminal::{Align, Tone, table};
+use super::super::terminal::{Align, Tone, name_row, table};
 use super::judge::AuditReport;
 
 /// The lines of the report: the summary, then every variant that was not counted.
 pub(super) fn lines(report: &AuditReport) -> Vec<String> {
     let mut rows = vec![
-        row(
+        name_row(
             "plain",
             format!(
                 "{}: {} from the handler, denied after {} requests",
                 report.request, report.handler_status, report.allowed
             ),
         ),
-        row("variants", report.variants.to_string()),
-        row("counted", report.counted.to_string()),
-        row("elsewhere", elsewhere(report)),
+        name_row("variants", report.variants.to_string()),
+        name_row("counted", report.counted.to_string()),
+        name_row("elsewhere", elsewhere(report)),
     ];
 
     let tone = if report.uncounted.is_empty() {
@@ -36,10 +36,6 @@ pub(super) fn lines(report: &AuditReport) -> Vec<String> {
     lines
 }
 
-fn row(name: &str, value: String) -> Vec<(Tone, String)> {
-    vec![(Tone::Name, name.to_owned()), (Tone::Plain, value)]
-}
-
 /// For example `14 (400: 2, 404: 11, no response: 1)`.
 fn elsewhere(report: &AuditReport) -> String {
     let total: usize = report.elsewhere.values().sum();
@@ -47,9 +43,8 @@ fn elsewhere(report: &AuditReport) -> String {
         0 => format!("no response: {count}"),
         status => format!("{status}: {count}"),
     });
-    let counts: Vec<String> = counts.collect();
-    if counts.is_empty() {
-        return total.to_string();
+    match counts.collect::<Vec<_>>().as_slice() {
+        [] => total.to_string(),
+        counts => format!("{total} ({})", counts.join(", ")),
     }
-    format!("{total} ({})", counts.join(", "))
 }

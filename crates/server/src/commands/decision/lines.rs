@@ -5,49 +5,38 @@ use hyper::StatusCode;
 use serde_json::Value;
 
 use super::super::numbers::length;
-use super::super::terminal::{Align, Tone, plain, table};
+use super::super::terminal::{Align, Tone, name_row, plain, table};
 use super::DecisionKind;
 
 /// The lines about a decision.
 pub(super) fn lines(decision: &Value, status: StatusCode, kind: DecisionKind) -> Vec<String> {
-    let limits = list(decision, "limits");
-    let rows: Vec<_> = limits
+    let rows: Vec<_> = list(decision, "limits")
         .iter()
-        .map(|limit| {
-            vec![
-                (Tone::Name, format!("  {}", name(limit))),
-                (Tone::Plain, state(limit)),
-            ]
-        })
+        .map(|limit| name_row(format!("  {}", name(limit)), state(limit)))
         .collect();
 
     let mut lines = vec![verdict(decision, status, kind)];
     lines.extend(table(&rows, Align::Left));
-    lines.extend(
-        remarks(decision)
-            .iter()
-            .map(|line| Tone::Warning.paint(line)),
-    );
+    let remarks = remarks(decision);
+    lines.extend(remarks.iter().map(|line| Tone::Warning.paint(line)));
     lines
 }
 
 /// The first line, such as `denied by login: try again in 14m 59s`.
 fn verdict(decision: &Value, status: StatusCode, kind: DecisionKind) -> String {
-    let limits = list(decision, "limits");
     // A check that only counts is charged unless the store is unavailable.
     if kind == DecisionKind::Count && status.is_success() {
         return count_verdict(decision);
     }
-    let would = if kind == DecisionKind::Peek {
-        "would be "
-    } else {
-        ""
+    let limits = list(decision, "limits");
+    let would = match kind {
+        DecisionKind::Peek => "would be ",
+        _ => "",
     };
     if decision["allowed"] == true {
-        let remark = if limits.is_empty() {
-            ": no limit applies to this request"
-        } else {
-            ""
+        let remark = match limits {
+            [] => ": no limit applies to this request",
+            _ => "",
         };
         return format!("{would}{}{remark}", Tone::Good.paint("allowed"));
     }
@@ -55,10 +44,9 @@ fn verdict(decision: &Value, status: StatusCode, kind: DecisionKind) -> String {
     let denied = Tone::Bad.paint("denied");
     let violated = list(decision, "violated-policies");
     let names: Vec<&str> = violated.iter().filter_map(Value::as_str).collect();
-    let by = if names.is_empty() {
-        String::new()
-    } else {
-        format!(" by {}", plain(&names.join(", ")))
+    let by = match names.as_slice() {
+        [] => String::new(),
+        names => format!(" by {}", plain(&names.join(", "))),
     };
     let reason = if status == StatusCode::SERVICE_UNAVAILABLE {
         "the store is unavailable and the failure policy is deny; "
@@ -68,15 +56,19 @@ fn verdict(decision: &Value, status: StatusCode, kind: DecisionKind) -> String {
         ""
     };
 
-    let denying = limits
-        .iter()
-        .filter(|limit| violated.contains(&limit["name"]));
-    format!("{would}{denied}{by}: {reason}{}", retry(denying))
+    let mut denying = limits.to_vec();
+    denying.retain(|limit| violated.contains(&limit["name"]));
+    format!("{would}{denied}{by}: {reason}{}", retry(&denying))
 }
 
 /// True when a limit denies because the key is locked out.
 fn is_lockout(limit: &Value) -> bool {
     limit["locked_out"] == true && limit["shadow"] != true && limit["retry_after_ms"].is_u64()
+}
+
+/// True when a limit does not admit the request, or would not if it were no shadow limit.
+fn is_exceeded(limit: &Value) -> bool {
+    limit["retry_after_ms"].is_u64() || limit["never"] == true
 }
 
 /// The first line about a check that was charged in any case.
@@ -85,23 +77,20 @@ fn count_verdict(decision: &Value) -> String {
     if decision["allowed"] == true {
         return counted;
     }
-    let denies = |limit: &&Value| {
-        let is_denied = limit["retry_after_ms"].is_u64() || limit["never"] == true;
-        is_denied && limit["shadow"] != true
-    };
-    let denying: Vec<&Value> = list(decision, "limits").iter().filter(denies).collect();
-    let names: Vec<String> = denying.iter().map(|limit| name(limit)).collect();
+    let limits = list(decision, "limits").iter();
+    let denying = limits.filter(|limit| is_exceeded(limit) && limit["shadow"] != true);
+    let names: Vec<String> = denying.map(name).collect();
     let beyond = Tone::Bad.paint("beyond");
     format!("{counted}, {beyond} {}", names.join(", "))
 }
 
 /// When the limits that deny would all allow the request.
-fn retry<'v>(denying: impl Iterator<Item = &'v Value> + Clone) -> String {
-    if let Some(limit) = denying.clone().find(|limit| limit["never"] == true) {
+fn retry(denying: &[Value]) -> String {
+    if let Some(limit) = denying.iter().find(|limit| limit["never"] == true) {
         return format!("the cost exceeds what {} ever allows", name(limit));
     }
-
-    let longest = denying
+    let times = denying.iter();
+    let longest = times
         .filter_map(|limit| limit["retry_after_ms"].as_u64())
         .max();
     longest.map_or("try again later".to_owned(), |millis| {
@@ -111,29 +100,19 @@ fn retry<'v>(denying: impl Iterator<Item = &'v Value> + Clone) -> String {
 
 /// Lines about the decision as a whole.
 fn remarks(decision: &Value) -> Vec<String> {
-    let mut lines = Vec::new();
-    if decision["degraded"] == true {
-        lines.push("the store is unavailable: limits used their failure policies".to_owned());
-    }
-    if let Some(wait) = decision["wait_ms"].as_u64().filter(|wait| *wait > 0) {
-        lines.push(format!(
-            "delay the request by {} before processing it",
-            length(wait)
-        ));
-    }
-    if let Some(permit) = decision["permit"].as_str() {
-        lines.push(format!(
-            "a permit is held until POST /v1/release with {{\"permit\": \"{}\"}}",
-            plain(permit)
-        ));
-    }
-    if let Some(reservation) = decision["reservation"].as_str() {
-        lines.push(format!(
-            "then settle it: tollgate settle {} --actual N",
-            plain(reservation)
-        ));
-    }
-    lines
+    let text = |member: &str| decision[member].as_str().map(plain);
+    let degraded = (decision["degraded"] == true)
+        .then(|| "the store is unavailable: limits used their failure policies".to_owned());
+    let wait = decision["wait_ms"].as_u64().filter(|wait| *wait > 0);
+    let wait =
+        wait.map(|wait| format!("delay the request by {} before processing it", length(wait)));
+    let permit = text("permit").map(|permit| {
+        format!("a permit is held until POST /v1/release with {{\"permit\": \"{permit}\"}}")
+    });
+    let reservation = text("reservation")
+        .map(|reservation| format!("then settle it: tollgate settle {reservation} --actual N"));
+    let remarks = [degraded, wait, permit, reservation];
+    remarks.into_iter().flatten().collect()
 }
 
 /// The name of an element of `limits`.
@@ -153,13 +132,12 @@ fn state(limit: &Value) -> String {
         parts.push(format!("full again in {}", length(reset)));
     }
     if limit["shadow"] == true {
-        let would_deny = number("retry_after_ms").is_some() || limit["never"] == true;
-        let verdict = if would_deny {
-            "would deny"
+        let verdict = if is_exceeded(limit) {
+            "shadow: would deny"
         } else {
-            "never denies"
+            "shadow: never denies"
         };
-        parts.push(format!("shadow: {verdict}"));
+        parts.push(verdict.to_owned());
     }
     if limit["locked_out"] == true {
         parts.push("locked out".to_owned());

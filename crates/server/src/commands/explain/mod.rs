@@ -3,17 +3,18 @@
 //! contacted.
 
 mod result;
-mod unused;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
-use tollgate_rules::{Config, Selector};
+use tollgate_rules::{Attribute, AttributeKind, Config, LimitConfig, Selector};
 
-use self::result::{ExplainOutput, LimitExplanation};
+use self::result::{ExplainOutput, LimitExplanation, UnusedAttribute};
 use super::attributes::{AttributeArgs, RequestAttributes};
 use super::configuration;
-use super::outcome::{CommandError, CommandResult, Exit, finish, output};
+use super::outcome::{CommandError, CommandResult, Exit, output};
+
+/// How similar two names must be, from 0 to 1, for one to be suggested for the other.
+const SIMILARITY_MIN: f64 = 0.75;
 
 /// Arguments of `tollgate explain`.
 #[derive(Clone, Debug, clap::Args)]
@@ -28,28 +29,25 @@ pub struct ExplainArgs {
     limits: Vec<String>,
     /// Print a JSON object
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
-pub(crate) fn run(args: &ExplainArgs) -> ExitCode {
-    finish(run_explain(args), args.json)
-}
-
-fn run_explain(args: &ExplainArgs) -> CommandResult {
+pub(crate) fn run(args: &ExplainArgs) -> CommandResult {
     let attributes = args.request.read()?;
     let config = configuration::read_or_built_in(args.config.as_deref())?;
-    let result = explain(&config, &attributes, &args.limits)?;
+    let selector = Selector::new(&config);
+    let result = explain(&config, &selector, &attributes, &args.limits)?;
     output(args.json, &result, || result::lines(&result), Exit::Done)
 }
 
 /// Explains the limits with these names, or all limits if there are no names.
-fn explain(
+fn explain<'a>(
     config: &Config,
-    attributes: &RequestAttributes,
+    selector: &'a Selector,
+    attributes: &'a RequestAttributes,
     names: &[String],
-) -> Result<ExplainOutput, CommandError> {
-    let selector = Selector::new(config);
-    configuration::require_limits(&selector, names)?;
+) -> Result<ExplainOutput<'a>, CommandError> {
+    configuration::require_limits(selector, names)?;
 
     let hashing = config.hashing.as_ref();
     let hashed = hashing.map_or(&[][..], |hashing| &hashing.attributes);
@@ -61,6 +59,37 @@ fn explain(
 
     Ok(ExplainOutput {
         limits: limits.collect(),
-        unused: unused::find(config, attributes),
+        unused: unused(config, attributes),
     })
+}
+
+/// The attributes of the request that no limit uses: usually a misspelt name, which would otherwise
+/// go unnoticed.
+fn unused(config: &Config, attributes: &RequestAttributes) -> Vec<UnusedAttribute> {
+    let limits = config.limits.iter();
+    let known: Vec<&Attribute> = limits.flat_map(LimitConfig::attributes).collect();
+
+    attributes
+        .iter()
+        .map(|(attribute, _)| attribute)
+        .filter(|attribute| !known.contains(attribute))
+        .map(|attribute| UnusedAttribute {
+            attribute: attribute.to_string(),
+            suggestion: most_similar(attribute, &known),
+        })
+        .collect()
+}
+
+fn most_similar(name: &Attribute, known: &[&Attribute]) -> Option<String> {
+    // A built-in name is spelt correctly, so a similar custom name is the mistake.
+    if name.kind() != AttributeKind::Custom {
+        return None;
+    }
+
+    let similarity =
+        |other: &&&Attribute| strsim::normalized_damerau_levenshtein(name.name(), other.name());
+    let best = known
+        .iter()
+        .max_by(|one, other| similarity(one).total_cmp(&similarity(other)))?;
+    (similarity(&best) >= SIMILARITY_MIN).then(|| best.to_string())
 }

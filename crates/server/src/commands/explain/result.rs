@@ -2,19 +2,28 @@
 //! and below each limit that applies what would be counted.
 
 use serde::Serialize;
-use tollgate_rules::{Attribute, Condition, DisplayPart, Explanation, LimitConfig, Pattern};
+use tollgate_rules::{Attribute, Condition, Explanation, LimitConfig, Pattern};
 
 use super::super::numbers;
 use super::super::terminal::{Align, Cell, Tone, plain, table};
-use super::unused::UnusedAttribute;
+use crate::key_part::KeyPartView;
 
 /// The whole result. Field names are JSON member names.
 #[derive(Debug, Serialize)]
-pub(super) struct ExplainOutput {
+pub(super) struct ExplainOutput<'a> {
     /// The limits, in the order of the file.
-    pub(super) limits: Vec<LimitExplanation>,
+    pub(super) limits: Vec<LimitExplanation<'a>>,
     /// Attributes of the request that no limit uses.
     pub(super) unused: Vec<UnusedAttribute>,
+}
+
+/// An attribute that no limit uses.
+#[derive(Debug, Serialize)]
+pub(super) struct UnusedAttribute {
+    pub(super) attribute: String,
+    /// A similar attribute that a limit uses, if there is one.
+    #[serde(rename = "meant")]
+    pub(super) suggestion: Option<String>,
 }
 
 /// Whether a limit applies to the request.
@@ -34,7 +43,7 @@ enum Applicability {
 
 /// One limit.
 #[derive(Debug, Serialize)]
-pub(super) struct LimitExplanation {
+pub(super) struct LimitExplanation<'a> {
     name: String,
     #[serde(rename = "outcome")]
     applicability: Applicability,
@@ -43,7 +52,7 @@ pub(super) struct LimitExplanation {
     reason: Option<String>,
     /// What would be counted; absent unless the limit applies.
     #[serde(flatten)]
-    demand: Option<DemandExplanation>,
+    demand: Option<DemandExplanation<'a>>,
     shadow: bool,
     consistency: &'static str,
     on_store_failure: &'static str,
@@ -51,9 +60,9 @@ pub(super) struct LimitExplanation {
 
 /// The key, the cost and the quota of a limit that applies.
 #[derive(Debug, Serialize)]
-struct DemandExplanation {
+struct DemandExplanation<'a> {
     /// The parts of the key; empty if all requests share one counter.
-    key: Vec<KeyPartExplanation>,
+    key: Vec<KeyPartView<'a>>,
     cost: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     tier: Option<String>,
@@ -70,29 +79,11 @@ struct DemandExplanation {
     quota: String,
 }
 
-/// One attribute of a key. For a hashed attribute, `value` is the hash.
-#[derive(Debug, Serialize)]
-struct KeyPartExplanation {
-    attribute: String,
-    value: String,
-    hashed: bool,
-}
-
-impl From<DisplayPart<'_>> for KeyPartExplanation {
-    fn from(part: DisplayPart<'_>) -> Self {
-        Self {
-            attribute: part.attribute.to_string(),
-            value: part.value,
-            hashed: part.is_hashed,
-        }
-    }
-}
-
-impl LimitExplanation {
+impl<'a> LimitExplanation<'a> {
     /// `hashed` lists the attributes whose values must not be shown.
     pub(super) fn new(
         limit: &LimitConfig,
-        explanation: Explanation<'_>,
+        explanation: Explanation<'a>,
         hashed: &[Attribute],
     ) -> Self {
         let mut demand_explanation = None;
@@ -105,7 +96,7 @@ impl LimitExplanation {
             } => {
                 let quota = demand.quota();
                 demand_explanation = Some(DemandExplanation {
-                    key: parts.into_iter().map(Into::into).collect(),
+                    key: KeyPartView::list(parts),
                     cost: demand.cost,
                     tier,
                     path,
@@ -162,7 +153,7 @@ fn mismatch(condition: &Condition, found: Option<&str>, is_hashed: bool) -> Stri
     }
 }
 
-pub(super) fn lines(output: &ExplainOutput) -> Vec<String> {
+pub(super) fn lines(output: &ExplainOutput<'_>) -> Vec<String> {
     let rows: Vec<_> = output.limits.iter().flat_map(rows).collect();
     let mut lines = table(&rows, Align::Left);
     lines.extend(summary(output));
@@ -170,7 +161,7 @@ pub(super) fn lines(output: &ExplainOutput) -> Vec<String> {
 }
 
 /// The row of a limit, and a row for each further detail.
-fn rows(limit: &LimitExplanation) -> Vec<Vec<Cell>> {
+fn rows(limit: &LimitExplanation<'_>) -> Vec<Vec<Cell>> {
     let (label, tone) = match limit.applicability {
         Applicability::Applies => ("applies", Tone::Good),
         // As wide as the others.
@@ -190,7 +181,7 @@ fn rows(limit: &LimitExplanation) -> Vec<Vec<Cell>> {
     details(limit).into_iter().enumerate().map(row).collect()
 }
 
-fn details(limit: &LimitExplanation) -> Vec<String> {
+fn details(limit: &LimitExplanation<'_>) -> Vec<String> {
     let Some(demand) = &limit.demand else {
         return vec![plain(limit.reason.as_deref().unwrap_or_default())];
     };
@@ -205,7 +196,7 @@ fn details(limit: &LimitExplanation) -> Vec<String> {
     details
 }
 
-fn quota(limit: &LimitExplanation, demand: &DemandExplanation) -> String {
+fn quota(limit: &LimitExplanation<'_>, demand: &DemandExplanation<'_>) -> String {
     let tier = demand
         .tier
         .as_ref()
@@ -220,12 +211,12 @@ fn quota(limit: &LimitExplanation, demand: &DemandExplanation) -> String {
     text
 }
 
-fn key(parts: &[KeyPartExplanation]) -> String {
+fn key(parts: &[KeyPartView<'_>]) -> String {
     if parts.is_empty() {
         return "key: none, one counter for all requests".to_owned();
     }
 
-    let part = |part: &KeyPartExplanation| {
+    let part = |part: &KeyPartView<'_>| {
         let hash = if part.hashed { " (hash)" } else { "" };
         format!("{} = {}{hash}", part.attribute, plain(&part.value))
     };
@@ -234,7 +225,7 @@ fn key(parts: &[KeyPartExplanation]) -> String {
 }
 
 /// The number of limits that apply, errors, and unused attributes, after a blank line.
-fn summary(output: &ExplainOutput) -> Vec<String> {
+fn summary(output: &ExplainOutput<'_>) -> Vec<String> {
     let count = |wanted| {
         let limits = output.limits.iter();
         limits.filter(|limit| limit.applicability == wanted).count()

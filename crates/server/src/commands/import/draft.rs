@@ -27,11 +27,11 @@ pub(super) struct ImportDraft {
 /// A limit: its name, the line it comes from, and its other fields as YAML.
 #[derive(Debug)]
 pub(super) struct LimitDraft {
-    pub(super) name: String,
+    name: String,
     pub(super) line: usize,
     /// What the line says, for a comment.
     pub(super) source: String,
-    pub(super) fields: Vec<(&'static str, String)>,
+    fields: Vec<(&'static str, String)>,
 }
 
 /// Something of the source that has no equivalent.
@@ -73,10 +73,7 @@ impl ImportDraft {
         }
     }
 
-    pub(super) const fn is_empty(&self) -> bool {
-        self.limits.is_empty()
-    }
-
+    /// The number of limits.
     pub(super) const fn len(&self) -> usize {
         self.limits.len()
     }
@@ -86,8 +83,7 @@ impl ImportDraft {
         let mut limits = std::mem::take(&mut self.limits);
         limits.sort_by_key(|limit| limit.line);
         for limit in limits {
-            let text = format!("limits:\n{}", limit.to_yaml());
-            match validate(&text) {
+            match validate(&format!("limits:\n{}", limit.to_yaml())) {
                 Ok(()) => self.limits.push(limit),
                 Err(reason) => self.gap(
                     limit.line,
@@ -113,26 +109,18 @@ impl ImportDraft {
         for section in &self.sections {
             let _infallible = write!(text, "\n{section}");
         }
-
-        text += "\nlimits:\n";
-        for (index, limit) in self.limits.iter().enumerate() {
-            let blank = if index == 0 { "" } else { "\n" };
-            let _infallible = write!(text, "{blank}{}", limit.to_yaml());
-        }
-        text
+        let limits: Vec<String> = self.limits.iter().map(LimitDraft::to_yaml).collect();
+        text + "\nlimits:\n" + &limits.join("\n")
     }
 
     fn unique_name(&mut self, wanted: &str) -> String {
-        let valid: String = wanted
-            .chars()
-            .map(|c| if is_name_char(c) { c } else { '-' })
-            .take(NAME_MAX)
-            .collect();
-        let trimmed = valid.trim_matches('-');
-        let mut name = if trimmed.is_empty() || trimmed.starts_with("override:") {
-            "limit".to_owned()
-        } else {
-            trimmed.to_owned()
+        let is_valid = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
+        let chars = wanted.chars().take(NAME_MAX);
+        let valid: String = chars.map(|c| if is_valid(c) { c } else { '-' }).collect();
+        let mut name = match valid.trim_matches('-') {
+            "" => "limit".to_owned(),
+            reserved if reserved.starts_with("override:") => "limit".to_owned(),
+            trimmed => trimmed.to_owned(),
         };
 
         let base: String = name.chars().take(NAME_MAX - 5).collect();
@@ -146,6 +134,21 @@ impl ImportDraft {
 }
 
 impl LimitDraft {
+    /// A limit without fields.
+    pub(super) fn new(name: impl Into<String>, line: usize, source: String) -> Self {
+        Self {
+            name: name.into(),
+            line,
+            source,
+            fields: Vec::new(),
+        }
+    }
+
+    /// Adds a field with its value as YAML.
+    pub(super) fn set(&mut self, field: &'static str, value: impl Into<String>) {
+        self.fields.push((field, value.into()));
+    }
+
     /// The item of the list of limits, with a comment about its source.
     fn to_yaml(&self) -> String {
         let (line, source) = (self.line, shown(&self.source));
@@ -158,21 +161,17 @@ impl LimitDraft {
     }
 }
 
-const fn is_name_char(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '/')
-}
-
 /// The start of a text of the source, in one line.
 fn shown(text: &str) -> String {
-    let is_long = text.chars().nth(SHOWN_MAX).is_some();
-    let dots = if is_long { ".." } else { "" };
-    let start: String = text.chars().take(SHOWN_MAX).collect();
-    visible(&start).into_owned() + dots
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => visible(&text[..end]).into_owned() + "..",
+        None => visible(text).into_owned(),
+    }
 }
 
 /// A string as YAML: in double quotes unless it is a plain word, and with variables escaped.
 pub(super) fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
     let starts_plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
     let is_reserved = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
         .iter()
@@ -184,16 +183,18 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// A list of strings as YAML.
-pub(super) fn quoted_list<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
-    let texts: Vec<String> = texts.into_iter().map(quoted).collect();
-    format!("[{}]", texts.join(", "))
+pub(super) fn quoted_list(texts: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let texts = texts.into_iter().map(|text| quoted(text.as_ref()));
+    format!("[{}]", texts.collect::<Vec<_>>().join(", "))
 }
 
-/// Conditions as the YAML of `match`.
-pub(super) fn conditions<'t>(conditions: impl IntoIterator<Item = (&'t str, String)>) -> String {
+/// Attributes with their values, which are YAML, as a mapping.
+pub(super) fn conditions(
+    conditions: impl IntoIterator<Item = (impl AsRef<str>, String)>,
+) -> String {
     let conditions = conditions.into_iter();
     let conditions: Vec<String> = conditions
-        .map(|(attribute, value)| format!("{}: {value}", quoted(attribute)))
+        .map(|(attribute, value)| format!("{}: {value}", quoted(attribute.as_ref())))
         .collect();
     format!("{{ {} }}", conditions.join(", "))
 }

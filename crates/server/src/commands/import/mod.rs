@@ -9,17 +9,16 @@ mod nginx;
 mod outline;
 
 use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use serde_json::json;
+use serde::Serialize;
 use tollgate_rules::config::{DocumentNode, read_file};
 
 use self::draft::{ImportDraft, ImportGap};
 use super::configuration::{self, is_stdin};
 use super::numbers::counted;
-use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, no_response, output};
+use super::outcome::{CommandError, CommandResult, Exit, invalid, no_response, output};
 use super::terminal::{self, plain};
 
 /// The largest file, in bytes.
@@ -41,12 +40,12 @@ pub struct ImportArgs {
     force: bool,
     /// Print a JSON object with format, limits, config and gaps
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// The formats that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum ImportFormat {
+pub(crate) enum ImportFormat {
     /// YAML of envoyproxy/ratelimit
     Envoy,
     /// Limits file of Limitador
@@ -68,21 +67,18 @@ impl ImportFormat {
     }
 }
 
-/// A translated file.
+/// A translated file. Serialized as the output of `--json`.
+#[derive(Debug, Serialize)]
 struct ImportResult {
-    format: ImportFormat,
-    limits: usize,
     config: String,
+    format: &'static str,
     gaps: Vec<ImportGap>,
+    limits: usize,
 }
 
-pub(crate) fn run(args: &ImportArgs) -> ExitCode {
-    finish(import(args), args.json)
-}
-
-fn import(args: &ImportArgs) -> CommandResult {
+pub(crate) fn run(args: &ImportArgs) -> CommandResult {
     let name = configuration::name(&args.file);
-    let text = read(&args.file)?;
+    let text = read(&args.file, &name)?;
     let result = translate(&text, &name, args.from)?;
 
     if let Some(output) = &args.output {
@@ -90,21 +86,12 @@ fn import(args: &ImportArgs) -> CommandResult {
     }
     if !args.json {
         terminal::print_error(&summary(&result, &name, args.output.as_deref()));
+        if args.output.is_some() {
+            return Ok((String::new(), Exit::Done));
+        }
     }
-    let value = json!({
-        "format": result.format.name(),
-        "limits": result.limits,
-        "config": result.config,
-        "gaps": result.gaps,
-    });
-    let lines = || match args.output {
-        Some(_) => Vec::new(),
-        None => result.config.lines().map(str::to_owned).collect(),
-    };
-    match (args.json, &args.output) {
-        (false, Some(_)) => Ok((String::new(), Exit::Done)),
-        _ => output(args.json, &value, lines, Exit::Done),
-    }
+    let lines = || result.config.lines().map(str::to_owned).collect();
+    output(args.json, &result, lines, Exit::Done)
 }
 
 /// Translates a file. The configuration in the result is valid.
@@ -113,46 +100,51 @@ fn translate(
     name: &str,
     format: Option<ImportFormat>,
 ) -> Result<ImportResult, CommandError> {
-    let format = match format {
-        Some(format) => format,
-        None => detect(text, name)?,
-    };
-    let mut draft = ImportDraft::default();
-    match format {
-        ImportFormat::Nginx => nginx::import(text, &mut draft)
-            .map_err(|(line, message)| invalid(format!("{name}:{line}: {message}")))?,
-        ImportFormat::Envoy => {
-            read_document(text, name, format, |root| envoy::import(root, &mut draft))?;
-        }
-        ImportFormat::Limitador => read_document(text, name, format, |root| {
-            limitador::import(root, &mut draft)
-        })?,
-        ImportFormat::Kong => {
-            read_document(text, name, format, |root| kong::import(root, &mut draft))?;
-        }
-    }
+    let format = format.map_or_else(|| detect(text, name), Ok)?;
+    let mut draft = read_limits(text, name, format)?;
+    let format = format.name();
 
     draft.retain_valid(validate);
-    if draft.is_empty() {
-        let gaps = draft.into_gaps();
-        let gaps = gaps.iter().map(|gap| gap_line(gap, name));
-        let gaps = gaps.collect::<Vec<_>>().join("\n");
-        let message = format!("{name}: no limit to import\n{gaps}");
+    if draft.len() == 0 {
+        let lines = gap_lines(&draft.into_gaps(), name);
+        let message = format!("{name}: no limit to import\n{}", lines.join("\n"));
         return Err(invalid(message.trim_end()));
     }
 
-    let config = draft.to_yaml(name, format.name());
+    let config = draft.to_yaml(name, format);
     validate(&config).map_err(|error| {
         invalid(format!(
             "{name}: cannot be translated, nothing is written: {error}"
         ))
     })?;
     Ok(ImportResult {
+        config,
         format,
         limits: draft.len(),
-        config,
         gaps: draft.into_gaps(),
     })
+}
+
+fn read_limits(text: &str, name: &str, format: ImportFormat) -> Result<ImportDraft, CommandError> {
+    let mut draft = ImportDraft::default();
+    if format == ImportFormat::Nginx {
+        nginx::import(text, &mut draft)
+            .map_err(|(line, message)| invalid(format!("{name}:{line}: {message}")))?;
+        return Ok(draft);
+    }
+
+    let root = DocumentNode::parse(text, name).map_err(invalid)?;
+    let root = root.ok_or_else(|| invalid(format!("{name}: the file is empty")))?;
+    let imported = match format {
+        ImportFormat::Envoy => envoy::import(&root, &mut draft),
+        ImportFormat::Limitador => limitador::import(&root, &mut draft),
+        _ => kong::import(&root, &mut draft),
+    };
+    imported.map_err(|message| {
+        let (line, format) = (root.line, format.name());
+        invalid(format!("{name}:{line}: not a file of {format}: {message}"))
+    })?;
+    Ok(draft)
 }
 
 /// The format of a file. Each has a field that no other one has.
@@ -195,21 +187,6 @@ fn detect_document(root: &DocumentNode) -> Option<ImportFormat> {
     }
 }
 
-/// Reads a YAML document and translates it.
-fn read_document(
-    text: &str,
-    name: &str,
-    format: ImportFormat,
-    import: impl FnOnce(&DocumentNode) -> Result<(), String>,
-) -> Result<(), CommandError> {
-    let root = DocumentNode::parse(text, name).map_err(|error| invalid(error.to_string()))?;
-    let root = root.ok_or_else(|| invalid(format!("{name}: the file is empty")))?;
-    import(&root).map_err(|message| {
-        let (line, format) = (root.line, format.name());
-        invalid(format!("{name}:{line}: not a file of {format}: {message}"))
-    })
-}
-
 /// Validates a configuration as `tollgate validate` does.
 fn validate(text: &str) -> Result<(), String> {
     let validated = configuration::parse(text, "import");
@@ -221,19 +198,16 @@ fn validate(text: &str) -> Result<(), String> {
     })
 }
 
-fn read(file: &Path) -> Result<String, CommandError> {
+fn read(file: &Path, name: &str) -> Result<String, CommandError> {
     let bytes = if is_stdin(file) {
         let mut bytes = Vec::new();
-        let stdin = std::io::stdin().lock();
-        let read =
-            std::io::Read::read_to_end(&mut std::io::Read::take(stdin, FILE_MAX + 1), &mut bytes);
+        let read = std::io::stdin().take(FILE_MAX + 1).read_to_end(&mut bytes);
         read.map_err(|error| invalid(format!("cannot read standard input: {error}")))?;
         bytes
     } else {
-        read_file(file).map_err(|error| invalid(error.to_string()))?
+        read_file(file).map_err(invalid)?
     };
 
-    let name = configuration::name(file);
     if bytes.len() as u64 > FILE_MAX {
         return Err(invalid(format!(
             "{name}: the file is too large: at most 1 MiB are allowed"
@@ -244,15 +218,10 @@ fn read(file: &Path) -> Result<String, CommandError> {
 
 /// Writes the file, which must not exist unless it may be replaced.
 fn write(file: &Path, text: &str, force: bool) -> Result<(), CommandError> {
-    let mut options = OpenOptions::new();
-    options.write(true);
-    if force {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
-    }
-
     let name = file.display();
+    let mut options = OpenOptions::new();
+    options.write(true).truncate(force);
+    options.create(force).create_new(!force);
     let opened = options.open(file).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => invalid(format!("{name} exists; --force replaces it")),
         _ => invalid(format!("cannot write {name}: {error}")),
@@ -269,28 +238,22 @@ fn summary(result: &ImportResult, name: &str, output: Option<&Path>) -> String {
     let mut lines = vec![format!(
         "{}: {limits} imported from {}{output}",
         plain(name),
-        result.format.name()
+        result.format
     )];
 
     if !result.gaps.is_empty() {
         lines.push("not the same here:".to_owned());
-        lines.extend(result.gaps.iter().map(|gap| gap_line(gap, name)));
+        lines.extend(gap_lines(&result.gaps, name));
     }
     lines.join("\n")
 }
 
-fn gap_line(gap: &ImportGap, name: &str) -> String {
-    let ImportGap {
-        line,
-        found,
-        advice,
-    } = gap;
-    format!(
-        "{}:{line}: {}; {}",
-        plain(name),
-        plain(found),
-        plain(advice)
-    )
+fn gap_lines(gaps: &[ImportGap], name: &str) -> Vec<String> {
+    let line = |gap: &ImportGap| {
+        let (found, advice) = (plain(&gap.found), plain(&gap.advice));
+        format!("{}:{}: {found}; {advice}", plain(name), gap.line)
+    };
+    gaps.iter().map(line).collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Reading fields of a document that another program defines.
 
+use tollgate_rules::Attribute;
 use tollgate_rules::config::DocumentNode;
 
 use super::draft::ImportDraft;
@@ -16,21 +17,10 @@ pub(super) fn text_of<'n>(node: &'n DocumentNode, name: &str) -> Option<&'n str>
     text.filter(|text| !matches!(*text, "" | "~" | "null"))
 }
 
-/// The texts of a list, or of a single value.
+/// The texts of a list, or of a single value. A field without a value is an empty list.
 pub(super) fn texts_of<'n>(node: &'n DocumentNode, name: &str) -> Vec<&'n str> {
-    let Some(found) = node.get(name) else {
-        return Vec::new();
-    };
-    match found.text() {
-        // A field without a value is an empty list.
-        Some("" | "~" | "null") => Vec::new(),
-        Some(text) => vec![text],
-        None => found
-            .items()
-            .iter()
-            .filter_map(DocumentNode::text)
-            .collect(),
-    }
+    let items = items(node, name).iter().filter_map(DocumentNode::text);
+    text_of(node, name).into_iter().chain(items).collect()
 }
 
 /// The items of a list, or none.
@@ -38,15 +28,17 @@ pub(super) fn items<'n>(node: &'n DocumentNode, name: &str) -> &'n [DocumentNode
     node.get(name).map_or(&[], DocumentNode::items)
 }
 
+/// The line of a field, or that of the mapping which does not have it.
+pub(super) fn line_of(node: &DocumentNode, name: &str) -> usize {
+    node.get(name).map_or(node.line, |field| field.line)
+}
+
 /// Notes every field that an import does not know.
 pub(super) fn reject_fields(node: &DocumentNode, known: &[&str], draft: &mut ImportDraft) {
     for field in node.fields() {
         if !known.contains(&field.name.as_str()) {
-            draft.gap(
-                field.line,
-                format!("the field `{}` is unknown and left out", field.name),
-                "check whether you need it",
-            );
+            let found = format!("the field `{}` is unknown and left out", field.name);
+            draft.gap(field.line, found, "check whether you need it");
         }
     }
 }
@@ -58,4 +50,14 @@ pub(super) fn describe(node: &DocumentNode, names: &[&str]) -> String {
         Some(format!("{name}: {text}"))
     });
     fields.collect::<Vec<_>>().join(", ")
+}
+
+/// The attribute of an entry of a descriptor. `client_ip` also reads Envoy's `remote_address`.
+pub(super) fn attribute(key: &str) -> Option<String> {
+    if key == "remote_address" {
+        return Some("client_ip".to_owned());
+    }
+    let attribute: Attribute = key.parse().ok()?;
+    // An entry called `domain` would be hidden by the domain of the request.
+    (key != "domain").then(|| attribute.name().to_owned())
 }

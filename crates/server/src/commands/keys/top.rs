@@ -1,18 +1,17 @@
 //! `tollgate keys top`: the keys that use a limit most.
 
 use hyper::Method;
-use percent_encoding::utf8_percent_encode;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::super::client::{self, ClientArgs, ServiceRequest};
+use super::super::admin_port::{self, Members, TOKEN_VARIABLE, escaped, format_value};
+use super::super::client::ClientArgs;
 use super::super::numbers::{counted, grouped};
 use super::super::outcome::{CommandResult, Exit, output};
-use super::super::terminal::{Align, Cell, Tone, plain, table};
-use super::response::{ESCAPED, TOKEN_VARIABLE, format_key, parse};
+use super::super::terminal::{Align, Cell, Tone, head, plain, table};
 
 /// Arguments of `tollgate keys top`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct TopArgs {
+pub(crate) struct TopArgs {
     /// URL of the admin listener, with http or https; `http://` may be omitted
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9090")]
     admin: String,
@@ -38,39 +37,23 @@ pub struct TopArgs {
 }
 
 pub(super) fn send(args: &TopArgs) -> CommandResult {
-    let service = args
-        .client
-        .connection
-        .service(&args.admin, &[TOKEN_VARIABLE])?;
-    let path = path(args);
-    let request = ServiceRequest {
-        method: Method::GET,
-        path: &path,
-        body: Vec::new(),
-    };
-    let response = client::send(&service, request, args.client.timeout)?;
-    let had_token = service.authorization.is_some();
-    let body = parse(&response, had_token).map_err(|error| error.with_response(response.json()))?;
-
-    output(args.client.json, &body, || lines(&body), Exit::Done)
-}
-
-fn path(args: &TopArgs) -> String {
     let by = if args.admitted { "admitted" } else { "denied" };
-    let limit = args.limit.as_deref().map(|limit| {
-        let limit = utf8_percent_encode(limit, ESCAPED);
-        format!("&limit={limit}")
-    });
-    format!(
+    let limit = args.limit.as_deref().map(escaped);
+    let limit = limit.map(|limit| format!("&limit={limit}"));
+    let path = format!(
         "/admin/top?by={by}&minutes={}&count={}{}",
         args.minutes,
         args.count,
         limit.unwrap_or_default()
-    )
+    );
+
+    let (client, variables) = (&args.client, [TOKEN_VARIABLE]);
+    let body = admin_port::send(client, &args.admin, &variables, Method::GET, &path, None)?;
+    output(client.json, &body, || lines(&body), Exit::Done)
 }
 
 /// What the list covers, the keys, and how a hashed key can be found.
-fn lines(body: &Map<String, Value>) -> Vec<String> {
+fn lines(body: &Members) -> Vec<String> {
     let number = |name: &str| body.get(name).and_then(Value::as_u64).unwrap_or(0);
     let by = body.get("by").and_then(Value::as_str).unwrap_or("denied");
     let keys = body.get("keys").and_then(Value::as_array);
@@ -86,18 +69,10 @@ fn lines(body: &Map<String, Value>) -> Vec<String> {
         return vec![format!("no keys: {covers}")];
     }
 
-    let head = ["limit", "key", "units", "units/s", "requests"];
-    let head = head.map(|name| (Tone::Dim, name.to_owned())).to_vec();
-    let rows: Vec<_> = std::iter::once(head)
-        .chain(keys.iter().map(cells))
-        .collect();
-    let is_hashed = keys.iter().any(|row| {
-        let parts = row["key"].as_array().map(Vec::as_slice);
-        parts
-            .unwrap_or_default()
-            .iter()
-            .any(|part| part["hashed"] == true)
-    });
+    let mut rows = vec![head(["limit", "key", "units", "units/s", "requests"])];
+    rows.extend(keys.iter().map(cells));
+    let parts = keys.iter().filter_map(|row| row["key"].as_array());
+    let is_hashed = parts.flatten().any(|part| part["hashed"] == true);
     let hint = "to find a hashed key, compare with the hash of a value: \
                 tollgate keys get --limit NAME -a ATTRIBUTE=VALUE";
 
@@ -111,18 +86,17 @@ fn lines(body: &Map<String, Value>) -> Vec<String> {
 fn cells(row: &Value) -> Vec<Cell> {
     let number = |name: &str| row[name].as_u64().unwrap_or(0);
     let (units, error) = (number("units"), number("error"));
-    let units_cell = if error == 0 {
-        grouped(units)
-    } else {
-        let certain = grouped(units.saturating_sub(error));
-        format!("{} (at least {certain})", grouped(units))
+    let certain = grouped(units.saturating_sub(error));
+    let units = match error {
+        0 => certain,
+        _ => format!("{} (at least {certain})", grouped(units)),
     };
     let rate = row["units_per_second"].as_f64().unwrap_or(0.0);
 
     vec![
         (Tone::Name, plain(row["limit"].as_str().unwrap_or_default())),
-        (Tone::Plain, format_key(&row["key"])),
-        (Tone::Plain, units_cell),
+        (Tone::Plain, format_value("key", &row["key"])),
+        (Tone::Plain, units),
         (Tone::Plain, format!("{rate:.2}")),
         (Tone::Plain, grouped(number("requests"))),
     ]

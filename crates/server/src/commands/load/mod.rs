@@ -10,19 +10,14 @@ mod values;
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
-use tollgate::Micros;
 use tollgate_load::{Allowance, Arrivals, CostRange, LoadError, LoadProgress};
 
 use super::attributes::AttributeArgs;
 use super::client::{ConnectionArgs, block_on};
-use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, no_response, output};
-use super::terminal::{ProgressLine, plain};
-
-/// The interval between lines of progress where they cannot be redrawn.
-const LINE_INTERVAL: Micros = Micros::from_secs(5);
+use super::outcome::{CommandResult, Exit, invalid, no_response, output};
+use super::terminal::{LINE_INTERVAL, ProgressLine, plain};
 
 /// What to send, where, and how fast.
 #[derive(Clone, Debug, clap::Args)]
@@ -101,7 +96,7 @@ pub struct LoadArgs {
     quiet: bool,
     /// Print the report as a JSON object
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// The values of `--arrivals`.
@@ -130,17 +125,11 @@ enum LoadShape {
     EdgeBurst,
 }
 
-pub(crate) fn run(args: &LoadArgs) -> ExitCode {
-    finish(load(args), args.json)
-}
-
-fn load(args: &LoadArgs) -> CommandResult {
+pub(crate) fn run(args: &LoadArgs) -> CommandResult {
     let plan = plan::plan(args)?;
-    let mut line = (!args.quiet).then(|| ProgressLine::new(Some(LINE_INTERVAL)));
+    let mut line = ProgressLine::new(Some(LINE_INTERVAL), args.quiet);
     let on_progress = |progress: &LoadProgress| {
-        if let Some(line) = &mut line {
-            line.show(|_| progress::text(progress, args.duration));
-        }
+        line.show(|_| progress::text(progress, args.duration));
     };
     let stop = async {
         // Without a signal handler, the load just runs to its end.
@@ -150,22 +139,14 @@ fn load(args: &LoadArgs) -> CommandResult {
     };
 
     let report = block_on(tollgate_load::run(plan, stop, on_progress))?;
-    if let Some(line) = line {
-        line.clear();
-    }
-    let report = report.map_err(|error| failure(&error))?;
-    let exit = if report.is_exceeded() {
-        Exit::Denied
-    } else {
-        Exit::Done
-    };
+    line.clear();
+    let report = report.map_err(|error| {
+        let reason = plain(&error.to_string());
+        match error {
+            LoadError::Rejected { .. } => invalid(reason),
+            _ => no_response(reason),
+        }
+    })?;
+    let exit = Exit::denied_if(report.is_exceeded());
     output(args.json, &report, || lines::lines(&report), exit)
-}
-
-fn failure(error: &LoadError) -> CommandError {
-    let reason = plain(&error.to_string());
-    match error {
-        LoadError::Rejected { .. } => invalid(reason),
-        _ => no_response(reason),
-    }
 }

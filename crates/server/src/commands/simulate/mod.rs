@@ -10,14 +10,13 @@ mod service_equality;
 mod suggestions;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use tollgate_simulate::{
     AccessLogFormat, LogInput, LoggedMoment, ReportLabels, Simulation, SimulationPlan,
     SimulationProgress, SimulationReport, SuggestionRange, TrailingBytes,
 };
 
-use super::outcome::{CommandError, CommandResult, Exit, finish, invalid, output};
+use super::outcome::{CommandError, CommandResult, Exit, invalid, output};
 use super::terminal::ProgressLine;
 use super::{configuration, numbers, terminal};
 
@@ -62,7 +61,7 @@ pub struct SimulateArgs {
     top: u16,
     /// Print the report as a JSON object
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// The values of `--format`.
@@ -121,11 +120,7 @@ fn field(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), field.to_owned()))
 }
 
-pub(crate) fn run(args: &SimulateArgs) -> ExitCode {
-    finish(simulate(args), args.json)
-}
-
-fn simulate(args: &SimulateArgs) -> CommandResult {
+pub(crate) fn run(args: &SimulateArgs) -> CommandResult {
     let has_stdin = args.logs.iter().any(|log| configuration::is_stdin(log));
     let config_file = args.config.as_deref();
     if has_stdin && config_file.is_some_and(configuration::is_stdin) {
@@ -229,7 +224,7 @@ fn replay(
             LogInput::open(log)
         };
         let mut input = opened.map_err(failed)?;
-        let mut line = ProgressLine::new(None);
+        let mut line = ProgressLine::new(None, false);
         let (size, mut lines_before) = (input.bytes_size(), None);
         let mut on_progress = |progress: SimulationProgress| {
             let before = *lines_before.get_or_insert(progress.lines);

@@ -14,7 +14,7 @@ use tollgate_simulate::{
     StandingDemand,
 };
 
-use super::super::client::{self, ServiceRequest};
+use super::super::client;
 use crate::http::HttpFront;
 use crate::listen::{self, ListenLimits, ListenProtocol, PortLoad, ShutdownHandle};
 
@@ -219,14 +219,15 @@ impl TestService {
     /// The decision on a request at its time.
     fn check(&self, request: &TestRequest) -> Value {
         self.clock.set(request.at);
-        let body = request.body().to_string().into_bytes();
-        let ask = ServiceRequest {
-            method: hyper::Method::POST,
-            path: "/v1/check",
-            body,
-        };
-        let answer =
-            client::send(&self.target, ask, Duration::from_secs(20)).expect("the service answers");
+        let body = request.body();
+        let answer = client::send(
+            &self.target,
+            Duration::from_secs(20),
+            hyper::Method::POST,
+            "/v1/check",
+            Some(&body),
+        );
+        let answer = answer.expect("the service answers");
         answer.json().expect("the answer is JSON")
     }
 }

@@ -1,7 +1,5 @@
 //! The plain request, its variants, and their bytes.
 
-use std::fmt::Write as _;
-
 use hyper::Method;
 
 use super::rule::{Place, VariantRule};
@@ -59,23 +57,21 @@ impl NamedValue {
             return None;
         }
 
-        let values = [
-            ("name", self.name.as_bytes()),
-            ("NAME", self.name.to_uppercase().as_bytes()),
-            ("underscored", self.name.replace('-', "_").as_bytes()),
-            ("encoded-name", &encode_first(self.name.as_bytes())),
-            ("value", self.value.as_bytes()),
-            ("encoded", &encode_first(self.value.as_bytes())),
-            ("scheme", scheme.as_bytes()),
-            ("SCHEME", scheme.to_uppercase().as_bytes()),
-            ("schema", scheme.to_lowercase().as_bytes()),
-            ("rest", rest.as_bytes()),
-        ]
-        .map(|(name, value)| (name, value.to_vec()));
-        let values = values
-            .each_ref()
-            .map(|(name, value)| (*name, value.as_slice()));
-        Some(fill(text, &values))
+        Some(fill(text, |name| {
+            Some(match name {
+                b"name" => self.name.clone().into_bytes(),
+                b"NAME" => self.name.to_uppercase().into_bytes(),
+                b"underscored" => self.name.replace('-', "_").into_bytes(),
+                b"encoded-name" => encode_first(self.name.as_bytes()),
+                b"value" => self.value.clone().into_bytes(),
+                b"encoded" => encode_first(self.value.as_bytes()),
+                b"scheme" => scheme.as_bytes().to_vec(),
+                b"SCHEME" => scheme.to_uppercase().into_bytes(),
+                b"schema" => scheme.to_lowercase().into_bytes(),
+                b"rest" => rest.as_bytes().to_vec(),
+                _ => return None,
+            })
+        }))
     }
 }
 
@@ -95,7 +91,9 @@ impl PlainRequest {
     /// The variants that a rule makes of this request.
     pub(super) fn apply(&self, rule: &VariantRule) -> Vec<Variant> {
         let path = self.path.as_bytes();
-        let text = fill(&rule.text, &[("host", self.authority.as_bytes())]);
+        let text = fill(&rule.text, |name| {
+            (name == b"host").then(|| self.authority.clone().into_bytes())
+        });
         let class = &rule.class;
 
         let paths = match rule.place {
@@ -114,8 +112,7 @@ impl PlainRequest {
     }
 
     fn with_path(&self, class: &str, path: &[u8]) -> Variant {
-        let query = self.query.iter().flat_map(|query| ["?", query]);
-        let query: String = query.collect();
+        let query: String = self.query.iter().flat_map(|query| ["?", query]).collect();
         Variant {
             class: class.to_owned(),
             target: [path, query.as_bytes()].concat(),
@@ -184,13 +181,10 @@ impl PlainRequest {
 
     /// The bytes of a request. Requests with different numbers have different values of `{fresh}`.
     pub(crate) fn encode(&self, variant: &Variant, number: u64) -> Vec<u8> {
-        let mut head = Vec::new();
-        head.extend(self.method.as_str().as_bytes());
-        head.push(b' ');
+        let mut head = format!("{} ", self.method).into_bytes();
         head.extend(&variant.target);
-        head.extend(b" HTTP/1.1\r\nHost: ");
-        head.extend(self.authority.as_bytes());
-        head.extend(b"\r\nConnection: close\r\n");
+        let authority = &self.authority;
+        head.extend(format!(" HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n").bytes());
 
         if !self.body.is_empty() || !matches!(self.method, Method::GET | Method::HEAD) {
             head.extend(format!("Content-Length: {}\r\n", self.body.len()).bytes());
@@ -203,7 +197,9 @@ impl PlainRequest {
         head.extend(b"\r\n");
 
         let fresh = format!("audit-{}-{number}", std::process::id());
-        let mut bytes = fill(&head, &[("fresh", fresh.as_bytes())]);
+        let mut bytes = fill(&head, |name| {
+            (name == b"fresh").then(|| fresh.clone().into_bytes())
+        });
         bytes.extend(self.body.as_bytes());
         bytes
     }
@@ -211,10 +207,10 @@ impl PlainRequest {
     /// The variant on one line, with escapes as in `\xff`.
     pub(crate) fn describe(&self, variant: &Variant) -> String {
         let target = variant.target.escape_ascii();
-        let mut text = format!("{} {target}", self.method);
-        if !variant.own.is_empty() {
-            let _infallible = write!(text, "  {}", variant.own.escape_ascii());
-        }
-        text
+        let own = match variant.own.as_slice() {
+            [] => String::new(),
+            own => format!("  {}", own.escape_ascii()),
+        };
+        format!("{} {target}{own}", self.method)
     }
 }

@@ -2,20 +2,15 @@
 
 /// The texts with which the first letter of the last segment, or every letter, is replaced.
 pub(super) fn letters(path: &[u8], text: &[u8]) -> Vec<u8> {
-    let (first, form) = match text.strip_prefix(b"all ") {
-        Some(form) => (0, form),
-        None => (
-            path.iter().rposition(|byte| *byte == b'/').unwrap_or(0),
-            text,
-        ),
-    };
-    let is_all = form.len() < text.len();
+    let all = text.strip_prefix(b"all ");
+    let last_segment = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+    let first = if all.is_some() { 0 } else { last_segment };
 
     let mut spelt = path[..first].to_vec();
     let mut is_done = false;
     for byte in &path[first..] {
-        if byte.is_ascii_alphabetic() && (is_all || !is_done) {
-            spelt.extend(letter(*byte, form));
+        if byte.is_ascii_alphabetic() && (all.is_some() || !is_done) {
+            spelt.extend(letter(*byte, all.unwrap_or(text)));
             is_done = true;
         } else {
             spelt.push(*byte);
@@ -35,7 +30,7 @@ fn letter(byte: u8, form: &[u8]) -> Vec<u8> {
         b"upper" => vec![byte.to_ascii_uppercase()],
         b"wide" => wide(byte).into_iter().flat_map(encode).collect(),
         b"wide-raw" => wide(byte),
-        _ => fill(form, &[("l", &[byte])]),
+        _ => fill(form, |name| (name == b"l").then(|| vec![byte])),
     }
 }
 
@@ -85,17 +80,17 @@ pub(super) fn slashes(path: &[u8], text: &[u8]) -> Vec<Vec<u8>> {
     one_by_one.chain([replaced(&indices)]).collect()
 }
 
-/// Replaces `{name}` for each of these names. Other braces stay.
-pub(super) fn fill(text: &[u8], values: &[(&str, &[u8])]) -> Vec<u8> {
+/// Replaces `{name}` by its value, if it has one. Other braces stay.
+pub(super) fn fill(text: &[u8], value: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Vec<u8> {
     let mut filled = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((byte, after)) = rest.split_first() {
-        let found = values.iter().find_map(|(name, value)| {
-            let after = after.strip_prefix(name.as_bytes())?.strip_prefix(b"}")?;
-            (*byte == b'{').then_some((value, after))
-        });
-        if let Some((value, after)) = found {
-            filled.extend_from_slice(value);
+        let found = || {
+            let end = after.iter().position(|byte| *byte == b'}')?;
+            Some((value(&after[..end])?, &after[end + 1..]))
+        };
+        if let Some((value, after)) = (*byte == b'{').then(found).flatten() {
+            filled.extend(value);
             rest = after;
         } else {
             filled.push(*byte);

@@ -2,11 +2,10 @@
 
 use std::net::IpAddr;
 
-use tollgate_rules::Attribute;
 use tollgate_rules::config::DocumentNode;
 
 use super::super::draft::{ImportDraft, conditions, quoted, quoted_list};
-use super::super::outline::{is_true, text_of};
+use super::super::outline::{attribute, is_true, text_of};
 
 /// An entry of a descriptor: its key, and its value if the file has one.
 #[derive(Clone, Copy, Debug)]
@@ -78,10 +77,8 @@ impl DescriptorPath<'_> {
         let last = self.entries.len().saturating_sub(1);
         let has = |(index, entry): (usize, &DescriptorEntry<'_>)| {
             let is_exempt = |other: &DescriptorEntry<'_>| {
-                index == last
-                    && other
-                        .value
-                        .is_some_and(|value| self.exempt.contains(&value))
+                let value = other.value.filter(|_| index == last);
+                value.is_some_and(|value| self.exempt.contains(&value))
             };
             let mut others = longer.entries.iter();
             others.any(|other| entry.meets(other) && !is_exempt(other))
@@ -97,24 +94,18 @@ pub(super) fn warn_about_longer(limits: &[DescriptorPath<'_>], draft: &mut Impor
         let Some(longer) = limits.iter().find(|other| limit.meets(other)) else {
             continue;
         };
-        draft.gap(
-            limit.line,
-            format!(
-                "there it applies to descriptors with {} only; here also to longer ones, such as \
-                 those of line {}, and once for each descriptor of a request",
-                counted_entries(limit.entries.len()),
-                longer.line
-            ),
-            "send one descriptor with all entries, or give the entry another key where it must \
-             not count",
+        let entries = match limit.entries.len() {
+            1 => "one entry".to_owned(),
+            count => format!("{count} entries"),
+        };
+        let found = format!(
+            "there it applies to descriptors with {entries} only; here also to longer ones, such \
+             as those of line {}, and once for each descriptor of a request",
+            longer.line
         );
-    }
-}
-
-fn counted_entries(count: usize) -> String {
-    match count {
-        1 => "one entry".to_owned(),
-        count => format!("{count} entries"),
+        let advice = "send one descriptor with all entries, or give the entry another key where \
+                      it must not count";
+        draft.gap(limit.line, found, advice);
     }
 }
 
@@ -126,29 +117,23 @@ pub(super) fn matches(domain: &str, path: &[DescriptorEntry<'_>]) -> String {
         let value = pattern.as_deref().or(entry.value)?;
         Some((attribute(entry.key)?, quoted(value)))
     });
-    let entries: Vec<(String, String)> = entries.collect();
-    let entries = entries
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.clone()));
-    conditions([("domain", quoted(domain))].into_iter().chain(entries))
+    let domain = ("domain".to_owned(), quoted(domain));
+    conditions([domain].into_iter().chain(entries))
 }
 
 /// The key: every entry whose values have counters of their own.
 pub(super) fn key(path: &[DescriptorEntry<'_>]) -> String {
     let counted = path.iter().filter(|entry| entry.is_counted());
-    let names: Vec<String> = counted.filter_map(|entry| attribute(entry.key)).collect();
-    quoted_list(names.iter().map(String::as_str))
+    quoted_list(counted.filter_map(|entry| attribute(entry.key)))
 }
 
 /// A standing list with one key for each item: the values of its attributes.
 pub(super) fn standing_list(keys: impl IntoIterator<Item = Vec<(String, String)>>) -> String {
-    let keys = keys.into_iter().map(|key| {
-        let values = key
-            .iter()
-            .map(|(name, value)| (name.as_str(), quoted(value)));
-        conditions(values)
-    });
-    let keys: Vec<String> = keys.collect();
+    let key = |key: Vec<(String, String)>| {
+        let values = key.into_iter();
+        conditions(values.map(|(name, value)| (name, quoted(&value))))
+    };
+    let keys: Vec<String> = keys.into_iter().map(key).collect();
     format!("{{ keys: [{}] }}", keys.join(", "))
 }
 
@@ -157,14 +142,4 @@ pub(super) fn standing_value(key: &str, value: &str) -> Option<(String, String)>
     let attribute = attribute(key)?;
     let is_valid = attribute != "client_ip" || value.parse::<IpAddr>().is_ok();
     is_valid.then(|| (attribute, value.to_owned()))
-}
-
-/// The attribute of a descriptor's key. `client_ip` also reads Envoy's `remote_address`.
-pub(super) fn attribute(key: &str) -> Option<String> {
-    if key == "remote_address" {
-        return Some("client_ip".to_owned());
-    }
-    let attribute = key.parse::<Attribute>().ok()?;
-    // An entry called `domain` would be hidden by the domain of the request.
-    (key != "domain").then(|| attribute.name().to_owned())
 }

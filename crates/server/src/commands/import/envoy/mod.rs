@@ -5,11 +5,10 @@ mod entries;
 use tollgate_rules::config::DocumentNode;
 
 use self::entries::{
-    DescriptorEntry, DescriptorPath, attribute, key, matches, standing_list, standing_value,
-    warn_about_longer,
+    DescriptorEntry, DescriptorPath, key, matches, standing_list, standing_value, warn_about_longer,
 };
 use super::draft::{ImportDraft, LimitDraft, quoted_list};
-use super::outline::{describe, is_true, items, reject_fields, text_of};
+use super::outline::{attribute, describe, is_true, items, reject_fields, text_of};
 
 const FIELDS: &[&str] = &[
     "key",
@@ -29,9 +28,6 @@ const EXEMPT_MAX: usize = 1_000;
 
 /// The window of a unit, and whether it starts with the calendar.
 type UnitWindow = (&'static str, bool);
-
-/// The fields of a limit with their values as YAML.
-type DraftFields = Vec<(&'static str, String)>;
 
 /// Translates a file.
 pub(super) fn import(root: &DocumentNode, draft: &mut ImportDraft) -> Result<(), String> {
@@ -59,22 +55,18 @@ impl<'n> TreeReader<'n, '_> {
     fn read_level(&mut self, level: &'n [DocumentNode], path: &mut Vec<DescriptorEntry<'n>>) {
         for node in level {
             let Some(key) = text_of(node, "key") else {
-                self.draft
-                    .gap(node.line, "a descriptor without `key`", "give it a key");
+                let found = "a descriptor without `key`";
+                self.draft.gap(node.line, found, "give it a key");
                 continue;
             };
             reject_fields(node, FIELDS, self.draft);
             let entry = DescriptorEntry::new(key, node);
             if attribute(key).is_none() || entry.has_inner_star() {
-                self.draft.gap(
-                    node.line,
-                    format!(
-                        "{} has no equivalent; its limits are left out",
-                        describe(node, &["key", "value"])
-                    ),
-                    "use letters, digits, `_`, `-` and `.` in keys, and `*` only at the end of \
-                     values",
-                );
+                let entry = describe(node, &["key", "value"]);
+                let found = format!("{entry} has no equivalent; its limits are left out");
+                let advice = "use letters, digits, `_`, `-` and `.` in keys, and `*` only at the \
+                              end of values";
+                self.draft.gap(node.line, found, advice);
                 continue;
             }
 
@@ -101,18 +93,23 @@ impl<'n> TreeReader<'n, '_> {
             return;
         }
         self.note_fields(node, limit);
-        let (Some(unit), Some(requests)) =
-            (text_of(limit, "unit"), text_of(limit, "requests_per_unit"))
-        else {
+        let numbers = ["unit", "requests_per_unit"].map(|name| text_of(limit, name));
+        let [Some(unit), Some(requests)] = numbers else {
             let found = "a rate_limit without `unit` and `requests_per_unit`; it is left out";
-            self.draft.gap(limit.line, found, "complete it");
-            return;
+            return self.draft.gap(limit.line, found, "complete it");
         };
         let Some(window) = window(unit, limit.line, self.draft) else {
             return;
         };
 
-        let Some((fields, exempt)) = self.fields(node, level, path, (window, requests)) else {
+        let name = path.iter().map(|entry| entry.value.unwrap_or(entry.key));
+        let name = name.collect::<Vec<_>>().join("-");
+        let entries = describe(node, &["key", "value"]);
+        let name = text_of(limit, "name").unwrap_or(&name);
+        let source = format!("{entries} {requests} per {unit}");
+        let mut added = LimitDraft::new(name, node.line, source);
+        let Some(exempt) = self.set_fields(&mut added, node, level, path, (window, requests))
+        else {
             return;
         };
         self.limits.push(DescriptorPath {
@@ -120,38 +117,33 @@ impl<'n> TreeReader<'n, '_> {
             entries: path.to_vec(),
             exempt,
         });
-
-        let name = path.iter().map(|entry| entry.value.unwrap_or(entry.key));
-        let name = name.collect::<Vec<_>>().join("-");
-        let entries = describe(node, &["key", "value"]);
-        self.draft.add(LimitDraft {
-            name: text_of(limit, "name").map_or(name, str::to_owned),
-            line: node.line,
-            source: format!("{entries} {requests} per {unit}"),
-            fields,
-        });
+        self.draft.add(added);
     }
 
-    /// The fields of a limit, and the values that it exempts. None if it has no equivalent.
-    fn fields(
+    /// Sets the fields of a limit. Returns the values that it exempts; none if the limit has no
+    /// equivalent.
+    fn set_fields(
         &mut self,
+        added: &mut LimitDraft,
         node: &'n DocumentNode,
         level: &'n [DocumentNode],
         path: &[DescriptorEntry<'n>],
         (window, requests): (UnitWindow, &str),
-    ) -> Option<(DraftFields, Vec<&'n str>)> {
-        let mut fields = vec![("match", matches(self.domain, path))];
+    ) -> Option<Vec<&'n str>> {
+        added.set("match", matches(self.domain, path));
         let mut exempt = Vec::new();
         if requests.parse() == Ok(0_u64) {
-            fields.extend(self.block(node, path)?);
-            fields.extend(numbers(window, "1"));
+            let (key, block) = self.block(node, path)?;
+            added.set("key", key);
+            added.set("block", block);
+            set_numbers(added, window, "1");
         } else {
-            fields.push(("key", key(path)));
+            added.set("key", key(path));
             // A descriptor without one of the entries does not meet the limit.
             if path.iter().any(DescriptorEntry::is_counted) {
-                fields.push(("optional", "true".to_owned()));
+                added.set("optional", "true");
             }
-            fields.extend(numbers(window, requests));
+            set_numbers(added, window, requests);
             exempt = self.exempt(node, level, path);
         }
 
@@ -159,35 +151,31 @@ impl<'n> TreeReader<'n, '_> {
             let keys = exempt
                 .iter()
                 .filter_map(|value| Some(vec![standing_value(path.last()?.key, value)?]));
-            fields.push(("exempt", standing_list(keys)));
+            added.set("exempt", standing_list(keys));
         }
         if is_true(node, "shadow_mode") || is_true(node, "quota_mode") {
-            fields.push(("shadow", "true".to_owned()));
+            added.set("shadow", "true");
         }
-        Some((fields, exempt))
+        Some(exempt)
     }
 
     /// Notes what the fields of a limit do there and not here.
     fn note_fields(&mut self, node: &DocumentNode, limit: &DocumentNode) {
         if let Some(replaces) = limit.get("replaces") {
-            self.draft.gap(
-                replaces.line,
-                "`replaces`: here every limit that matches applies",
-                "restrict the `match` of the replaced limits",
-            );
+            let found = "`replaces`: here every limit that matches applies";
+            let advice = "restrict the `match` of the replaced limits";
+            self.draft.gap(replaces.line, found, advice);
         }
         if is_true(node, "quota_mode") {
-            self.draft.gap(
-                node.line,
-                "`quota_mode`: there a request is denied only if all its quotas are used up; here \
-                 the limit counts and never denies",
-                "remove `shadow: true` if this limit alone should deny",
-            );
+            let found = "`quota_mode`: there a request is denied only if all its quotas are used \
+                         up; here the limit counts and never denies";
+            let advice = "remove `shadow: true` if this limit alone should deny";
+            self.draft.gap(node.line, found, advice);
         }
         if let Some(metadata) = node.get("metadata") {
+            let found = "`metadata` is not sent to Envoy";
             let advice = "let Envoy choose by the response headers";
-            self.draft
-                .gap(metadata.line, "`metadata` is not sent to Envoy", advice);
+            self.draft.gap(metadata.line, found, advice);
         }
     }
 
@@ -196,22 +184,20 @@ impl<'n> TreeReader<'n, '_> {
         &mut self,
         node: &DocumentNode,
         path: &[DescriptorEntry<'_>],
-    ) -> Option<[(&'static str, String); 2]> {
-        let is_exact = path.iter().all(DescriptorEntry::is_exact);
+    ) -> Option<(String, String)> {
+        let is_exact = path.iter().all(DescriptorEntry::is_exact) && !is_true(node, "shadow_mode");
         let values: Option<Vec<(String, String)>> = path
             .iter()
             .map(|entry| standing_value(entry.key, entry.value?))
             .collect();
-        if let (true, false, Some(values)) = (is_exact, is_true(node, "shadow_mode"), values) {
-            let names = values.iter().map(|(name, _)| name.as_str());
-            let key = quoted_list(names);
-            return Some([("key", key), ("block", standing_list([values]))]);
+        if let Some(values) = values.filter(|_| is_exact) {
+            let key = quoted_list(values.iter().map(|(name, _)| name));
+            return Some((key, standing_list([values])));
         }
-        self.draft.gap(
-            node.line,
-            "`requests_per_unit: 0` denies every value; only single values can be blocked here",
-            "deny these requests in Envoy",
-        );
+        let found =
+            "`requests_per_unit: 0` denies every value; only single values can be blocked here";
+        self.draft
+            .gap(node.line, found, "deny these requests in Envoy");
         None
     }
 
@@ -237,14 +223,16 @@ impl<'n> TreeReader<'n, '_> {
             }
         }
         if let Some(first) = others.first() {
-            self.draft.gap(
-                node.line,
-                format!(
-                    "{first:?} has its own descriptor beside this one; here both apply to it{}",
-                    more(others.len() - 1)
-                ),
-                "nothing if this limit is the highest; otherwise list the values in `match`",
+            let more = match others.len() - 1 {
+                0 => String::new(),
+                count => format!(", and to {count} more"),
+            };
+            let found = format!(
+                "{first:?} has its own descriptor beside this one; here both apply to it{more}"
             );
+            let advice =
+                "nothing if this limit is the highest; otherwise list the values in `match`";
+            self.draft.gap(node.line, found, advice);
         }
         exempt
     }
@@ -256,18 +244,14 @@ impl<'n> TreeReader<'n, '_> {
         level: &'n [DocumentNode],
         entry: DescriptorEntry<'n>,
     ) {
-        if let Some(value) = special_values(level, &entry)
-            .next()
-            .filter(|_| !items(node, "descriptors").is_empty())
-        {
-            self.draft.gap(
-                node.line,
-                format!(
-                    "{value:?} has its own descriptor beside this one; here the limits inside of \
-                     this one apply to it, too"
-                ),
-                "restrict their `match` to the other values",
+        let has_inner = !items(node, "descriptors").is_empty();
+        if let Some(value) = special_values(level, &entry).next().filter(|_| has_inner) {
+            let found = format!(
+                "{value:?} has its own descriptor beside this one; here the limits inside of this \
+                 one apply to it, too"
             );
+            let advice = "restrict their `match` to the other values";
+            self.draft.gap(node.line, found, advice);
         }
     }
 }
@@ -285,23 +269,14 @@ fn special_values<'n>(
     })
 }
 
-fn more(count: usize) -> String {
-    match count {
-        0 => String::new(),
-        count => format!(", and to {count} more"),
+/// Sets the algorithm with its numbers.
+fn set_numbers(added: &mut LimitDraft, (window, is_aligned): UnitWindow, limit: &str) {
+    added.set("algorithm", "fixed_window");
+    if is_aligned {
+        added.set("align", "clock");
     }
-}
-
-/// The algorithm with its numbers.
-fn numbers(
-    (window, is_aligned): UnitWindow,
-    limit: &str,
-) -> impl Iterator<Item = (&'static str, String)> {
-    let align = is_aligned.then(|| ("align", "clock".to_owned()));
-    [("algorithm", "fixed_window".to_owned())]
-        .into_iter()
-        .chain(align)
-        .chain([("limit", limit.to_owned()), ("window", window.to_owned())])
+    added.set("limit", limit);
+    added.set("window", window);
 }
 
 /// The window of a unit, and whether it starts with the calendar.
@@ -322,18 +297,17 @@ fn window(unit: &str, line: usize, draft: &mut ImportDraft) -> Option<UnitWindow
         }
     };
     // There, each of them is a number of days that is counted from 1970.
-    match window.0 {
-        "1month" => draft.gap(
-            line,
-            "`unit: month` is 30 days there, and a calendar month here",
+    let (found, advice) = match window.0 {
+        "1month" => (
+            "`unit: month` is 30 days there, and a calendar month here".to_owned(),
             "use `window: 30d` without `align` for 30 days from the first request",
         ),
-        "7d" | "365d" => draft.gap(
-            line,
+        "7d" | "365d" => (
             format!("`unit: {unit}`: the window starts with the first request of a key"),
             "use `window: 1month` with `align: clock` if it must be aligned",
         ),
-        _ => {}
-    }
+        _ => return Some(window),
+    };
+    draft.gap(line, found, advice);
     Some(window)
 }

@@ -5,7 +5,7 @@ use tollgate_rules::config::DocumentNode;
 use super::super::draft::{ImportDraft, LimitDraft};
 use super::super::outline::{is_true, reject_fields, text_of, texts_of};
 use super::keys::key;
-use super::plugin::{limit_name, start};
+use super::plugin::start;
 use super::scope::PluginScope;
 use super::settings;
 
@@ -32,49 +32,44 @@ const FIELDS: &[&str] = &[
 ];
 
 /// Reads the configuration of a plugin.
-pub(super) fn read(config: &DocumentNode, scope: &PluginScope, draft: &mut ImportDraft) {
+pub(super) fn read(config: &DocumentNode, mut scope: PluginScope, draft: &mut ImportDraft) {
     reject_fields(config, FIELDS, draft);
+    let line = config.line;
     let (limits, windows) = (texts_of(config, "limit"), texts_of(config, "window_size"));
     if limits.is_empty() || limits.len() != windows.len() {
         let found = "`limit` and `window_size` must have the same number of items";
-        draft.gap(config.line, found, "complete them");
-        return;
+        return draft.gap(line, found, "complete them");
     }
     settings::read(config, "strategy", draft);
-    let mut scope = scope.clone();
     let key = key(config, "identifier", &mut scope, draft);
-    let Some(matches) = scope.matches(config.line, draft) else {
+    let Some(matches) = scope.matches(line, draft) else {
         return;
     };
 
     let is_fixed = text_of(config, "window_type") == Some("fixed");
     if !is_fixed && !is_true(config, "disable_penalty") {
-        draft.gap(
-            config.line,
-            "sliding windows there also count denied requests; here these count nothing",
-            "use `lockout` if clients that go on must wait longer",
-        );
+        let found = "sliding windows there also count denied requests; here these count nothing";
+        let advice = "use `lockout` if clients that go on must wait longer";
+        draft.gap(line, found, advice);
     }
     for (limit, window) in limits.into_iter().zip(windows) {
-        let mut fields = start(&matches, &key);
-        fields.extend(numbers(limit, window, is_fixed, config.line, draft));
-        draft.add(LimitDraft {
-            name: format!("{}-{window}s", limit_name(&scope, ADVANCED)),
-            line: config.line,
-            source: format!("{ADVANCED} {limit} per {window} s"),
-            fields,
-        });
+        let name = format!("{}-{window}s", scope.name_or(ADVANCED));
+        let source = format!("{ADVANCED} {limit} per {window} s");
+        let mut added = LimitDraft::new(name, line, source);
+        start(&mut added, &matches, &key);
+        set_numbers(&mut added, limit, window, is_fixed, draft);
+        draft.add(added);
     }
 }
 
-/// The algorithm with its numbers. Fixed windows start at multiples of their length there.
-fn numbers(
+/// Sets the algorithm with its numbers. Fixed windows start at multiples of their length there.
+fn set_numbers(
+    added: &mut LimitDraft,
     limit: &str,
     window: &str,
     is_fixed: bool,
-    line: usize,
     draft: &mut ImportDraft,
-) -> Vec<(&'static str, String)> {
+) {
     let aligned = match window {
         "1" => Some("1s"),
         "60" => Some("1m"),
@@ -87,19 +82,17 @@ fn numbers(
     } else {
         "sliding_window"
     };
-    let mut fields = vec![("algorithm", algorithm.to_owned())];
-    match aligned {
-        Some(_) if is_fixed => fields.push(("align", "clock".to_owned())),
-        None if is_fixed => draft.gap(
-            line,
-            format!("a fixed window of {window} s starts with the first request of a key"),
-            "use 1, 60, 3600 or 86400 seconds if it must be aligned to the clock",
-        ),
-        _ => {}
+    added.set("algorithm", algorithm);
+    if is_fixed && aligned.is_some() {
+        added.set("align", "clock");
+    } else if is_fixed {
+        let found = format!("a fixed window of {window} s starts with the first request of a key");
+        let advice = "use 1, 60, 3600 or 86400 seconds if it must be aligned to the clock";
+        draft.gap(added.line, found, advice);
     }
-
-    let window = aligned.map_or_else(|| format!("{window}s"), str::to_owned);
-    fields.push(("limit", limit.to_owned()));
-    fields.push(("window", window));
-    fields
+    added.set("limit", limit);
+    added.set(
+        "window",
+        aligned.map_or_else(|| format!("{window}s"), str::to_owned),
+    );
 }

@@ -28,12 +28,11 @@ pub(super) fn import(root: &DocumentNode, draft: &mut ImportDraft) -> Result<(),
     if found == 0 {
         return Err(format!("found no plugin `{PLUGIN}` or `{ADVANCED}`"));
     }
-    if found > 1 && !draft.is_empty() {
-        draft.gap(
-            root.line,
-            "Kong runs the most specific of several plugins; here every limit that matches applies",
-            "restrict the `match` of the more general limits",
-        );
+    if found > 1 && draft.len() > 0 {
+        let found =
+            "Kong runs the most specific of several plugins; here every limit that matches applies";
+        let advice = "restrict the `match` of the more general limits";
+        draft.gap(root.line, found, advice);
     }
     Ok(())
 }
@@ -71,10 +70,8 @@ impl<'n> FileReader<'n, '_> {
             self.read_plugins(consumer, &PluginScope::for_consumer(consumer));
         }
         for group in items(root, "consumer_groups") {
-            for plugin in items(group, "plugins")
-                .iter()
-                .filter(|plugin| is_limit(plugin))
-            {
+            let plugins = items(group, "plugins").iter();
+            for plugin in plugins.filter(|plugin| is_limit(plugin)) {
                 self.found += 1;
                 let found = "a limit of a consumer group; only Kong knows the group";
                 let advice = "send the group as an attribute, and use tiers: `tier: { by: group }`";
@@ -101,27 +98,23 @@ impl<'n> FileReader<'n, '_> {
             return;
         }
         self.found += 1;
+        let (line, draft) = (node.line, &mut *self.draft);
         if text_of(node, "enabled") == Some("false") || is_true(node, "disabled") {
-            let found = "a plugin that is not enabled";
-            self.draft.gap(node.line, found, "leave it out");
-            return;
+            return draft.gap(line, "a plugin that is not enabled", "leave it out");
         }
         let Some(config) = node.get("config") else {
-            let found = "a plugin without `config`";
             let advice = "give it a limit, such as `minute: 5`";
-            self.draft.gap(node.line, found, advice);
-            return;
+            return draft.gap(line, "a plugin without `config`", advice);
         };
 
-        let scope = self.index.narrowed(node, scope, self.draft);
+        let scope = self.index.narrowed(node, scope, draft);
         match name {
-            PLUGIN => plugin::read(config, &scope, self.draft),
-            ADVANCED => advanced::read(config, &scope, self.draft),
+            PLUGIN => plugin::read(config, scope, draft),
+            ADVANCED => advanced::read(config, scope, draft),
             _ => {
                 let advice = "write its limits by hand; units of responses are counted by \
                               `POST /v1/check` with `count: true`";
-                self.draft
-                    .gap(node.line, format!("the plugin `{name}`"), advice);
+                draft.gap(line, format!("the plugin `{name}`"), advice);
             }
         }
     }

@@ -3,7 +3,7 @@
 use tollgate_rules::config::DocumentNode;
 
 use super::super::draft::{ImportDraft, LimitDraft, conditions};
-use super::super::outline::{reject_fields, text_of};
+use super::super::outline::{line_of, reject_fields, text_of};
 use super::keys::key;
 use super::scope::PluginScope;
 use super::settings;
@@ -47,65 +47,45 @@ const FIELDS: &[&str] = &[
 ];
 
 /// Reads the configuration of a plugin.
-pub(super) fn read(config: &DocumentNode, scope: &PluginScope, draft: &mut ImportDraft) {
+pub(super) fn read(config: &DocumentNode, mut scope: PluginScope, draft: &mut ImportDraft) {
     reject_fields(config, FIELDS, draft);
     settings::read(config, "policy", draft);
-    let mut scope = scope.clone();
     let key = key(config, "limit_by", &mut scope, draft);
     let Some(matches) = scope.matches(config.line, draft) else {
         return;
     };
 
     for (period, window) in WINDOWS {
-        let Some(limit) = config.get(period) else {
-            continue;
-        };
         let Some(count) = text_of(config, period) else {
             continue;
         };
-        let mut fields = start(&matches, &key);
-        fields.push(("algorithm", "fixed_window".to_owned()));
+        let name = format!("{}-{period}", scope.name_or(PLUGIN));
+        let source = format!("{PLUGIN} {period}: {count}");
+        let mut limit = LimitDraft::new(name, line_of(config, period), source);
+        start(&mut limit, &matches, &key);
+        limit.set("algorithm", "fixed_window");
         if period == "year" {
             let found = "`year`: the window starts with the first request, not with the calendar";
             let advice = "use `window: 1month` with `align: clock`";
             draft.gap(limit.line, found, advice);
         } else {
-            fields.push(("align", "clock".to_owned()));
+            limit.set("align", "clock");
         }
-        fields.push(("limit", count.to_owned()));
-        fields.push(("window", window.to_owned()));
+        limit.set("limit", count);
+        limit.set("window", window);
         // The memory store of `policy: local` is never unavailable.
         if text_of(config, "policy") == Some("redis") {
             let is_strict = text_of(config, "fault_tolerant") == Some("false");
-            let policy = if is_strict { "deny" } else { "allow" };
-            fields.push(("on_store_failure", policy.to_owned()));
+            limit.set("on_store_failure", if is_strict { "deny" } else { "allow" });
         }
-
-        draft.add(LimitDraft {
-            name: format!("{}-{period}", limit_name(&scope, PLUGIN)),
-            line: limit.line,
-            source: format!("{PLUGIN} {period}: {count}"),
-            fields,
-        });
+        draft.add(limit);
     }
 }
 
-/// The first fields of a limit: its conditions and its key.
-pub(super) fn start(matches: &[(&'static str, String)], key: &str) -> Vec<(&'static str, String)> {
-    let mut fields = Vec::new();
+/// Sets the conditions and the key of a limit.
+pub(super) fn start(limit: &mut LimitDraft, matches: &[(&'static str, String)], key: &str) {
     if !matches.is_empty() {
-        let matches = matches.iter().map(|(name, value)| (*name, value.clone()));
-        fields.push(("match", conditions(matches)));
+        limit.set("match", conditions(matches.iter().cloned()));
     }
-    fields.push(("key", key.to_owned()));
-    fields
-}
-
-/// The name of what a plugin is attached to, else that of the plugin.
-pub(super) fn limit_name<'s>(scope: &'s PluginScope, plugin: &'s str) -> &'s str {
-    if scope.name.is_empty() {
-        plugin
-    } else {
-        &scope.name
-    }
+    limit.set("key", key);
 }

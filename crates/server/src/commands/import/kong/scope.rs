@@ -1,5 +1,7 @@
 //! What a plugin is attached to: a service, a route, a consumer, or everything.
 
+use std::collections::BTreeSet;
+
 use tollgate_rules::config::DocumentNode;
 
 use super::super::draft::{ImportDraft, quoted, quoted_list};
@@ -22,30 +24,23 @@ pub(super) struct PluginScope {
 
 impl PluginScope {
     /// The requests of some routes: those of a service, or the route itself.
-    pub(super) fn for_routes(
+    pub(super) fn for_routes<'n>(
         entity: &DocumentNode,
-        routes: &[&DocumentNode],
+        routes: &[&'n DocumentNode],
         draft: &mut ImportDraft,
     ) -> Self {
         let fields = ["paths", "methods", "hosts"];
         let differ = fields.map(|field| is_different(routes, field));
         if differ.iter().filter(|differs| **differs).count() > 1 {
-            draft.gap(
-                entity.line,
-                "routes with different paths, methods or hosts: here each path matches with each \
-                 method and host of them",
-                "write a limit for each route",
-            );
+            let found = "routes with different paths, methods or hosts: here each path matches \
+                         with each method and host of them";
+            draft.gap(entity.line, found, "write a limit for each route");
         }
-        for route in routes {
-            for field in OTHER_CONDITIONS
-                .into_iter()
-                .filter_map(|field| route.get(field))
-            {
-                let found = "a condition of a route that has no equivalent; the limit applies to \
-                             more requests";
-                draft.gap(field.line, found, "restrict its `match` by hand");
-            }
+        let others = |route: &'n DocumentNode| OTHER_CONDITIONS.map(|field| route.get(field));
+        for condition in routes.iter().copied().flat_map(others).flatten() {
+            let found = "a condition of a route that has no equivalent; the limit applies to more \
+                         requests";
+            draft.gap(condition.line, found, "restrict its `match` by hand");
         }
 
         let [paths, methods, hosts] = fields.map(|field| merged(routes, field));
@@ -69,6 +64,13 @@ impl PluginScope {
         }
     }
 
+    /// The name of what the plugin is attached to, else that of the plugin.
+    pub(super) fn name_or<'s>(&'s self, plugin: &'s str) -> &'s str {
+        Some(&*self.name)
+            .filter(|name| !name.is_empty())
+            .unwrap_or(plugin)
+    }
+
     /// The conditions. None if no path has an equivalent: the limit is left out then.
     pub(super) fn matches(
         &self,
@@ -78,7 +80,7 @@ impl PluginScope {
         let mut matches = Vec::new();
         for (attribute, list) in [("method", &self.methods), ("host", &self.hosts)] {
             if !list.is_empty() {
-                matches.push((attribute, quoted_list(list.iter().map(String::as_str))));
+                matches.push((attribute, quoted_list(list)));
             }
         }
 
@@ -99,7 +101,7 @@ impl PluginScope {
             return None;
         }
         if !paths.is_empty() && !has_root {
-            matches.push(("path", quoted_list(paths.iter().map(String::as_str))));
+            matches.push(("path", quoted_list(paths)));
         }
         if let Some(consumer) = &self.consumer {
             matches.push(("consumer", quoted(consumer)));
@@ -110,17 +112,12 @@ impl PluginScope {
 
 /// A list of all routes. Empty, which is no condition, if one of them has none.
 fn merged(routes: &[&DocumentNode], field: &str) -> Vec<String> {
-    let mut all = Vec::new();
-    for route in routes {
-        let texts = texts_of(route, field);
-        if texts.is_empty() {
-            return Vec::new();
-        }
-        all.extend(texts.into_iter().map(str::to_owned));
+    let lists = routes.iter().map(|route| texts_of(route, field));
+    if lists.clone().any(|list| list.is_empty()) {
+        return Vec::new();
     }
-    all.sort();
-    all.dedup();
-    all
+    let all: BTreeSet<&str> = lists.flatten().collect();
+    all.into_iter().map(str::to_owned).collect()
 }
 
 fn is_different(routes: &[&DocumentNode], field: &str) -> bool {
@@ -153,13 +150,9 @@ impl<'n> EntityIndex<'n> {
     }
 
     fn route(&self, name: &str) -> Option<&'n DocumentNode> {
-        let inside = self
-            .services
-            .iter()
-            .flat_map(|service| items(service, "routes"));
-        inside
-            .chain(self.routes)
-            .find(|route| is_named(route, name))
+        let services = self.services.iter();
+        let inside = services.flat_map(|service| items(service, "routes"));
+        inside.chain(self.routes).find(|one| is_named(one, name))
     }
 
     /// The scope of a plugin that names a service, a route or a consumer.
@@ -171,8 +164,7 @@ impl<'n> EntityIndex<'n> {
     ) -> PluginScope {
         let mut narrowed = scope.clone();
         if let Some(name) = reference(plugin, "service") {
-            let service = self.services.iter().find(|service| is_named(service, name));
-            match service {
+            match self.services.iter().find(|one| is_named(one, name)) {
                 Some(service) => {
                     narrowed = PluginScope::for_routes(service, &self.routes_of(service), draft);
                 }
@@ -205,11 +197,9 @@ fn warn_about_missing(
     scope: &mut PluginScope,
     draft: &mut ImportDraft,
 ) {
-    draft.gap(
-        plugin.line,
-        format!("`{kind}: {name}` is not in this file; the limit has no conditions for it"),
-        "add the paths, methods or hosts of its routes to `match`",
-    );
+    let found = format!("`{kind}: {name}` is not in this file; the limit has no conditions for it");
+    let advice = "add the paths, methods or hosts of its routes to `match`";
+    draft.gap(plugin.line, found, advice);
     name.clone_into(&mut scope.name);
     scope.is_attached = kind != "consumer_group";
 }

@@ -1,7 +1,7 @@
 //! Conditions and variables of Limitador: `req.method == 'GET'`, the older `req.method == GET`, and
 //! those expressions of the newer syntax (CEL) that are patterns of attributes.
 
-use tollgate_rules::Attribute;
+use super::super::outline::attribute;
 
 /// A condition as `match` has it: an attribute and the patterns of which one must match.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,36 +25,26 @@ fn parse_term(term: &str) -> Option<AttributePatterns> {
         return all.next()?.and_then(|first| all.try_fold(first, merge));
     }
 
-    if let Some((left, right)) = split_once(term, "==") {
-        let (name, value) = match unquoted(right) {
-            Some(value) => (left, value),
-            // The text may come first, and the older syntax has no quotes.
-            None => match unquoted(left) {
-                Some(value) => (right, value),
-                None if is_plain(right) => (left, right),
-                None => return None,
-            },
-        };
-        return Some(AttributePatterns {
-            attribute: attribute(name)?,
-            patterns: vec![literal(value)?],
-        });
-    }
-    if let Some((name, list)) = split_once(term, " in ") {
+    let (name, patterns) = if let Some((left, right)) = split_once(term, "==") {
+        // The text may come first, and the older syntax has no quotes.
+        match (unquoted(left), unquoted(right)) {
+            (_, Some(value)) => (left, vec![literal(value)?]),
+            (Some(value), None) => (right, vec![literal(value)?]),
+            (None, None) if is_plain(right) => (left, vec![literal(right)?]),
+            (None, None) => return None,
+        }
+    } else if let Some((name, list)) = split_once(term, " in ") {
         let list = list.strip_prefix('[')?.strip_suffix(']')?;
-        let values = split_outside_quotes(list, ",")?;
-        let patterns = values
-            .into_iter()
-            .map(|value| literal(unquoted(value.trim())?));
-        return Some(AttributePatterns {
-            attribute: attribute(name)?,
-            patterns: patterns.collect::<Option<_>>()?,
-        });
-    }
-    let (name, start) = term.strip_suffix(')')?.split_once(".startsWith(")?;
+        let values = split_outside_quotes(list, ",")?.into_iter();
+        let patterns = values.map(|value| literal(unquoted(value)?));
+        (name, patterns.collect::<Option<_>>()?)
+    } else {
+        let (name, start) = term.strip_suffix(')')?.split_once(".startsWith(")?;
+        (name, vec![literal(unquoted(start)?)? + "**"])
+    };
     Some(AttributePatterns {
-        attribute: attribute(name)?,
-        patterns: vec![literal(unquoted(start)?)? + "**"],
+        attribute: variable(name)?,
+        patterns,
     })
 }
 
@@ -63,10 +53,9 @@ fn merge(
     mut first: AttributePatterns,
     next: Option<AttributePatterns>,
 ) -> Option<AttributePatterns> {
-    let next = next?;
-    let is_same = first.attribute == next.attribute;
+    let next = next.filter(|next| next.attribute == first.attribute)?;
     first.patterns.extend(next.patterns);
-    is_same.then_some(first)
+    Some(first)
 }
 
 /// A text that a pattern matches literally: not empty, and without stars.
@@ -95,10 +84,8 @@ fn without_parentheses(term: &str) -> &str {
     let inner = term
         .strip_prefix('(')
         .and_then(|term| term.strip_suffix(')'));
-    match inner {
-        Some(inner) if !inner.contains(['(', ')']) => inner.trim(),
-        _ => term,
-    }
+    let inner = inner.filter(|inner| !inner.contains(['(', ')']));
+    inner.map_or(term, str::trim)
 }
 
 fn split_once<'t>(text: &'t str, separator: &str) -> Option<(&'t str, &'t str)> {
@@ -127,26 +114,19 @@ fn split_outside_quotes<'t>(text: &'t str, separator: &str) -> Option<Vec<&'t st
 }
 
 /// The attribute of a variable: `user_id`, `descriptors[0].user_id` or `descriptors[0]['user_id']`.
-pub(super) fn attribute(variable: &str) -> Option<String> {
+pub(super) fn variable(variable: &str) -> Option<String> {
     let variable = variable.trim();
-    let name = match variable.strip_prefix("descriptors[0]") {
-        Some(rest) => {
-            let indexed = rest
-                .strip_prefix('[')
-                .and_then(|rest| rest.strip_suffix(']'));
-            indexed
-                .and_then(unquoted)
-                .or_else(|| rest.strip_prefix('.'))?
-        }
-        None => variable,
+    let Some(rest) = variable.strip_prefix("descriptors[0]") else {
+        return attribute(variable);
     };
-    if name == "remote_address" {
-        return Some("client_ip".to_owned());
-    }
-
-    // The domain of a request hides an entry of that name.
-    let attribute = name.parse::<Attribute>().ok()?;
-    (name != "domain").then(|| attribute.name().to_owned())
+    let indexed = rest
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    attribute(
+        indexed
+            .and_then(unquoted)
+            .or_else(|| rest.strip_prefix('.'))?,
+    )
 }
 
 #[cfg(test)]

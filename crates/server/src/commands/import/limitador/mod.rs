@@ -5,7 +5,6 @@ mod conditions;
 
 use tollgate_rules::config::DocumentNode;
 
-use self::conditions::attribute;
 use super::draft::{ImportDraft, LimitDraft, conditions, quoted, quoted_list};
 use super::outline::{describe, reject_fields, text_of, texts_of};
 
@@ -29,11 +28,9 @@ pub(super) fn list(root: &DocumentNode) -> &DocumentNode {
 pub(super) fn import(root: &DocumentNode, draft: &mut ImportDraft) -> Result<(), String> {
     let list = list(root);
     if let Some(storage) = root.get("spec").and_then(|spec| spec.get("storage")) {
-        draft.gap(
-            storage.line,
-            "`storage` is not imported; the file counts in memory",
-            "add a Redis store: `store: { type: redis, endpoints: [..] }`",
-        );
+        let found = "`storage` is not imported; the file counts in memory";
+        let advice = "add a Redis store: `store: { type: redis, endpoints: [..] }`";
+        draft.gap(storage.line, found, advice);
     }
     if list.items().is_empty() {
         return Err("expected a list of limits with `namespace`, `max_value` and `seconds`".into());
@@ -48,20 +45,15 @@ fn read_limit(node: &DocumentNode, draft: &mut ImportDraft) {
     reject_fields(node, FIELDS, draft);
     let fields = ["namespace", "max_value", "seconds"].map(|name| text_of(node, name));
     let [Some(namespace), Some(max_value), Some(seconds)] = fields else {
-        draft.gap(
-            node.line,
-            "a limit without `namespace`, `max_value` and `seconds`; it is left out",
-            "complete it",
-        );
-        return;
+        let found = "a limit without `namespace`, `max_value` and `seconds`; it is left out";
+        return draft.gap(node.line, found, "complete it");
     };
-    if max_value.parse() == Ok(0_u64) || seconds.parse() == Ok(0_u64) {
-        draft.gap(
-            node.line,
-            "`max_value` and `seconds` are at least 1 here; the limit is left out",
-            "deny these requests in the gateway",
-        );
-        return;
+    if [max_value, seconds]
+        .iter()
+        .any(|number| number.parse() == Ok(0_u64))
+    {
+        let found = "`max_value` and `seconds` are at least 1 here; the limit is left out";
+        return draft.gap(node.line, found, "deny these requests in the gateway");
     }
 
     let Some(mut matches) = read_conditions(node, namespace, draft) else {
@@ -73,28 +65,18 @@ fn read_limit(node: &DocumentNode, draft: &mut ImportDraft) {
     matches.sort_by_key(|(name, _)| name != "domain");
     let name = text_of(node, "name").or_else(|| text_of(node, "id"));
     let name = name.map_or_else(|| limit_name(namespace, &key), str::to_owned);
-    let matches = matches
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.clone()));
-    let mut fields = vec![
-        ("match", conditions(matches)),
-        ("key", quoted_list(key.iter().map(String::as_str))),
-    ];
+    let source = describe(node, &["namespace", "max_value", "seconds"]);
+    let mut limit = LimitDraft::new(name, node.line, source);
+    limit.set("match", conditions(matches));
+    limit.set("key", quoted_list(&key));
     // A request without one of the variables does not meet the limit.
     if !key.is_empty() {
-        fields.push(("optional", "true".to_owned()));
+        limit.set("optional", "true");
     }
-    fields.extend([
-        ("algorithm", "fixed_window".to_owned()),
-        ("limit", max_value.to_owned()),
-        ("window", format!("{seconds}s")),
-    ]);
-    draft.add(LimitDraft {
-        name,
-        line: node.line,
-        source: describe(node, &["namespace", "max_value", "seconds"]),
-        fields,
-    });
+    limit.set("algorithm", "fixed_window");
+    limit.set("limit", max_value);
+    limit.set("window", format!("{seconds}s"));
+    draft.add(limit);
 }
 
 /// The conditions as `match`. None if one has no equivalent.
@@ -106,17 +88,17 @@ fn read_conditions(
     let mut matches = vec![("domain".to_owned(), quoted(namespace))];
     for condition in texts_of(node, "conditions") {
         let Some(parsed) = conditions::parse(condition) else {
-            draft.gap(
-                node.line,
-                format!("the condition {condition:?}; its limit is left out"),
-                "`match` compares attributes with texts: `==`, `in`, `startsWith`, with `&&` between \
-                 them; it has no `!=`, `<` or `>`",
-            );
+            let found = format!("the condition {condition:?}; its limit is left out");
+            let advice = "`match` compares attributes with texts: `==`, `in`, `startsWith`, with \
+                          `&&` between them; it has no `!=`, `<` or `>`";
+            draft.gap(node.line, found, advice);
             return None;
         };
         matches.extend(parsed.into_iter().map(|condition| {
-            let patterns = condition.patterns.iter().map(String::as_str);
-            let patterns = pattern_list(patterns);
+            let patterns = match condition.patterns.as_slice() {
+                [only] => quoted(only),
+                patterns => quoted_list(patterns),
+            };
             (condition.attribute, patterns)
         }));
     }
@@ -126,16 +108,15 @@ fn read_conditions(
 /// The variables as `key`. None if one has no equivalent.
 fn read_variables(node: &DocumentNode, draft: &mut ImportDraft) -> Option<Vec<String>> {
     let variables = texts_of(node, "variables");
-    let key: Option<Vec<String>> = variables.iter().map(|name| attribute(name)).collect();
+    let key: Option<Vec<String>> = variables
+        .iter()
+        .map(|name| conditions::variable(name))
+        .collect();
     if key.is_none() {
-        draft.gap(
-            node.line,
-            format!(
-                "the variables {}; their limit is left out",
-                variables.join(", ")
-            ),
-            "use names of letters, digits, `_`, `-` and `.` in the descriptors",
-        );
+        let variables = variables.join(", ");
+        let found = format!("the variables {variables}; their limit is left out");
+        let advice = "use names of letters, digits, `_`, `-` and `.` in the descriptors";
+        draft.gap(node.line, found, advice);
     }
     key
 }
@@ -143,14 +124,6 @@ fn read_variables(node: &DocumentNode, draft: &mut ImportDraft) -> Option<Vec<St
 fn limit_name(namespace: &str, key: &[String]) -> String {
     let parts = [namespace]
         .into_iter()
-        .chain(key.iter().map(String::as_str));
+        .chain(key.iter().map(|part| &**part));
     parts.collect::<Vec<_>>().join("-")
-}
-
-/// One pattern, or a list of them.
-fn pattern_list<'t>(patterns: impl ExactSizeIterator<Item = &'t str> + Clone) -> String {
-    match patterns.clone().next() {
-        Some(only) if patterns.len() == 1 => quoted(only),
-        _ => quoted_list(patterns),
-    }
 }

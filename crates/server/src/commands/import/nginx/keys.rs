@@ -2,7 +2,7 @@
 
 use tollgate_rules::Attribute;
 
-use super::super::draft::{ImportDraft, quoted_list};
+use super::super::draft::{ImportDraft, LimitDraft, quoted_list};
 
 /// What a zone counts by.
 #[derive(Debug)]
@@ -39,13 +39,13 @@ impl ZoneKey {
         Self::from_parts(parts)
     }
 
-    /// The fields of a limit that counts by this key. None if it has no equivalent.
-    pub(super) fn fields(
+    /// Lets a limit count by this key. False if it has no equivalent.
+    pub(super) fn set(
         &self,
+        limit: &mut LimitDraft,
         source: &str,
-        line: usize,
         draft: &mut ImportDraft,
-    ) -> Option<Vec<(&'static str, String)>> {
+    ) -> bool {
         let (names, is_optional) = match self {
             Self::Parts { names, is_optional } => (names, *is_optional),
             Self::Unsupported(variable) => {
@@ -53,20 +53,21 @@ impl ZoneKey {
                 let advice = "count by an attribute: let nginx send it in a header, as \
                               `proxy_set_header X-Key $variable;`, and use \
                               `key: [\"header:x-key\"]`";
-                draft.gap(line, found, advice);
-                return None;
+                draft.gap(limit.line, found, advice);
+                return false;
             }
         };
 
-        let mut fields = vec![("key", quoted_list(names.iter().map(String::as_str)))];
+        limit.set("key", quoted_list(names));
+        if is_optional {
+            limit.set("optional", "true");
+        }
         if is_optional && names.len() > 1 {
             let found = format!("{source}: a request without one part of the key is not counted");
-            draft.gap(line, found, "let nginx send one header with the whole key");
+            let advice = "let nginx send one header with the whole key";
+            draft.gap(limit.line, found, advice);
         }
-        if is_optional {
-            fields.push(("optional", "true".to_owned()));
-        }
-        Some(fields)
+        true
     }
 
     /// A key is empty, and not counted, only if all its variables are. Beside one that every

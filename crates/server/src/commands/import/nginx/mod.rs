@@ -4,11 +4,11 @@ mod keys;
 mod scope;
 mod tokens;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use self::keys::ZoneKey;
 use self::scope::{BlockScope, inner_scope, matches, read_setting, warn_about_narrower};
-use self::tokens::Directive;
+use self::tokens::{Directive, SyntaxError};
 use super::draft::{ImportDraft, LimitDraft};
 
 /// How long a permit of an imported `limit_conn` is held, if it is never released.
@@ -47,7 +47,7 @@ struct ZoneUse {
 }
 
 /// Translates a file.
-pub(super) fn import(text: &str, draft: &mut ImportDraft) -> Result<(), (usize, String)> {
+pub(super) fn import(text: &str, draft: &mut ImportDraft) -> Result<(), SyntaxError> {
     let directives = tokens::parse(text)?;
     let mut reader = BlockReader {
         zones: BTreeMap::new(),
@@ -68,11 +68,15 @@ struct BlockReader<'d> {
 }
 
 impl BlockReader<'_> {
+    /// Notes a directive that has no equivalent.
+    fn gap(&mut self, directive: &Directive, advice: &str) {
+        self.draft.gap(directive.line, directive.text(), advice);
+    }
+
     /// Collects the zones of all blocks: they may be defined after their use.
     fn read_zones(&mut self, directives: &[Directive]) {
         for directive in directives {
-            let name = directive.words.first().map_or("", String::as_str);
-            if matches!(name, "limit_req_zone" | "limit_conn_zone") {
+            if matches!(directive.name(), "limit_req_zone" | "limit_conn_zone") {
                 self.read_zone(directive);
             }
             self.read_zones(&directive.block);
@@ -80,32 +84,21 @@ impl BlockReader<'_> {
     }
 
     fn read_zone(&mut self, directive: &Directive) {
-        let Directive { line, words, .. } = directive;
-        let parameter = |prefix: &str| {
-            let mut words = words.iter().skip(1);
-            words
-                .find_map(|word| word.strip_prefix(prefix))
-                .map(str::to_owned)
-        };
-        let zone = parameter("zone=");
-        let name = zone.as_deref().and_then(|zone| zone.split(':').next());
-        let (Some(name), Some(key)) = (name, words.get(1)) else {
-            self.draft
-                .gap(*line, words.join(" "), "expected a key and zone=NAME:SIZE");
-            return;
+        let line = directive.line;
+        let zone = directive.parameter("zone=");
+        let name = zone.and_then(|zone| zone.split(':').next());
+        let (Some(name), Some(key)) = (name, directive.words.get(1)) else {
+            return self.gap(directive, "expected a key and zone=NAME:SIZE");
         };
 
         if key.contains("$request_uri") {
             let found = "$request_uri counts each query on its own; here it is the path alone";
-            self.draft
-                .gap(*line, found, "nothing, if queries should share a counter");
+            let advice = "nothing, if queries should share a counter";
+            self.draft.gap(line, found, advice);
         }
-        let zone = Zone {
-            key: ZoneKey::parse(key),
-            rate: parameter("rate="),
-            line: *line,
-        };
-        self.zones.insert(name.to_owned(), zone);
+        let (key, rate) = (ZoneKey::parse(key), directive.parameter("rate="));
+        let rate = rate.map(str::to_owned);
+        self.zones.insert(name.to_owned(), Zone { key, rate, line });
     }
 
     fn read_block(&mut self, directives: &[Directive], outer: &BlockScope) {
@@ -113,45 +106,29 @@ impl BlockReader<'_> {
         for directive in directives {
             read_setting(directive, &mut scope);
         }
-
-        let mut own = [false; 2];
         for directive in directives {
-            let name = directive.words.first().map_or("", String::as_str);
-            match name {
-                "limit_req" => {
-                    own[0] = true;
-                    self.read_limit_req(directive, &scope);
-                }
-                "limit_conn" => {
-                    own[1] = true;
-                    self.read_limit_conn(directive, &scope);
-                }
-                _ => self.note(name, directive),
+            match directive.name() {
+                "limit_req" => self.read_limit_req(directive, &scope),
+                "limit_conn" => self.read_limit_conn(directive, &scope),
+                _ => self.note(directive),
             }
         }
-        for (kind, has_own) in own.into_iter().enumerate() {
-            scope.has_outer[kind] |= has_own;
-        }
 
+        for (kind, limit) in ["limit_req", "limit_conn"].into_iter().enumerate() {
+            scope.has_outer[kind] |= directives.iter().any(|one| one.name() == limit);
+        }
         warn_about_narrower(directives, self.draft);
-        for directive in directives
-            .iter()
-            .filter(|directive| !directive.block.is_empty())
-        {
-            let inner = inner_scope(directive, &scope);
-            self.read_block(&directive.block, &inner);
+        for directive in directives.iter().filter(|one| !one.block.is_empty()) {
+            self.read_block(&directive.block, &inner_scope(directive, &scope));
         }
     }
 
     /// Notes directives about limits that have no equivalent.
-    fn note(&mut self, name: &str, directive: &Directive) {
-        let Directive { line, words, .. } = directive;
-        let is_usual = |status: &String| status == "429";
-        let advice = match name {
-            "limit_req_status" | "limit_conn_status" if words.get(1).is_some_and(is_usual) => {
-                return;
-            }
-            "limit_req_status" | "limit_conn_status" => {
+    fn note(&mut self, directive: &Directive) {
+        let advice = match directive.name() {
+            "limit_req_status" | "limit_conn_status"
+                if directive.words.get(1).is_none_or(|status| status != "429") =>
+            {
                 "denials have the status 429; nginx sees `?deny_status=` of forward-auth"
             }
             "limit_req_log_level" | "limit_conn_log_level" => {
@@ -161,69 +138,56 @@ impl BlockReader<'_> {
             "include" => "the file is not read: import it, too",
             _ => return,
         };
-        self.draft.gap(*line, words.join(" "), advice);
+        self.gap(directive, advice);
     }
 
     fn read_limit_req(&mut self, directive: &Directive, scope: &BlockScope) {
-        let Directive { line, words, .. } = directive;
-        let parameter = |prefix: &str| words.iter().find_map(|word| word.strip_prefix(prefix));
-        let Some(zone) = parameter("zone=") else {
-            self.draft.gap(*line, words.join(" "), "expected zone=NAME");
-            return;
+        let Some(zone) = directive.parameter("zone=") else {
+            return self.gap(directive, "expected zone=NAME");
+        };
+        let burst = directive.parameter("burst=").unwrap_or("0");
+        let Ok(burst) = burst.parse() else {
+            return self.gap(directive, "burst= must be a number");
         };
 
-        let burst = parameter("burst=").map_or(Ok(0), str::parse);
-        let Ok(burst) = burst else {
-            self.draft
-                .gap(*line, words.join(" "), "burst= must be a number");
-            return;
-        };
-        let is_nodelay = words.iter().any(|word| word == "nodelay");
-        if let Some(delay) = parameter("delay=") {
+        if let Some(delay) = directive.parameter("delay=") {
             let found = format!("delay={delay}: the first {delay} requests of a burst do not wait");
             let advice = "here all requests of a burst wait; write `mode: meter` to let none wait";
-            self.draft.gap(*line, found, advice);
+            self.draft.gap(directive.line, found, advice);
         }
+        let is_nodelay = directive.words.iter().any(|word| word == "nodelay");
         let shape = ZoneShape::Requests {
             burst,
             is_queue: burst > 0 && !is_nodelay,
         };
-        self.add_use(directive, zone, shape, scope, 0);
+        self.add_use(directive, zone, shape, scope);
     }
 
     fn read_limit_conn(&mut self, directive: &Directive, scope: &BlockScope) {
         let [_, zone, count] = directive.words.as_slice() else {
-            let found = directive.words.join(" ");
-            self.draft
-                .gap(directive.line, found, "expected limit_conn ZONE NUMBER");
-            return;
+            return self.gap(directive, "expected limit_conn ZONE NUMBER");
         };
-        let (zone, count) = (zone.clone(), count.clone());
-        self.add_use(directive, &zone, ZoneShape::Connections { count }, scope, 1);
+        let count = count.clone();
+        self.add_use(directive, zone, ZoneShape::Connections { count }, scope);
     }
 
-    fn add_use(
-        &mut self,
-        directive: &Directive,
-        zone: &str,
-        shape: ZoneShape,
-        scope: &BlockScope,
-        kind: usize,
-    ) {
-        let source = directive.words.join(" ");
+    fn add_use(&mut self, directive: &Directive, zone: &str, shape: ZoneShape, scope: &BlockScope) {
+        let (line, source) = (directive.line, directive.text());
         if let Some(reason) = &scope.unsupported {
             let advice = "write a limit with `match` by hand";
-            self.draft
-                .gap(directive.line, format!("{source} in {reason}"), advice);
-            return;
+            return self
+                .draft
+                .gap(line, format!("{source} in {reason}"), advice);
         }
+
+        let kind = usize::from(matches!(shape, ZoneShape::Connections { .. }));
         let limit = ZoneLimit {
             zone: zone.to_owned(),
             shape,
             is_dry_run: scope.is_dry_run[kind],
         };
         let zone_use = self.uses.entry(limit).or_insert_with(|| ZoneUse {
-            line: directive.line,
+            line,
             source,
             scopes: Vec::new(),
             is_inner: false,
@@ -234,125 +198,96 @@ impl BlockReader<'_> {
 
     /// Adds a limit for each use of a zone, in file order.
     fn add_limits(&mut self) {
-        let uses = std::mem::take(&mut self.uses);
-        let mut uses: Vec<(ZoneLimit, ZoneUse)> = uses.into_iter().collect();
+        let mut uses: Vec<_> = std::mem::take(&mut self.uses).into_iter().collect();
         uses.sort_by_key(|(_, zone_use)| zone_use.line);
 
-        for index in 0..uses.len() {
-            let (limit, zone_use) = &uses[index];
-            let is_same = |(other, _): &(ZoneLimit, ZoneUse)| other.zone == limit.zone;
-            if uses[..index].iter().any(is_same) {
-                self.draft.gap(
-                    zone_use.line,
-                    format!(
-                        "the zone {} is shared; here each limit has its own counters",
-                        limit.zone
-                    ),
-                    "use the same burst everywhere if they must be counted together",
-                );
+        let mut zones = BTreeSet::new();
+        for (limit, zone_use) in &uses {
+            let zone = &limit.zone;
+            if !zones.insert(zone) {
+                let found =
+                    format!("the zone {zone} is shared; here each limit has its own counters");
+                let advice = "use the same burst everywhere if they must be counted together";
+                self.draft.gap(zone_use.line, found, advice);
             }
             self.add_limit(limit, zone_use);
         }
     }
 
     fn add_limit(&mut self, limit: &ZoneLimit, zone_use: &ZoneUse) {
-        let (line, source) = (zone_use.line, zone_use.source.clone());
+        let (line, source, draft) = (zone_use.line, &zone_use.source, &mut *self.draft);
         let Some(zone) = self.zones.get(&limit.zone) else {
+            let found = format!("the zone of {source} is not in this file");
             let advice = "import the file with its limit_req_zone or limit_conn_zone";
-            self.draft.gap(
-                line,
-                format!("the zone of {source} is not in this file"),
-                advice,
-            );
-            return;
-        };
-        let Some(key) = zone.key.fields(&source, line, self.draft) else {
-            return;
+            return draft.gap(line, found, advice);
         };
 
+        let comment = format!("{source} (zone: line {})", zone.line);
+        let mut added = LimitDraft::new(&limit.zone, line, comment);
+        if let Some(matches) = matches(&zone_use.scopes) {
+            added.set("match", matches);
+        }
+        if !zone.key.set(&mut added, source, draft) {
+            return;
+        }
         if scope::is_crossed(&zone_use.scopes) {
             let found = format!("{source} is in several servers; all their paths match on each");
-            self.draft.gap(line, found, "write a limit for each server");
+            draft.gap(line, found, "write a limit for each server");
         }
-        let mut fields = Vec::new();
-        if let Some(matches) = matches(&zone_use.scopes) {
-            fields.push(("match", matches));
-        }
-        fields.extend(key);
-        let rate = zone.rate.clone();
-        let source = format!("{source} (zone: line {})", zone.line);
-        if !self.add_numbers(limit, line, rate.as_deref(), &mut fields) {
+        if !limit.set_numbers(zone.rate.as_deref(), &mut added, draft) {
             return;
         }
         if zone_use.is_inner {
-            self.draft.gap(
-                line,
-                format!("{source} replaces the limits of the outer block; here both apply"),
-                "restrict the `match` of the outer limit, or keep both",
-            );
+            let source = &added.source;
+            let found = format!("{source} replaces the limits of the outer block; here both apply");
+            let advice = "restrict the `match` of the outer limit, or keep both";
+            draft.gap(line, found, advice);
         }
         if limit.is_dry_run {
-            fields.push(("shadow", "true".to_owned()));
+            added.set("shadow", "true");
         }
-        let name = limit.zone.clone();
-        self.draft.add(LimitDraft {
-            name,
-            line,
-            source,
-            fields,
-        });
+        draft.add(added);
     }
+}
 
-    /// Adds the algorithm and its numbers. False if there is no limit to add.
-    fn add_numbers(
-        &mut self,
-        limit: &ZoneLimit,
-        line: usize,
+impl ZoneLimit {
+    /// Sets the algorithm and its numbers. False if there is no limit to add.
+    fn set_numbers(
+        &self,
         rate: Option<&str>,
-        fields: &mut Vec<(&'static str, String)>,
+        added: &mut LimitDraft,
+        draft: &mut ImportDraft,
     ) -> bool {
-        match &limit.shape {
+        let (zone, line) = (&self.zone, added.line);
+        match &self.shape {
             ZoneShape::Connections { count } => {
-                self.draft.gap(
-                    line,
-                    format!(
-                        "limit_conn {} {count}: nginx releases a connection itself; a permit here is \
-                         released by the caller, or after {PERMIT_TIMEOUT}",
-                        limit.zone
-                    ),
-                    "keep limit_conn in nginx, or send permits to /v1/release",
+                let found = format!(
+                    "limit_conn {zone} {count}: nginx releases a connection itself; a permit here \
+                     is released by the caller, or after {PERMIT_TIMEOUT}"
                 );
-                fields.push(("algorithm", "concurrency".to_owned()));
-                fields.push(("limit", count.clone()));
-                fields.push(("permit_timeout", PERMIT_TIMEOUT.to_owned()));
+                let advice = "keep limit_conn in nginx, or send permits to /v1/release";
+                draft.gap(line, found, advice);
+                added.set("algorithm", "concurrency");
+                added.set("limit", count);
+                added.set("permit_timeout", PERMIT_TIMEOUT);
             }
             ZoneShape::Requests { burst, is_queue } => {
                 let Some(rate) = rate.and_then(leak_rate) else {
-                    let found = format!(
-                        "the zone {} has no rate of the form 10r/s or 30r/m",
-                        limit.zone
-                    );
-                    self.draft.gap(line, found, "correct `rate=` of the zone");
+                    let found = format!("the zone {zone} has no rate of the form 10r/s or 30r/m");
+                    draft.gap(line, found, "correct `rate=` of the zone");
                     return false;
                 };
-                let mode = if *is_queue { "queue" } else { "meter" };
                 if *is_queue {
-                    self.draft.gap(
-                        line,
-                        format!(
-                            "limit_req zone={}: nginx delays requests of a burst",
-                            limit.zone
-                        ),
-                        "`wait_ms` of a decision tells how long; forward-auth does not wait: write \
-                         `mode: meter` there",
-                    );
+                    let found = format!("limit_req zone={zone}: nginx delays requests of a burst");
+                    let advice = "`wait_ms` of a decision tells how long; forward-auth does not \
+                                  wait: write `mode: meter` there";
+                    draft.gap(line, found, advice);
                 }
+                added.set("algorithm", "leaky_bucket");
+                added.set("mode", if *is_queue { "queue" } else { "meter" });
                 // One request passes, and `burst` more may follow at the same moment.
-                let capacity = burst.saturating_add(1).to_string();
-                fields.push(("algorithm", "leaky_bucket".to_owned()));
-                fields.push(("mode", mode.to_owned()));
-                fields.push(("capacity", capacity));
-                fields.push(("leak_rate", rate));
+                added.set("capacity", burst.saturating_add(1).to_string());
+                added.set("leak_rate", rate);
             }
         }
         true

@@ -1,5 +1,7 @@
 //! The blocks of a configuration: which requests the directives inside of them apply to.
 
+use std::collections::BTreeSet;
+
 use super::super::draft::{ImportDraft, conditions, quoted_list};
 use super::tokens::Directive;
 
@@ -38,16 +40,11 @@ pub(super) fn inner_scope(directive: &Directive, outer: &BlockScope) -> BlockSco
     let words: Vec<&str> = directive.words.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["location", "=", path] => scope.path = Some((*path).to_owned()),
-        ["location", "~" | "~*", ..] | ["location", "^~", "~", ..] => {
-            scope.unsupported = Some(words.join(" "));
-        }
         ["location", "^~", path] | ["location", path] if path.starts_with('/') => {
             // A location is the start of the paths that match.
             scope.path = (*path != "/").then(|| format!("{path}**"));
         }
-        ["location" | "if" | "limit_except", ..] => {
-            scope.unsupported = Some(words.join(" "));
-        }
+        ["location" | "if" | "limit_except", ..] => scope.unsupported = Some(directive.text()),
         _ => {}
     }
     scope
@@ -55,37 +52,25 @@ pub(super) fn inner_scope(directive: &Directive, outer: &BlockScope) -> BlockSco
 
 /// The conditions of all blocks that share a limit. None if it applies to every request.
 pub(super) fn matches(scopes: &[BlockScope]) -> Option<String> {
-    let mut hosts: Vec<String> = scopes
-        .iter()
-        .flat_map(|scope| scope.hosts.clone())
-        .collect();
-    let mut paths: Vec<String> = scopes
-        .iter()
-        .filter_map(|scope| scope.path.clone())
-        .collect();
     // A block without a condition has all requests.
-    if scopes.iter().any(|scope| scope.hosts.is_empty()) {
-        hosts.clear();
+    let (mut hosts, mut paths) = (BTreeSet::new(), BTreeSet::new());
+    if scopes.iter().all(|scope| !scope.hosts.is_empty()) {
+        for host in scopes.iter().flat_map(|scope| &scope.hosts) {
+            // `.example.com` is the domain and everything below it.
+            if let Some(domain) = host.strip_prefix('.') {
+                hosts.insert(format!("*.{domain}"));
+            }
+            hosts.insert(host.trim_start_matches('.').to_owned());
+        }
     }
-    if scopes.iter().any(|scope| scope.path.is_none()) {
-        paths.clear();
+    if scopes.iter().all(|scope| scope.path.is_some()) {
+        paths.extend(scopes.iter().filter_map(|scope| scope.path.clone()));
     }
 
-    // `.example.com` is the domain and everything below it.
-    let domains = hosts.iter().filter_map(|host| host.strip_prefix('.'));
-    let below: Vec<String> = domains.map(|domain| format!("*.{domain}")).collect();
-    for host in &mut hosts {
-        *host = host.trim_start_matches('.').to_owned();
-    }
-    hosts.extend(below);
-    for list in [&mut hosts, &mut paths] {
-        list.sort();
-        list.dedup();
-    }
-    let lists = [("host", hosts), ("path", paths)];
-    let lists = lists.iter().filter(|(_, list)| !list.is_empty());
-    let lists: Vec<(&str, String)> = lists
-        .map(|(name, list)| (*name, quoted_list(list.iter().map(String::as_str))))
+    let lists = [("host", hosts), ("path", paths)].into_iter();
+    let lists = lists.filter(|(_, list)| !list.is_empty());
+    let lists: Vec<_> = lists
+        .map(|(name, list)| (name, quoted_list(list)))
         .collect();
     (!lists.is_empty()).then(|| conditions(lists))
 }
@@ -100,44 +85,35 @@ pub(super) fn is_crossed(scopes: &[BlockScope]) -> bool {
 /// Notes locations whose limits here also apply to the requests of a narrower location, which nginx
 /// serves by that one alone.
 pub(super) fn warn_about_narrower(directives: &[Directive], draft: &mut ImportDraft) {
-    let locations = || directives.iter().filter(|directive| is_location(directive));
+    let locations = || directives.iter().filter(|one| one.name() == "location");
     for location in locations().filter(|location| !limits(location).is_empty()) {
-        let Some(prefix) = location.words.last().filter(|path| path.starts_with('/')) else {
+        let is_exact = location.words.get(1).is_some_and(|word| word == "=");
+        let prefix = location.words.last().filter(|path| path.starts_with('/'));
+        let Some(prefix) = prefix.filter(|_| !is_exact) else {
             continue;
         };
-        let is_exact = location.words.get(1).is_some_and(|word| word == "=");
+
         let narrower = locations().find(|other| {
             let path = other.words.last().map_or("", String::as_str);
             let is_inside = path != prefix && path.starts_with(prefix.as_str());
             is_inside && limits(other) != limits(location)
         });
-        if let Some(narrower) = narrower.filter(|_| !is_exact) {
-            draft.gap(
-                location.line,
-                format!(
-                    "the limits of {} do not apply to {} in nginx; here they do",
-                    location.words.join(" "),
-                    narrower.words.join(" ")
-                ),
-                "write the paths of the limit by hand if they must not",
+        if let Some(narrower) = narrower {
+            let (location_text, narrower) = (location.text(), narrower.text());
+            let found = format!(
+                "the limits of {location_text} do not apply to {narrower} in nginx; here they do"
             );
+            let advice = "write the paths of the limit by hand if they must not";
+            draft.gap(location.line, found, advice);
         }
     }
 }
 
-fn is_location(directive: &Directive) -> bool {
-    directive
-        .words
-        .first()
-        .is_some_and(|word| word == "location")
-}
-
 /// The limits of a location itself.
 fn limits(location: &Directive) -> Vec<&[String]> {
-    let is_limit = |inner: &&Directive| {
-        let name = inner.words.first().map_or("", String::as_str);
-        matches!(name, "limit_req" | "limit_conn")
-    };
-    let inside = location.block.iter().filter(is_limit);
-    inside.map(|inner| inner.words.as_slice()).collect()
+    let inside = location.block.iter();
+    inside
+        .filter(|inner| matches!(inner.name(), "limit_req" | "limit_conn"))
+        .map(|inner| inner.words.as_slice())
+        .collect()
 }

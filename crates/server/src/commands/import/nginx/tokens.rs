@@ -14,23 +14,33 @@ pub(super) struct Directive {
     pub(super) block: Vec<Directive>,
 }
 
-/// Parses a file. The error has the line and says what is wrong.
-pub(super) fn parse(text: &str) -> Result<Vec<Directive>, (usize, String)> {
+impl Directive {
+    pub(super) fn name(&self) -> &str {
+        self.words.first().map_or("", String::as_str)
+    }
+
+    /// All words, for messages.
+    pub(super) fn text(&self) -> String {
+        self.words.join(" ")
+    }
+
+    /// The value of a word that starts with `prefix`, such as `zone=`.
+    pub(super) fn parameter(&self, prefix: &str) -> Option<&str> {
+        self.words.iter().find_map(|word| word.strip_prefix(prefix))
+    }
+}
+
+/// The line of a mistake, and what is wrong.
+pub(super) type SyntaxError = (usize, String);
+
+/// Parses a file.
+pub(super) fn parse(text: &str) -> Result<Vec<Directive>, SyntaxError> {
     let mut scanner = Scanner {
         rest: text,
         line: 1,
         directives: 0,
     };
     scanner.read_block(0)
-}
-
-/// What ends a directive, or one of its words.
-enum DirectiveToken {
-    Word(String),
-    Semicolon,
-    Open,
-    Close,
-    End,
 }
 
 struct Scanner<'t> {
@@ -41,110 +51,77 @@ struct Scanner<'t> {
 
 impl Scanner<'_> {
     /// Reads directives up to the end of a block; at depth 0, up to the end of the file.
-    fn read_block(&mut self, depth: usize) -> Result<Vec<Directive>, (usize, String)> {
+    fn read_block(&mut self, depth: usize) -> Result<Vec<Directive>, SyntaxError> {
         let mut directives = Vec::new();
-        let mut words = Vec::new();
-        let mut start = self.line;
         loop {
-            let token = self.next_token()?;
-            match token {
-                DirectiveToken::Word(word) => {
-                    if words.is_empty() {
-                        start = self.line;
-                    }
-                    words.push(word);
-                }
-                DirectiveToken::Semicolon | DirectiveToken::Open if words.is_empty() => {
-                    return self.error("found `;` or `{` without a directive before it");
-                }
-                DirectiveToken::Semicolon => {
-                    directives.push(self.directive(start, &mut words, Vec::new())?);
-                }
-                DirectiveToken::Open if depth == DEPTH_MAX => {
-                    return self.error("nested too deeply");
-                }
-                DirectiveToken::Open => {
-                    let opened = std::mem::take(&mut words);
-                    let line = start;
-                    let block = self.read_block(depth + 1)?;
-                    words = opened;
-                    directives.push(self.directive(line, &mut words, block)?);
-                }
-                DirectiveToken::Close if !words.is_empty() => {
+            let (line, words) = self.words()?;
+            let end = self.rest.chars().next();
+            self.advance(usize::from(end.is_some()));
+
+            let block = match (end, words.is_empty()) {
+                (Some('}'), true) if depth > 0 => return Ok(directives),
+                (None, true) if depth == 0 => return Ok(directives),
+                (Some('}'), true) => return self.error("found `}` without a `{` before it"),
+                (Some('}'), false) => {
                     return self.error("found `}`; expected `;` after the directive before it");
                 }
-                DirectiveToken::Close if depth > 0 => return Ok(directives),
-                DirectiveToken::Close => return self.error("found `}` without a `{` before it"),
-                DirectiveToken::End if depth > 0 => {
-                    return self.error("the file ends inside of a block");
+                (Some(_), true) => {
+                    return self.error("found `;` or `{` without a directive before it");
                 }
-                DirectiveToken::End if !words.is_empty() => {
+                (None, _) if depth > 0 => return self.error("the file ends inside of a block"),
+                (None, _) => {
                     return self.error("the file ends inside of a directive; expected `;`");
                 }
-                DirectiveToken::End => return Ok(directives),
+                (Some('{'), false) if depth == DEPTH_MAX => return self.error("nested too deeply"),
+                (Some('{'), false) => self.read_block(depth + 1)?,
+                (Some(_), false) => Vec::new(),
+            };
+            self.directives += 1;
+            if self.directives > DIRECTIVES_MAX {
+                return self.error("too many directives");
             }
+            directives.push(Directive { line, words, block });
         }
     }
 
-    fn directive(
-        &mut self,
-        line: usize,
-        words: &mut Vec<String>,
-        block: Vec<Directive>,
-    ) -> Result<Directive, (usize, String)> {
-        self.directives += 1;
-        if self.directives > DIRECTIVES_MAX {
-            return self.error("too many directives");
+    /// The words before the next `;`, `{` or `}`, and the line of the first one.
+    fn words(&mut self) -> Result<(usize, Vec<String>), SyntaxError> {
+        self.skip_blanks();
+        let (line, mut words) = (self.line, Vec::new());
+        loop {
+            let word = match self.rest.chars().next() {
+                None | Some(';' | '{' | '}') => return Ok((line, words)),
+                Some(quote @ ('"' | '\'')) => self.quoted(quote)?,
+                Some(_) => self.plain(),
+            };
+            words.push(word);
+            self.skip_blanks();
         }
-        Ok(Directive {
-            line,
-            words: std::mem::take(words),
-            block,
-        })
     }
 
-    fn error<T>(&self, message: &str) -> Result<T, (usize, String)> {
+    fn error<T>(&self, message: &str) -> Result<T, SyntaxError> {
         Err((self.line, message.to_owned()))
     }
 
-    fn next_token(&mut self) -> Result<DirectiveToken, (usize, String)> {
-        self.skip_blanks();
-        let Some(first) = self.rest.chars().next() else {
-            return Ok(DirectiveToken::End);
-        };
-
-        match first {
-            ';' => Ok(self.take(1, DirectiveToken::Semicolon)),
-            '{' => Ok(self.take(1, DirectiveToken::Open)),
-            '}' => Ok(self.take(1, DirectiveToken::Close)),
-            '"' | '\'' => self.quoted(first),
-            _ => Ok(self.plain()),
-        }
-    }
-
-    fn take(&mut self, bytes: usize, token: DirectiveToken) -> DirectiveToken {
-        self.rest = &self.rest[bytes..];
-        token
+    fn advance(&mut self, bytes: usize) {
+        let (done, rest) = self.rest.split_at(bytes);
+        self.line += done.matches('\n').count();
+        self.rest = rest;
     }
 
     /// Skips white space and comments.
     fn skip_blanks(&mut self) {
         loop {
-            let trimmed = self.rest.trim_start();
-            let skipped = &self.rest[..self.rest.len() - trimmed.len()];
-            self.line += skipped.matches('\n').count();
-            self.rest = trimmed;
-
+            self.advance(self.rest.len() - self.rest.trim_start().len());
             if !self.rest.starts_with('#') {
                 return;
             }
-            let end = self.rest.find('\n').unwrap_or(self.rest.len());
-            self.rest = &self.rest[end..];
+            self.advance(self.rest.find('\n').unwrap_or(self.rest.len()));
         }
     }
 
     /// A word in quotes. A backslash protects a quote or a backslash.
-    fn quoted(&mut self, quote: char) -> Result<DirectiveToken, (usize, String)> {
+    fn quoted(&mut self, quote: char) -> Result<String, SyntaxError> {
         let (mut word, mut is_escaped) = (String::new(), false);
         for (index, c) in self.rest.char_indices().skip(1) {
             if is_escaped {
@@ -156,10 +133,8 @@ impl Scanner<'_> {
             } else if c == '\\' {
                 is_escaped = true;
             } else if c == quote {
-                let lines = self.rest[..index].matches('\n').count();
-                self.rest = &self.rest[index + 1..];
-                self.line += lines;
-                return Ok(DirectiveToken::Word(word));
+                self.advance(index + 1);
+                return Ok(word);
             } else {
                 word.push(c);
             }
@@ -168,42 +143,27 @@ impl Scanner<'_> {
     }
 
     /// A word without quotes. `${name}` is part of a word.
-    fn plain(&mut self) -> DirectiveToken {
-        let (mut word, mut is_escaped, mut is_variable) = (String::new(), false, false);
-        let mut end = self.rest.len();
-        for (index, c) in self.rest.char_indices() {
-            if is_escaped {
-                word.push(c);
-                is_escaped = false;
-                continue;
+    fn plain(&mut self) -> String {
+        let (mut is_escaped, mut is_variable, mut before) = (false, false, ' ');
+        let ends = |c: char| {
+            let was_escaped = is_escaped;
+            is_escaped = !was_escaped && c == '\\';
+            let is_end = match c {
+                _ if was_escaped => false,
+                '{' => before != '$',
+                '}' => !is_variable,
+                c => c == ';' || c.is_whitespace(),
+            };
+            if !was_escaped && matches!(c, '{' | '}') {
+                is_variable = c == '{';
             }
-            match c {
-                '\\' => {
-                    is_escaped = true;
-                    word.push(c);
-                }
-                '{' if word.ends_with('$') => {
-                    is_variable = true;
-                    word.push(c);
-                }
-                '}' if is_variable => {
-                    is_variable = false;
-                    word.push(c);
-                }
-                ';' | '{' | '}' => {
-                    end = index;
-                    break;
-                }
-                c if c.is_whitespace() => {
-                    end = index;
-                    break;
-                }
-                c => word.push(c),
-            }
-        }
-        self.line += self.rest[..end].matches('\n').count();
-        self.rest = &self.rest[end..];
-        DirectiveToken::Word(word)
+            before = c;
+            is_end
+        };
+        let end = self.rest.find(ends).unwrap_or(self.rest.len());
+        let word = self.rest[..end].to_owned();
+        self.advance(end);
+        word
     }
 }
 
