@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::field::{ConfigField, collect_all};
 use super::field_map::FieldMap;
 use super::names::{PERMISSIONS, TLS, TOKEN};
-use super::values::{ValueError, ValueKind, text_if};
+use super::values::{ValueError, ValueKind, has_only, text_if, without_http};
 use crate::token::{Permission, PermissionSet, TokenHash};
 
 const TOKENS_MAX: usize = 100;
@@ -22,30 +22,20 @@ const FILE: ValueKind<PathBuf> = ValueKind::new(
 const TOKEN_NAME: ValueKind<String> = ValueKind::new(
     "name",
     "expected 1 to 64 letters, digits, `-`, `_` or `.`, such as shop-2026",
-    |text| {
-        let is_valid = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        text_if(text.len() <= 64 && text.chars().all(is_valid), text)
-    },
+    |text| text_if(text.len() <= 64 && has_only(text, "-_."), text),
 );
 const ORIGIN: ValueKind<String> = ValueKind::new(
     "origin",
     "expected a scheme, a host and perhaps a port, without a path, such as https://app.example",
     |text| {
-        let authority = text
-            .strip_prefix("https://")
-            .or_else(|| text.strip_prefix("http://"));
-        let is_valid = |c: char| c.is_ascii_alphanumeric() || "-_.:[]".contains(c);
-        let is_authority = |text: &str| !text.is_empty() && text.chars().all(is_valid);
-        lower_case_if(authority.is_some_and(is_authority), text)
+        let is_authority = |text: &str| !text.is_empty() && has_only(text, "-_.:[]");
+        lower_case_if(without_http(text).is_some_and(is_authority), text)
     },
 );
 const HOST: ValueKind<String> = ValueKind::new(
     "host name",
     "expected a host name without a port, such as limits.internal",
-    |text| {
-        let is_valid = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        lower_case_if(text.chars().all(is_valid), text)
-    },
+    |text| lower_case_if(has_only(text, "-_."), text),
 );
 
 /// Who may use the data ports: the HTTP and the gRPC port. The default admits everyone who can
@@ -89,30 +79,25 @@ impl AccessConfig {
     /// token, known or not.
     pub fn find_token(&self, presented: &[u8]) -> Option<usize> {
         let presented = TokenHash::from_bytes(presented);
-        let mut found = None;
-        for (index, token) in self.tokens.iter().enumerate() {
-            if token.hash.is_same(&presented) {
-                found = Some(index);
-            }
-        }
-        found
+        let tokens = self.tokens.iter().enumerate();
+        tokens.fold(None, |found, (index, token)| {
+            let is_same = token.hash.is_same(&presented);
+            if is_same { Some(index) } else { found }
+        })
     }
 }
 
 /// Reads the fields about access from the section `server`.
 pub(super) fn read(server: &FieldMap<'_>) -> AccessConfig {
-    let origins = server.read("allowed_origins", |field| {
-        read_list(field, "origins", &ORIGIN)
-    });
-    let hosts = server.read("allowed_hosts", |field| {
-        read_list(field, "host names", &HOST)
-    });
-
+    let list = |name, expected, kind| {
+        let list = server.read(name, |field| field.values(expected, kind));
+        list.unwrap_or_default()
+    };
     AccessConfig {
         tls: server.read("tls", read_tls),
         tokens: server.read("tokens", read_tokens).unwrap_or_default(),
-        allowed_origins: origins.unwrap_or_default(),
-        allowed_hosts: hosts.unwrap_or_default(),
+        allowed_origins: list("allowed_origins", "expected a list of origins", &ORIGIN),
+        allowed_hosts: list("allowed_hosts", "expected a list of host names", &HOST),
     }
 }
 
@@ -134,7 +119,7 @@ fn read_tls(field: &ConfigField<'_>) -> Option<TlsConfig> {
 }
 
 fn read_tokens(field: &ConfigField<'_>) -> Option<Vec<AccessToken>> {
-    let items = field.list("expected a list of tokens, each with `name` and `token`")?;
+    let items = field.items("expected a list of tokens, each with `name` and `token`")?;
     field.at_most(TOKENS_MAX, items.len(), "tokens")?;
     if items.is_empty() {
         field.error("the list is empty; add a token, or remove `tokens` to require none");
@@ -165,9 +150,10 @@ fn read_token(field: &ConfigField<'_>) -> Option<AccessToken> {
     let hash = mapping.require("token", required).and_then(|field| {
         let field = field.into_secret();
         let text = field.string("token", required)?;
-        TokenHash::from_setting(text)
-            .map_err(|error| field.invalid("token", error))
-            .ok()
+        match TokenHash::from_setting(text) {
+            Ok(hash) => Some(hash),
+            Err(error) => field.invalid("token", error),
+        }
     });
     let permissions = mapping.read("allow", read_permissions);
 
@@ -179,18 +165,13 @@ fn read_token(field: &ConfigField<'_>) -> Option<AccessToken> {
 }
 
 fn read_permissions(field: &ConfigField<'_>) -> Option<PermissionSet> {
-    let items = field.list("expected a list of permissions, such as [check, refund]")?;
+    let items = field.items("expected a list of permissions, such as [check, refund]")?;
     if items.is_empty() {
         field.error("the list is empty; add a permission, or remove the token");
     }
 
     let permissions = collect_all(items.iter().map(|item| item.choice(PERMISSIONS)));
     Some(permissions?.into_iter().collect())
-}
-
-fn read_list(field: &ConfigField<'_>, what: &str, kind: &ValueKind<String>) -> Option<Vec<String>> {
-    let items = field.list(&format!("expected a list of {what}"))?;
-    collect_all(items.iter().map(|item| item.value(kind)))
 }
 
 fn lower_case_if(is_valid: bool, text: &str) -> Result<String, ValueError> {

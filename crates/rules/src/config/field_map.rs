@@ -1,10 +1,12 @@
 //! Access to the fields of a YAML mapping, with errors for missing and unknown fields.
 
 use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use super::diagnostic::SourcePosition;
 use super::field::{ConfigField, list_and, list_or, nearest, unknown};
-use super::foreign::ForeignField;
+use super::foreign;
 use super::names::RENAMED;
 use super::path;
 use super::values::ValueKind;
@@ -42,8 +44,7 @@ impl<'a> FieldMap<'a> {
 
     /// The field with this name. `None` if it is absent.
     pub(super) fn get(&self, name: &str) -> Option<ConfigField<'a>> {
-        let entry = self.entries.iter().find(|entry| entry.key.text == name)?;
-        Some(self.value_of(entry))
+        Some(self.value_of(self.entry(name)?))
     }
 
     /// The field with this name. Reports an error if it is absent.
@@ -74,22 +75,47 @@ impl<'a> FieldMap<'a> {
         self.require(name, kind.expected)?.value(kind)
     }
 
+    /// Reads a secret of this kind, which must be present.
+    pub(super) fn require_secret<T>(&self, name: &str, kind: &ValueKind<T>) -> Option<T> {
+        self.require(name, kind.expected)?.into_secret().value(kind)
+    }
+
+    /// Reads one of a list of names if the field is present.
+    pub(super) fn choice<T: Copy>(&self, name: &str, choices: &[(&'static str, T)]) -> Option<T> {
+        self.get(name)?.choice(choices)
+    }
+
+    /// Reads a whole number if the field is present.
+    pub(super) fn integer<N: TryFrom<u64>>(
+        &self,
+        name: &str,
+        range: RangeInclusive<u64>,
+    ) -> Option<N> {
+        self.get(name)?.integer_in(range)
+    }
+
+    /// Reads a duration if the field is present.
+    pub(super) fn duration(&self, name: &str, range: RangeInclusive<Duration>) -> Option<Duration> {
+        self.get(name)?.duration_in(range)
+    }
+
+    /// Reads a mapping with these fields if it is present.
+    pub(super) fn section(&self, name: &str, known: &'static [&'static str]) -> Option<Self> {
+        Self::new(&self.get(name)?, known)
+    }
+
     /// Reports a missing field at the start of the mapping. If the field is there under a
     /// misspelled or former name, that was reported already.
     pub(super) fn missing(&self, name: &str, reason: impl fmt::Display) {
-        if !self.field.diagnostics.is_full()
-            && self
-                .unknown()
-                .any(|entry| self.suggestion(entry) == Some(name))
-        {
-            return;
+        let is_meant = |entry: &YamlEntry| self.explain(&entry.key.text).0 == Some(name);
+        if self.field.diagnostics.is_full() || !self.unknown().any(is_meant) {
+            let position = self.field.position();
+            self.error_at(
+                position,
+                name,
+                format_args!("missing field `{name}`; {reason}"),
+            );
         }
-
-        self.error_at(
-            self.field.position(),
-            name,
-            format_args!("missing field `{name}`; {reason}"),
-        );
     }
 
     /// Every entry with its value.
@@ -115,52 +141,43 @@ impl<'a> FieldMap<'a> {
 
     /// Reports an error at the key of a field if the field is present.
     pub(super) fn reject(&self, name: &str, message: impl fmt::Display) {
-        if let Some(entry) = self.entries.iter().find(|entry| entry.key.text == name) {
+        if let Some(entry) = self.entry(name) {
             self.error_at_key(entry, message);
         }
+    }
+
+    fn entry(&self, name: &str) -> Option<&'a YamlEntry> {
+        self.entries.iter().find(|entry| entry.key.text == name)
     }
 
     /// Reports every field that the mapping does not allow.
     fn reject_unknown(&self) {
         for entry in self.unknown() {
             // Comparing names is slow, so it is skipped once errors are only counted.
-            if self.field.diagnostics.is_full() {
-                self.error_at_key(entry, "");
-                continue;
-            }
-
-            let key = path::name(&entry.key.text);
-            if let Some(new) = self.successor(entry) {
-                self.error_at_key(entry, format_args!("{key} was renamed; use `{new}`"));
-            } else if let Some(foreign) = ForeignField::find(&entry.key.text, self.known) {
-                self.error_at_key(
-                    entry,
-                    format_args!("{key} is a field of other rate limiters; {foreign}"),
-                );
+            let message = if self.field.diagnostics.is_full() {
+                String::new()
             } else {
-                let known = format!("one of {}", list_or(self.known));
-                let suggestion = self.suggestion(entry);
-                self.error_at_key(entry, unknown("field", &key, suggestion, &known));
-            }
+                self.explain(&entry.key.text).1
+            };
+            self.error_at_key(entry, message);
         }
     }
 
-    /// The known field that an unknown entry was probably meant to be.
-    fn suggestion(&self, entry: &YamlEntry) -> Option<&'static str> {
-        let name = &entry.key.text;
-        self.successor(entry)
-            .or_else(|| match ForeignField::find(name, self.known) {
-                Some(foreign) => foreign.field,
-                None => nearest(name, self.known),
-            })
-    }
+    /// The known field that an unknown one was probably meant to be, and the error about it.
+    fn explain(&self, name: &str) -> (Option<&'static str>, String) {
+        let key = path::name(name);
+        let is_former = |(old, new): &&(&str, &str)| *old == name && self.known.contains(new);
+        if let Some((_, new)) = RENAMED.iter().find(is_former) {
+            return (Some(new), format!("{key} was renamed; use `{new}`"));
+        }
+        if let Some((field, advice)) = foreign::find(name, self.known) {
+            let message = format!("{key} is a field of other rate limiters; {advice}");
+            return (field, message);
+        }
 
-    /// The current name of a field that was renamed.
-    fn successor(&self, entry: &YamlEntry) -> Option<&'static str> {
-        RENAMED
-            .iter()
-            .find(|(old, new)| *old == entry.key.text && self.known.contains(new))
-            .map(|(_, new)| *new)
+        let known = format!("one of {}", list_or(self.known));
+        let suggestion = nearest(name, self.known);
+        (suggestion, unknown("field", &key, suggestion, &known))
     }
 
     fn unknown(&self) -> impl Iterator<Item = &'a YamlEntry> {

@@ -2,7 +2,6 @@
 //! forward-auth never has, a pair of attributes on a login, a condition that never holds.
 
 use super::diagnostic::Diagnostic;
-use super::field::ConfigField;
 use super::field_map::FieldMap;
 use super::match_warnings;
 use crate::attribute::{Attribute, AttributeKind};
@@ -19,7 +18,7 @@ const LOGIN_WORDS: [&str; 10] = [
 /// Adds the warnings about every limit. Returns those about forward-auth, which hold only if a
 /// proxy uses it. The root must have been read without an error.
 pub(super) fn add(root: &FieldMap<'_>, limits: &[LimitConfig]) -> Vec<Diagnostic> {
-    let fields = root.read("limits", |field| field.list(""));
+    let fields = root.read("limits", |field| field.items(""));
     let fields = fields.unwrap_or_default();
     let maps = fields
         .iter()
@@ -35,7 +34,7 @@ pub(super) fn add(root: &FieldMap<'_>, limits: &[LimitConfig]) -> Vec<Diagnostic
     forward_auth.truncate(FORWARD_AUTH_MAX);
     if is_behind_proxy(root) {
         for warning in &forward_auth {
-            root.field.diagnostics.add_warning(warning.clone());
+            root.field.diagnostics.warn(warning.clone());
         }
     }
     forward_auth
@@ -43,26 +42,21 @@ pub(super) fn add(root: &FieldMap<'_>, limits: &[LimitConfig]) -> Vec<Diagnostic
 
 /// Whether the file has settings that are for forward-auth alone.
 fn is_behind_proxy(root: &FieldMap<'_>) -> bool {
-    let trusted = root.read("client_ip", |field| {
-        FieldMap::with_free_keys(field, "")?.get("trusted_proxies")
-    });
-    let has_trusted = trusted
-        .and_then(|field| field.list(""))
-        .is_some_and(|networks| !networks.is_empty());
+    let clients = root.get("client_ip");
+    let trusted = clients.and_then(|field| field.node.get("trusted_proxies"));
+    let has_trusted = trusted.is_some_and(|networks| !networks.items().is_empty());
     has_trusted || root.get("denial").is_some()
 }
 
 /// What of a limit cannot work with forward-auth. A proxy describes a request of HTTP, so custom
 /// attributes are never among what it sends.
 fn forward_auth_warnings(limit: &LimitConfig, map: &FieldMap<'_>) -> Vec<Diagnostic> {
-    let at = |field: &str, message: String| {
-        let field: Option<ConfigField<'_>> = map.get(field);
-        field.map(|field| field.diagnostic(message))
-    };
-    let conditions = limit.conditions.iter();
-    let mut unmet = conditions.filter(|condition| is_custom(&condition.attribute));
-    if let Some(condition) = unmet.next() {
-        let attribute = &condition.attribute;
+    let at = |field: &str, message: String| Some(map.get(field)?.diagnostic(message));
+    let mut conditions = limit
+        .conditions
+        .iter()
+        .map(|condition| &condition.attribute);
+    if let Some(attribute) = conditions.find(|attribute| is_custom(attribute)) {
         let message = format!(
             "forward-auth never has `{attribute}`, so this limit never applies there; match by \
              what a proxy sends: client_ip, method, path, host, a header, a query parameter or a \
@@ -120,11 +114,11 @@ fn warn_about_pair(limit: &LimitConfig, map: &FieldMap<'_>) {
         .iter()
         .find(|part| !has_address(part) && is_account(part));
 
-    if let (true, Some(account), Some(field)) = (
-        parts.iter().any(has_address) && is_login(limit),
-        account.and_then(|part| part.first()),
-        map.get("key"),
-    ) {
+    if parts.iter().any(has_address)
+        && is_login(limit)
+        && let Some(account) = account.and_then(|part| part.first())
+        && let Some(field) = map.get("key")
+    {
         field.warn(format_args!(
             "this counts pairs: one address may try every account, and many addresses may try one \
              account, without using up the limit; write two limits, one with `key: [client_ip]` \
@@ -140,10 +134,7 @@ fn is_login(limit: &LimitConfig) -> bool {
         .iter()
         .filter(|condition| condition.attribute.kind() == AttributeKind::Path)
         .flat_map(|condition| &condition.any_of)
-        .map(|pattern| match pattern {
-            Pattern::Exact(text) => text,
-            Pattern::Glob(glob) => glob.as_str(),
-        });
+        .map(Pattern::as_str);
 
     let mut texts = paths.chain([limit.rule.name().as_str()]);
     texts.any(|text| {

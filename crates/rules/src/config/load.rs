@@ -186,7 +186,8 @@ fn read_root(field: &ConfigField<'_>, fingerprint: ConfigFingerprint) -> Option<
     root.value("version", &VERSION);
 
     let defaults = root.read("defaults", read_defaults).unwrap_or_default();
-    let limits = limits::read(&root, defaults);
+    let hashed = root.read("hash_keys", clients::read_hash_keys);
+    let limits = limits::read(&root, defaults, hashed.as_deref().unwrap_or_default());
     let inline_limits = InlineLimits::read(&root, defaults);
     let headers = root.read("headers", monitoring::read_headers);
     let denial = root.read("denial", denial::read);
@@ -194,7 +195,7 @@ fn read_root(field: &ConfigField<'_>, fingerprint: ConfigFingerprint) -> Option<
     let audit_log = root.read("audit_log", audit_log::read);
     let store = root.read("store", store::read).unwrap_or_default();
     let clients = root.read("client_ip", clients::read);
-    let hashing = clients::read_hashing(&root, limits.as_deref().unwrap_or_default());
+    let hashing = clients::read_hashing(&root, hashed, limits.as_deref().unwrap_or_default());
     let server = root.read("server", server::read);
     let mut forward_auth_warnings = Vec::new();
     if field.diagnostics.is_clean() {
@@ -225,21 +226,20 @@ fn read_root(field: &ConfigField<'_>, fingerprint: ConfigFingerprint) -> Option<
 
 fn read_defaults(field: &ConfigField<'_>) -> Option<LimitDefaults> {
     let mapping = FieldMap::new(field, DEFAULTS)?;
-    let replicas = mapping.read("expected_replicas", |field| field.integer_in(1..=10_000));
-    let consistency = mapping.read("consistency", |field| field.choice(CONSISTENCIES));
-    let on_store_failure = mapping.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE));
+    let replicas = mapping.integer("expected_replicas", 1..=10_000);
+    let consistency = mapping.choice("consistency", CONSISTENCIES);
+    let on_store_failure = mapping.choice("on_store_failure", ON_STORE_FAILURE);
+    let match_case = mapping.choice("match_case", MATCH_CASES);
+    let on_ambiguous_path = mapping.choice("on_ambiguous_path", ON_AMBIGUOUS_PATH);
 
-    let match_case = mapping.read("match_case", |field| field.choice(MATCH_CASES));
-    let on_ambiguous_path =
-        mapping.read("on_ambiguous_path", |field| field.choice(ON_AMBIGUOUS_PATH));
-
+    let default = LimitDefaults::default();
     Some(LimitDefaults {
-        match_case: match_case.unwrap_or(LimitDefaults::default().match_case),
+        match_case: match_case.unwrap_or(default.match_case),
         on_ambiguous_path: on_ambiguous_path.unwrap_or_default(),
         consistency: consistency.unwrap_or_default(),
         on_store_failure: on_store_failure.unwrap_or_default(),
         expected_replicas: replicas
             .and_then(NonZeroU32::new)
-            .unwrap_or(NonZeroU32::MIN),
+            .unwrap_or(default.expected_replicas),
     })
 }

@@ -14,13 +14,12 @@ pub(super) fn add(limit: &LimitConfig, map: &FieldMap<'_>) {
 
     let values = fields.entries().map(|(_, value)| value);
     for (index, (condition, field)) in limit.conditions.iter().zip(values).enumerate() {
-        let reasons: Option<Vec<String>> = condition
-            .any_of
-            .iter()
-            .map(|pattern| mismatch(condition.attribute.kind(), pattern_text(pattern)))
-            .collect();
-        if let Some(reason) = reasons.and_then(|reasons| reasons.into_iter().next()) {
-            warn(&field, &reason);
+        let kind = condition.attribute.kind();
+        let patterns = condition.any_of.iter();
+        let reasons = patterns.map(|pattern| mismatch(kind, pattern.as_str()));
+        let reasons: Option<Vec<String>> = reasons.collect();
+        if let Some([reason, ..]) = reasons.as_deref() {
+            warn(&field, reason);
         }
 
         let before = &limit.conditions[..index];
@@ -40,25 +39,16 @@ fn warn(field: &ConfigField<'_>, reason: &str) {
     ));
 }
 
-fn pattern_text(pattern: &Pattern) -> &str {
-    match pattern {
-        Pattern::Exact(text) => text,
-        Pattern::Glob(glob) => glob.as_str(),
-    }
-}
-
 /// Whether two conditions are on the same attribute and have no value in common. Names of headers
 /// can be written twice, in upper and in lower case.
 fn is_disjoint(one: &Condition, other: &Condition) -> bool {
     let is_exact = |pattern: &Pattern| matches!(pattern, Pattern::Exact(_));
-    let all_exact = [one, other]
-        .iter()
-        .all(|condition| condition.any_of.iter().all(is_exact));
-    let shares = one
-        .any_of
-        .iter()
-        .any(|pattern| other.any_of.contains(pattern));
-    one.attribute == other.attribute && all_exact && !shares
+    one.attribute == other.attribute
+        && one.any_of.iter().chain(&other.any_of).all(is_exact)
+        && !one
+            .any_of
+            .iter()
+            .any(|pattern| other.any_of.contains(pattern))
 }
 
 /// Why no value of this kind matches the pattern. `None` if one may.
@@ -74,8 +64,7 @@ fn mismatch(kind: AttributeKind, pattern: &str) -> Option<String> {
             ))
         }
         AttributeKind::Header | AttributeKind::Cookie => {
-            let has_blank_end = pattern.trim_matches([' ', '\t']) != pattern;
-            if has_blank_end {
+            if pattern.trim_matches([' ', '\t']) != pattern {
                 return Some("values are compared without spaces at their ends".to_owned());
             }
             let control = pattern.chars().find(|c| c.is_control() && *c != '\t')?;

@@ -15,11 +15,11 @@ pub(super) fn add(root: &FieldMap<'_>, store: &StoreConfig) {
         return;
     };
 
-    let limits = root.read("limits", |field| field.list(""));
+    let limits = root.read("limits", |field| field.items(""));
     let sections = root
         .get("defaults")
         .into_iter()
-        .chain(limits.unwrap_or_default());
+        .chain(limits.into_iter().flatten());
     let sections: Vec<_> = sections
         .filter_map(|field| FieldMap::with_free_keys(&field, ""))
         .collect();

@@ -45,13 +45,9 @@ impl Default for ServerConfig {
 /// Reads the section `server`.
 pub(super) fn read(field: &ConfigField<'_>) -> Option<ServerConfig> {
     let mapping = FieldMap::new(field, SERVER)?;
-    let count = |name, default| {
-        let count = mapping.read(name, |field| field.integer_in(1..=1_000_000));
-        count.unwrap_or(default)
-    };
+    let count = |name, default| mapping.integer(name, 1..=1_000_000).unwrap_or(default);
     let timeout = |name, min, default| {
-        let range = min..=Duration::from_secs(3_600);
-        let timeout = mapping.read(name, |field| field.duration_in(range));
+        let timeout = mapping.duration(name, min..=Duration::from_secs(3_600));
         timeout.unwrap_or(default)
     };
     let body_max = mapping.read("body_max", |field| field.bytes_in(1_024..=16 << 20));

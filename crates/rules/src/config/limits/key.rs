@@ -22,11 +22,10 @@ pub(super) fn read(field: &ConfigField<'_>, case: Case) -> Option<Recipe> {
     // A single attribute without brackets is a common mistake, so the error shows the fix.
     if field.scalar().is_some() && !field.is_null() && !field.is_private() {
         let fix = format_args!("expected a list; write [{}]", field.quoted());
-        field.invalid("value", fix);
-        return None;
+        return field.invalid("value", fix);
     }
 
-    let items = field.list(KEY)?;
+    let items = field.items(KEY)?;
     field.at_most(PARTS_MAX, items.len(), "key parts")?;
     Some(Recipe {
         parts: collect_all(items.iter().map(|item| read_part(item, case)))?,
@@ -37,10 +36,9 @@ pub(super) fn read(field: &ConfigField<'_>, case: Case) -> Option<Recipe> {
 fn read_part(field: &ConfigField<'_>, case: Case) -> Option<Vec<KeyAttribute>> {
     let text = field.string(ATTRIBUTE.noun, ATTRIBUTE.expected)?;
     if text.split('|').count() > ALTERNATIVES_MAX {
-        field.error(format_args!(
+        return field.fail(format_args!(
             "too many alternatives: at most {ALTERNATIVES_MAX} are allowed"
         ));
-        return None;
     }
 
     let attribute = |name: &str| {

@@ -15,18 +15,13 @@ use crate::config::names::LOCKOUT;
 /// reported.
 pub(super) fn read(field: &ConfigField<'_>) -> Option<Lockout> {
     let mapping = FieldMap::new(field, LOCKOUT)?;
+    let require_length = |name, expected| read_length(&mapping.require(name, expected)?);
     let after = mapping
         .require("after", "expected a number of denials, such as `after: 10`")
         .and_then(|field| field.integer_in(1..=LOCKOUT_AFTER_MAX.into()));
-    let within = mapping
-        .require("within", "expected a duration, such as `within: 10m`")
-        .and_then(|field| read_length(&field));
-    let length = mapping
-        .require("for", "expected a duration, such as `for: 15m`")
-        .and_then(|field| read_length(&field));
-    let factor = mapping.read("factor", |field| {
-        field.integer_in(1..=LOCKOUT_FACTOR_MAX.into())
-    });
+    let within = require_length("within", "expected a duration, such as `within: 10m`");
+    let length = require_length("for", "expected a duration, such as `for: 15m`");
+    let factor = mapping.integer("factor", 1..=LOCKOUT_FACTOR_MAX.into());
     let max = mapping.read("max", |field| read_max(field, length));
 
     let length = length?;
@@ -43,9 +38,8 @@ fn read_length(field: &ConfigField<'_>) -> Option<Duration> {
 /// Reads the longest lockout, which cannot be shorter than the first.
 fn read_max(field: &ConfigField<'_>, length: Option<Duration>) -> Option<Duration> {
     let max = read_length(field)?;
-    if length.is_some_and(|length| max < length) {
-        field.invalid("max", "it is shorter than `for`; must be at least as long");
-        return None;
+    if length.is_none_or(|length| max >= length) {
+        return Some(max);
     }
-    Some(max)
+    field.invalid("max", "it is shorter than `for`; must be at least as long")
 }

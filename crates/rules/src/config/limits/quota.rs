@@ -21,37 +21,46 @@ const VALID_RATE: Rate = Rate::per_second(10_000_000);
 
 /// Reads a quota. Amounts and rates come from the tier if there is one; everything else comes from
 /// the limit.
-pub(super) struct QuotaReader<'t, 'a> {
-    pub(super) limit: &'t FieldMap<'a>,
-    pub(super) tier: Option<&'t Tier<'a>>,
-    pub(super) algorithm: Algorithm,
+pub(super) fn read(
+    limit: &FieldMap<'_>,
+    tier: Option<&Tier<'_>>,
+    algorithm: Algorithm,
+) -> Option<Quota> {
+    let reader = QuotaReader {
+        limit,
+        tier,
+        algorithm,
+    };
+    let window = ["limit", "window"];
+    match algorithm {
+        Algorithm::FixedWindow if reader.is_aligned()? => {
+            reader.build(window, &CALENDAR, Calendar::Day, FixedWindow::aligned)
+        }
+        Algorithm::FixedWindow => reader.timed(window, FixedWindow::new),
+        Algorithm::SlidingWindow => reader.timed(window, SlidingWindow::new),
+        Algorithm::SlidingLog => reader.timed(window, SlidingLog::new),
+        Algorithm::Concurrency => reader.timed(["limit", "permit_timeout"], Concurrency::new),
+        Algorithm::TokenBucket => reader.bucket("refill_rate", TokenBucket::new),
+        Algorithm::LeakyBucket => {
+            let mode = read_mode(limit);
+            reader.bucket("leak_rate", |capacity, rate| {
+                LeakyBucket::new(mode, capacity, rate)
+            })
+        }
+    }
+}
+
+/// What a quota is read from.
+struct QuotaReader<'t, 'a> {
+    limit: &'t FieldMap<'a>,
+    tier: Option<&'t Tier<'a>>,
+    algorithm: Algorithm,
 }
 
 impl<'a> QuotaReader<'_, 'a> {
-    pub(super) fn read(&self) -> Option<Quota> {
-        let window = ["limit", "window"];
-        match self.algorithm {
-            Algorithm::FixedWindow if self.is_aligned()? => {
-                self.build(window, &CALENDAR, Calendar::Day, FixedWindow::aligned)
-            }
-            Algorithm::FixedWindow => self.timed(window, FixedWindow::new),
-            Algorithm::SlidingWindow => self.timed(window, SlidingWindow::new),
-            Algorithm::SlidingLog => self.timed(window, SlidingLog::new),
-            Algorithm::Concurrency => self.timed(["limit", "permit_timeout"], Concurrency::new),
-            Algorithm::TokenBucket => self.bucket("refill_rate", TokenBucket::new),
-            Algorithm::LeakyBucket => {
-                let mode = read_mode(self.limit);
-                self.bucket("leak_rate", |capacity, rate| {
-                    LeakyBucket::new(mode, capacity, rate)
-                })
-            }
-        }
-    }
-
     fn is_aligned(&self) -> Option<bool> {
-        self.limit
-            .get("align")
-            .map_or(Some(false), |field| field.choice(ALIGNS))
+        let align = self.limit.get("align");
+        align.map_or(Some(false), |field| field.choice(ALIGNS))
     }
 
     fn timed<Q: Into<Quota>>(
@@ -97,10 +106,11 @@ impl<'a> QuotaReader<'_, 'a> {
 
     /// A required number, of the tier or of the limit. Reports an error if it is missing.
     fn require(&self, name: &str) -> Option<ConfigField<'a>> {
-        let algorithm = self.algorithm.name();
-        let Some((tier, name)) = self.tier.zip(tier_field_name(name)) else {
-            let example = example(name);
-            let reason = format!("{algorithm} requires it, for example `{example}`");
+        let tiered = self.tier.zip(tier_field_name(name));
+        let name = tiered.map_or(name, |(_, name)| name);
+        let (algorithm, example) = (self.algorithm.name(), example(name));
+        let reason = format!("{algorithm} requires it, for example `{example}`");
+        let Some((tier, _)) = tiered else {
             return self.limit.require(name, &reason);
         };
 
@@ -108,11 +118,9 @@ impl<'a> QuotaReader<'_, 'a> {
         if field.is_none()
             && let Some(choice) = self.limit.get("tier")
         {
-            let (tier, line) = (quoted(tier.name), tier.position.line);
-            let example = example(name);
+            let (tier, line) = (quoted(tier.name), tier.line);
             choice.error(format_args!(
-                "missing field `{name}` in the tier {tier} on line {line}; {algorithm} requires \
-                 it, for example `{example}`"
+                "missing field `{name}` in the tier {tier} on line {line}; {reason}"
             ));
         }
         field
@@ -135,8 +143,7 @@ fn read_number<T: Copy, Q>(
         Err(LimitError::InFlight { .. }) => "1 and 65536",
         Err(_) => "1 and 9007199254740992 (2^53)",
     };
-    field.invalid(kind.noun, format_args!("must be between {range}"));
-    None
+    field.invalid(kind.noun, format_args!("must be between {range}"))
 }
 
 /// The name that a field of a limit has in a tier. `None` if tiers do not have it. A tier has one
@@ -152,9 +159,7 @@ pub(super) fn tier_field_name(name: &str) -> Option<&'static str> {
 
 /// Whether requests wait in a leaky bucket.
 pub(super) fn read_mode(limit: &FieldMap<'_>) -> LeakyMode {
-    limit
-        .read("mode", |field| field.choice(MODES))
-        .unwrap_or(LeakyMode::Meter)
+    limit.choice("mode", MODES).unwrap_or(LeakyMode::Meter)
 }
 
 /// An example of a field, for errors.

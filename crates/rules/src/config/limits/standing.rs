@@ -9,13 +9,10 @@ use crate::attribute::{Attribute, AttributeKind};
 use crate::config::clients::NETWORK;
 use crate::config::field::{ConfigField, collect_all};
 use crate::config::field_map::FieldMap;
-use crate::config::names::{BLOCK, BLOCK_STATUSES, EXEMPT};
+use crate::config::names::BLOCK_STATUSES;
 use crate::config::yaml::YamlEntry;
-use crate::key_attribute::KeyAttribute;
 use crate::limit::{Recipe, StandingBlock, StandingKey, StandingList};
 
-/// The most keys, and the most networks, of a list.
-const ENTRIES_MAX: usize = 1_000;
 const KEYS: &str = "expected a list of keys, each with the attributes of the limit's key, such as \
                     [{ client_ip: 203.0.113.7 }]";
 const KEY: &str = "expected the attributes of the limit's key, such as { client_ip: 203.0.113.7 }";
@@ -30,55 +27,48 @@ pub(super) struct ListedKey<'k> {
     pub(super) hashed: &'k [Attribute],
 }
 
-/// Reads `exempt`.
-pub(super) fn read_exempt(field: &ConfigField<'_>, key: ListedKey<'_>) -> Option<StandingList> {
-    read_list(&FieldMap::new(field, EXEMPT)?, key)
-}
-
-/// Reads `block`.
-pub(super) fn read_block(field: &ConfigField<'_>, key: ListedKey<'_>) -> Option<StandingBlock> {
-    let mapping = FieldMap::new(field, BLOCK)?;
-    let status = mapping.read("status", |field| field.choice(BLOCK_STATUSES));
-    Some(StandingBlock {
-        list: read_list(&mapping, key)?,
-        status: status.unwrap_or(429),
-    })
-}
-
-fn read_list(mapping: &FieldMap<'_>, key: ListedKey<'_>) -> Option<StandingList> {
-    if mapping.get("keys").is_none() && mapping.get("networks").is_none() {
-        mapping.field.error(LIST);
-        return None;
+/// Reads `exempt` or `block`, which needs the limit's key. Its default is empty.
+pub(super) fn read(
+    limit: &FieldMap<'_>,
+    name: &str,
+    known: &'static [&'static str],
+    key: Option<ListedKey<'_>>,
+) -> Option<StandingBlock> {
+    let Some(field) = limit.get(name) else {
+        return Some(StandingBlock::default());
+    };
+    let key = key?;
+    let mapping = FieldMap::new(&field, known)?;
+    let status = mapping.choice("status", BLOCK_STATUSES);
+    let (keys, networks) = (mapping.get("keys"), mapping.get("networks"));
+    if keys.is_none() && networks.is_none() {
+        return field.fail(LIST);
     }
-    let keys = mapping.get("keys").map_or(Some(Vec::new()), |field| {
-        let items = field.list(KEYS)?;
-        field.at_most(ENTRIES_MAX, items.len(), "keys")?;
+
+    let keys = keys.map_or(Some(Vec::new()), |field| {
+        let items = field.items(KEYS)?;
         collect_all(items.iter().map(|item| read_key(item, key)))
     });
-    let networks = mapping
-        .get("networks")
-        .map_or(Some(Vec::new()), |field| read_networks(&field, key));
-    Some(StandingList {
-        keys: keys?,
-        networks: networks?,
+    let networks = networks.map_or(Some(Vec::new()), |field| read_networks(&field, key));
+    Some(StandingBlock {
+        list: StandingList {
+            keys: keys?,
+            networks: networks?,
+        },
+        status: status.unwrap_or(429),
     })
 }
 
 fn read_networks(field: &ConfigField<'_>, key: ListedKey<'_>) -> Option<Vec<Network>> {
     let is_address = |attribute: &Attribute| attribute.kind() == AttributeKind::ClientIp;
-    let mut own = key.recipe.parts.iter().flatten();
-    if !own.any(|own| is_address(own.attribute())) {
-        field.error("`client_ip` is not part of the limit's key, so it cannot tell networks");
-        return None;
+    if !key.recipe.attributes().any(is_address) {
+        return field
+            .fail("`client_ip` is not part of the limit's key, so it cannot tell networks");
     }
     if key.hashed.iter().any(is_address) {
-        field.error("`client_ip` is in `hash_keys`, so the limit cannot tell networks");
-        return None;
+        return field.fail("`client_ip` is in `hash_keys`, so the limit cannot tell networks");
     }
-
-    let items = field.list(NETWORKS)?;
-    field.at_most(ENTRIES_MAX, items.len(), "networks")?;
-    collect_all(items.iter().map(|item| item.value(&NETWORK)))
+    field.values(NETWORKS, &NETWORK)
 }
 
 /// Reads one key: a value for an attribute of each part.
@@ -96,22 +86,23 @@ fn read_key(field: &ConfigField<'_>, key: ListedKey<'_>) -> Option<StandingKey> 
         if !is_given {
             let names: Vec<&str> = part.iter().map(|own| own.attribute().name()).collect();
             let names = names.join("` or `");
-            field.error(format_args!(
+            return field.fail(format_args!(
                 "missing attribute `{names}` of the limit's key"
             ));
-            return None;
         }
     }
 
     // A hash has one length, whatever the value has.
-    let in_clear = attributes.iter();
-    let in_clear = in_clear.filter(|(name, _)| !key.hashed.contains(name));
+    let is_clear = |(name, _): &&(Attribute, _)| !key.hashed.contains(name);
     let encoded = EncodedKey::from_writer(|parts| {
         parts.number(0);
-        in_clear.for_each(|(_, text)| parts.text(text));
+        let texts = attributes.iter().filter(is_clear);
+        texts.for_each(|(_, text)| parts.text(text));
     });
-    encoded.map_err(|error| field.error(error)).ok()?;
-    Some(StandingKey(attributes))
+    match encoded {
+        Ok(_) => Some(StandingKey(attributes)),
+        Err(error) => field.fail(error),
+    }
 }
 
 fn read_attribute(
@@ -121,11 +112,9 @@ fn read_attribute(
     recipe: &Recipe,
 ) -> Option<(Attribute, Box<str>)> {
     let attribute: Option<Attribute> = entry.key.text.parse().ok();
-    let mut own = recipe.parts.iter().flatten().map(KeyAttribute::attribute);
-    let attribute = attribute.filter(|attribute| own.any(|own| own == attribute));
+    let attribute = attribute.filter(|attribute| recipe.attributes().any(|own| own == attribute));
     let Some(attribute) = attribute else {
-        let parts = recipe.part_names();
-        let key = match parts.as_slice() {
+        let key = match recipe.part_names().as_slice() {
             [] => "empty".to_owned(),
             parts => parts.join(" and "),
         };
@@ -136,11 +125,10 @@ fn read_attribute(
 
     let text = value.string("value", "expected the value of the attribute")?;
     if attribute.kind() == AttributeKind::ClientIp && text.parse::<IpAddr>().is_err() {
-        value.invalid(
+        return value.invalid(
             "address",
             "expected an IP address, such as 203.0.113.7; put a network into `networks`",
         );
-        return None;
     }
     Some((attribute, text.into()))
 }

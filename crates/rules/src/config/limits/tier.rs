@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tollgate::Quota;
 
-use super::quota::{QuotaReader, tier_field_name};
+use super::quota::{self, tier_field_name};
 use super::tiers::Tier;
 use crate::attribute::Attribute;
 use crate::config::clients::ATTRIBUTE;
@@ -23,16 +23,8 @@ pub(super) fn read(
     algorithm: Algorithm,
     tiers: &[Tier<'_>],
 ) -> Option<(Quota, Option<Tiers>)> {
-    let read_quota = |tier| {
-        let reader = QuotaReader {
-            limit,
-            tier,
-            algorithm,
-        };
-        reader.read()
-    };
     let Some(field) = limit.get("tier") else {
-        return Some((read_quota(None)?, None));
+        return Some((quota::read(limit, None, algorithm)?, None));
     };
 
     // The numbers come from the tiers, so the limit must not have its own.
@@ -48,19 +40,20 @@ pub(super) fn read(
     }
 
     let choice = read_choice(&field, tiers);
-    let quotas = tiers
-        .iter()
-        .map(|tier| Some((tier.name.into(), read_quota(Some(tier))?)));
-    let quotas: BTreeMap<Box<str>, Quota> = collect_all(quotas)?.into_iter().collect();
+    let quota = |tier: &Tier<'_>| {
+        let quota = quota::read(limit, Some(tier), algorithm)?;
+        Some((tier.name.into(), quota))
+    };
+    let quotas: BTreeMap<Box<str>, Quota> =
+        collect_all(tiers.iter().map(quota))?.into_iter().collect();
 
     let (by, default) = choice?;
-    let quota = *quotas.get(default)?;
     let tiers = Tiers {
         by,
         default: default.into(),
         quotas,
     };
-    Some((quota, Some(tiers)))
+    Some((*tiers.quotas.get(default)?, Some(tiers)))
 }
 
 /// Reads the attribute that names the tier, and the default tier.
@@ -77,14 +70,12 @@ fn read_choice<'a>(field: &ConfigField<'a>, tiers: &[Tier<'_>]) -> Option<(Attri
         return Some((by?, name));
     }
 
-    let names = tiers.iter().map(|tier| tier.name).take(TIERS_SHOWN);
-    let names: Vec<&str> = names.collect();
+    let shown = tiers.iter().take(TIERS_SHOWN);
+    let names: Vec<&str> = shown.map(|tier| tier.name).collect();
     let fix = match nearest(name, &names).filter(|_| !default.is_private()) {
         Some(suggestion) => format!("did you mean `{suggestion}`?"),
         None if names.is_empty() => "define the tiers under `tiers`".into(),
         None => format!("expected {}", list_or(&names)),
     };
-    let found = default.quoted();
-    default.error(format_args!("unknown tier {found}; {fix}"));
-    None
+    default.fail(format_args!("unknown tier {}; {fix}", default.quoted()))
 }

@@ -1,11 +1,9 @@
 //! `tiers`: named sets of numbers, which limits refer to with `tier`.
 
-use crate::config::diagnostic::SourcePosition;
 use crate::config::field::ConfigField;
 use crate::config::field_map::FieldMap;
 use crate::config::names::TIER;
 use crate::config::values::{INTEGER, RATE};
-use crate::config::yaml::YamlEntry;
 
 /// The maximum number of tiers. Every limit with a `tier` has one quota per tier, so this bounds
 /// their product.
@@ -15,7 +13,8 @@ const NAME_MAX: usize = 128;
 /// A tier. Its numbers are read again for every limit that uses them.
 pub(super) struct Tier<'a> {
     pub(super) name: &'a str,
-    pub(super) position: SourcePosition,
+    /// The line of its name.
+    pub(super) line: usize,
     pub(super) numbers: FieldMap<'a>,
 }
 
@@ -27,7 +26,7 @@ pub(super) fn read<'a>(field: &ConfigField<'a>) -> Option<Vec<Tier<'a>>> {
     )?;
     field.at_most(TIERS_MAX, mapping.len(), "tiers")?;
 
-    let tier = |(entry, field): (&'a YamlEntry, ConfigField<'a>)| {
+    let tiers = mapping.entries().filter_map(|(entry, field)| {
         let name = entry.key.text.as_str();
         if name.is_empty() || name.len() > NAME_MAX {
             let found = name.len();
@@ -41,18 +40,18 @@ pub(super) fn read<'a>(field: &ConfigField<'a>) -> Option<Vec<Tier<'a>>> {
         check_numbers(&numbers);
         Some(Tier {
             name,
-            position: entry.position,
+            line: entry.position.line,
             numbers,
         })
-    };
-    Some(mapping.entries().filter_map(tier).collect())
+    });
+    Some(tiers.collect())
 }
 
 /// Reports invalid numbers even if no limit uses the tier.
 fn check_numbers(numbers: &FieldMap<'_>) {
     if numbers.len() == 0 {
-        let message = "the tier is empty; expected capacity and refill_rate, or limit";
-        numbers.field.error(message);
+        let field = &numbers.field;
+        field.error("the tier is empty; expected capacity and refill_rate, or limit");
     }
     numbers.value("capacity", &INTEGER);
     numbers.value("limit", &INTEGER);

@@ -1,6 +1,7 @@
 //! A kind of scalar value, and why a text is not one.
 
 use std::fmt;
+use std::path::Path;
 
 /// A kind of scalar value: what errors call it, what they say is expected, and its parser.
 pub(crate) struct ValueKind<T> {
@@ -46,6 +47,23 @@ impl ValueError {
     pub(crate) fn message(error: impl fmt::Display) -> Self {
         Self::Message(error.to_string())
     }
+}
+
+/// Whether a text has only ASCII letters, digits and these other characters.
+pub(crate) fn has_only(text: &str, others: &str) -> bool {
+    text.chars()
+        .all(|c| c.is_ascii_alphanumeric() || others.contains(c))
+}
+
+/// What follows `http://` or `https://` in a URL.
+pub(crate) fn without_http(url: &str) -> Option<&str> {
+    url.strip_prefix("http://")
+        .or_else(|| url.strip_prefix("https://"))
+}
+
+/// Whether a path names a file, and not a directory.
+pub(crate) fn is_file(path: &str) -> bool {
+    Path::new(path).file_name().is_some() && !path.ends_with('/')
 }
 
 /// The text itself, if it is valid.

@@ -9,6 +9,6 @@ mod tests;
 
 pub use duration::parse_duration;
 pub(super) use duration::{CALENDAR, DURATION};
-pub(super) use kind::{ValueError, ValueKind, text_if};
+pub(super) use kind::{ValueError, ValueKind, has_only, is_file, text_if, without_http};
 pub(super) use number::{INTEGER, RATIO, SIZE, WEIGHT};
 pub(super) use rate::RATE;

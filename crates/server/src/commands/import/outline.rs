@@ -40,11 +40,11 @@ pub(super) fn items<'n>(node: &'n DocumentNode, name: &str) -> &'n [DocumentNode
 
 /// Notes every field that an import does not know.
 pub(super) fn reject_fields(node: &DocumentNode, known: &[&str], draft: &mut ImportDraft) {
-    for field in node.fields() {
-        if !known.contains(&field.name.as_str()) {
+    for (name, line) in node.fields() {
+        if !known.contains(&name) {
             draft.gap(
-                field.line,
-                format!("the field `{}` is unknown and left out", field.name),
+                line,
+                format!("the field `{name}` is unknown and left out"),
                 "check whether you need it",
             );
         }
