@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::field::ConfigField;
-use super::field_map::FieldMap;
+use super::field::{ConfigField, FieldMap};
 use super::names::{AUDIT_LOG, DENIALS, ROTATE};
 use super::values::{ValueError, ValueKind, is_file};
 

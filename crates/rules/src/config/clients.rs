@@ -4,8 +4,7 @@
 use tollgate::KeyHasher;
 use tollgate_subject::{ClientResolver, Network};
 
-use super::field::ConfigField;
-use super::field_map::FieldMap;
+use super::field::{ConfigField, FieldMap};
 use super::names::{CLIENT_IP, FORWARDED_BY};
 use super::values::{ValueError, ValueKind};
 use crate::attribute::Attribute;

@@ -2,8 +2,7 @@
 
 use tollgate_http::{DenialTemplate, DenialTemplateError};
 
-use super::field::{ConfigField, list_or, nearest, unknown};
-use super::field_map::FieldMap;
+use super::field::{ConfigField, FieldMap, list_or, nearest, unknown};
 use super::names::DENIAL;
 
 const CONTENT_TYPE: &str = "expected a media type, such as application/json";

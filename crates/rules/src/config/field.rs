@@ -1,6 +1,8 @@
 //! A value of the file with its path, read as a typed value. Errors are collected and reading
 //! continues.
 
+mod map;
+
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -12,6 +14,8 @@ use super::path;
 use super::scalar::{Origin, ScalarValue};
 use super::values::{DURATION, INTEGER, SIZE, ValueError, ValueKind};
 use super::yaml::{DocumentNode, YamlEntry, YamlValue};
+
+pub(super) use map::FieldMap;
 
 /// The maximum number of items of any list, and of fields of any mapping.
 const ITEMS_MAX: usize = 1_000;

@@ -6,8 +6,7 @@ use tollgate::algorithm::AMOUNT_MAX;
 use tollgate_subject::{Case, Glob};
 
 use super::diagnostic::{Diagnostics, SourcePosition};
-use super::field::ConfigField;
-use super::field_map::FieldMap;
+use super::field::{ConfigField, FieldMap};
 use super::limits::{self, LimitDefaults};
 use super::names::{INLINE_LIMIT, INLINE_LIMITS, INLINE_POLICIES};
 use super::path;

@@ -12,14 +12,11 @@ use super::audit_log::{self, AuditLogConfig};
 use super::clients::{self, HashConfig};
 use super::denial;
 use super::diagnostic::{ConfigError, Diagnostic, Diagnostics, SourceMap, SourcePosition};
-use super::field::ConfigField;
-use super::field_map::FieldMap;
+use super::field::{ConfigField, FieldMap};
 use super::file::{FILE_MAX, read_bytes, read_file, too_large};
 use super::fingerprint::ConfigFingerprint;
 use super::inline::InlineLimits;
-use super::limit_warnings;
 use super::limits::{self, LimitDefaults};
-use super::memory_warnings;
 use super::monitoring::{self, MonitoringConfig};
 use super::names::{
     CONSISTENCIES, DEFAULTS, MATCH_CASES, ON_AMBIGUOUS_PATH, ON_STORE_FAILURE, ROOT,
@@ -27,7 +24,7 @@ use super::names::{
 use super::server::{self, ServerConfig};
 use super::store::{self, StoreConfig};
 use super::values::{ValueKind, text_if};
-use super::{variables, yaml};
+use super::{variables, warnings, yaml};
 use crate::limit::LimitConfig;
 
 const VERSION: ValueKind<String> = ValueKind::new(
@@ -199,9 +196,10 @@ fn read_root(field: &ConfigField<'_>, fingerprint: ConfigFingerprint) -> Option<
     let server = root.read("server", server::read);
     let mut forward_auth_warnings = Vec::new();
     if field.diagnostics.is_clean() {
-        memory_warnings::add(&root, &store);
-        let warnings = limit_warnings::add(&root, limits.as_deref().unwrap_or_default());
-        forward_auth_warnings.extend(warnings.iter().map(Diagnostic::to_string));
+        warnings::add_for_memory(&root, &store);
+        let limits = limits.as_deref().unwrap_or_default();
+        let forward_auth = warnings::add_for_limits(&root, limits);
+        forward_auth_warnings.extend(forward_auth.iter().map(Diagnostic::to_string));
     }
 
     Some(Config {

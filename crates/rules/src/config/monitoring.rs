@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use tollgate_http::EnabledFields;
 
-use super::field::{BOOLEAN, ConfigField};
-use super::field_map::FieldMap;
+use super::field::{BOOLEAN, ConfigField, FieldMap};
 use super::names::{ALERTS, HEADERS, MONITORING, PROFILES, TRACING, WEBHOOK};
 use super::values::{RATIO, ValueKind, has_only, text_if, without_http};
 

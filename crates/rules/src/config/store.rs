@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use tollgate::memory::KEYS_MAX_DEFAULT;
 
-use super::field::{ConfigField, collect_all};
-use super::field_map::FieldMap;
+use super::field::{ConfigField, FieldMap, collect_all};
 use super::names::{STORE, STORE_TYPES, StoreType};
 use super::values::{ValueKind, is_file, text_if};
 

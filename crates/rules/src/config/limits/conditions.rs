@@ -5,8 +5,7 @@ use std::net::IpAddr;
 use tollgate_subject::{Case, Glob, GlobError};
 
 use crate::attribute::{Attribute, AttributeKind};
-use crate::config::field::{ConfigField, collect_all};
-use crate::config::field_map::FieldMap;
+use crate::config::field::{ConfigField, FieldMap, collect_all};
 use crate::config::values::{ValueError, ValueKind};
 use crate::limit::{Condition, Pattern};
 

@@ -2,11 +2,7 @@
 
 mod conditions;
 mod key;
-mod lockout;
 mod quota;
-mod standing;
-mod tier;
-mod tiers;
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -15,11 +11,10 @@ use tollgate::algorithm::AMOUNT_MAX;
 use tollgate::{Consistency, FailurePolicy, LeakyMode, Limit, LimitName, Quota, QuotaUnit, Rule};
 use tollgate_subject::Case;
 
-use self::standing::ListedKey;
-use self::tiers::Tier;
+use self::key::{ListedKey, RECIPE, read_key, read_standing};
+use self::quota::{Tier, read_lockout, read_mode, read_quota, read_quotas, read_tiers};
 use super::clients::ATTRIBUTE;
-use super::field::{BOOLEAN, ConfigField, collect_all, list_and, list_or};
-use super::field_map::FieldMap;
+use super::field::{BOOLEAN, ConfigField, FieldMap, collect_all, list_and, list_or};
 use super::names::{
     ALGORITHMS, Algorithm, BLOCK, CONSISTENCIES, COST, EXEMPT, LIMIT, MATCH_CASES,
     ON_AMBIGUOUS_PATH, ON_RESERVATION_EXPIRY, ON_STORE_FAILURE, UNITS,
@@ -77,7 +72,7 @@ pub(super) fn read(
     defaults: LimitDefaults,
     hashed: &[Attribute],
 ) -> Option<Vec<LimitConfig>> {
-    let tiers = root.read("tiers", tiers::read).unwrap_or_default();
+    let tiers = root.read("tiers", read_tiers).unwrap_or_default();
     let field = root.require("limits", LIMITS)?;
     if let YamlValue::List(nodes) = &field.node.value
         && !(1..=LIMITS_MAX).contains(&nodes.len())
@@ -119,12 +114,12 @@ fn read_limit(
     hashed: &[Attribute],
 ) -> Option<LimitConfig> {
     let algorithm = read_algorithm(mapping);
-    let quotas = algorithm.and_then(|algorithm| tier::read(mapping, algorithm, tiers));
+    let quotas = algorithm.and_then(|algorithm| read_quotas(mapping, algorithm, tiers));
     let case = mapping.choice("match_case", MATCH_CASES);
     let case = case.unwrap_or(defaults.match_case);
     let key = mapping
-        .require("key", key::KEY)
-        .and_then(|field| key::read(&field, case));
+        .require("key", RECIPE)
+        .and_then(|field| read_key(&field, case));
     let conditions = match mapping.get("match") {
         Some(field) => conditions::read(&field, case),
         None => Some(Vec::new()),
@@ -132,8 +127,8 @@ fn read_limit(
     let on_ambiguous_path = mapping.choice("on_ambiguous_path", ON_AMBIGUOUS_PATH);
 
     let listed = key.as_ref().map(|recipe| ListedKey { recipe, hashed });
-    let exempt = standing::read(mapping, "exempt", EXEMPT, listed);
-    let blocked = standing::read(mapping, "block", BLOCK, listed);
+    let exempt = read_standing(mapping, "exempt", EXEMPT, listed);
+    let blocked = read_standing(mapping, "block", BLOCK, listed);
 
     let quota = quotas.as_ref().map(|(quota, _)| *quota);
     let cost = mapping.read("cost", |field| read_cost(field, quota));
@@ -160,7 +155,7 @@ fn read_limit(
 pub(super) fn read_inline(mapping: &FieldMap<'_>, defaults: LimitDefaults) -> Option<Rule> {
     let name = mapping.require_value("name", &NAME);
     let algorithm = read_algorithm(mapping);
-    let quota = algorithm.and_then(|algorithm| quota::read(mapping, None, algorithm));
+    let quota = algorithm.and_then(|algorithm| read_quota(mapping, None, algorithm));
     read_rule(mapping, name, algorithm, quota, defaults)
 }
 
@@ -181,7 +176,7 @@ fn read_rule(
     let debt_max = mapping.integer("debt_max", 0..=AMOUNT_MAX);
     let reservation_max = mapping.read("reservation_max", read_reservation_max);
     let on_expiry = mapping.choice("on_reservation_expiry", ON_RESERVATION_EXPIRY);
-    let lockout = mapping.read("lockout", lockout::read);
+    let lockout = mapping.read("lockout", read_lockout);
 
     let mut limit = Limit::new(name?.as_str(), quota?)
         .unit(unit.unwrap_or_default())
@@ -260,7 +255,7 @@ fn read_consistency(
     algorithm: Option<Algorithm>,
 ) -> Option<Consistency> {
     let consistency = field.choice(CONSISTENCIES)?;
-    let is_queue = || quota::read_mode(mapping) == LeakyMode::Queue;
+    let is_queue = || read_mode(mapping) == LeakyMode::Queue;
 
     let warning = match (consistency, algorithm?) {
         (Consistency::Strict | Consistency::Local, _) => None,

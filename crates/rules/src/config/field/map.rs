@@ -4,18 +4,17 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::diagnostic::SourcePosition;
-use super::field::{ConfigField, list_and, list_or, nearest, unknown};
-use super::foreign;
-use super::names::RENAMED;
-use super::path;
-use super::values::ValueKind;
-use super::yaml::YamlEntry;
+use super::{ConfigField, list_and, list_or, nearest, unknown};
+use crate::config::diagnostic::SourcePosition;
+use crate::config::names::RENAMED;
+use crate::config::values::ValueKind;
+use crate::config::yaml::YamlEntry;
+use crate::config::{foreign, path};
 
 /// A YAML mapping of the file, read by the names of its fields.
-pub(super) struct FieldMap<'a> {
+pub(crate) struct FieldMap<'a> {
     /// The mapping itself.
-    pub(super) field: ConfigField<'a>,
+    pub(crate) field: ConfigField<'a>,
     entries: &'a [YamlEntry],
     /// The allowed fields. Empty if the keys are free, as in `tiers`.
     known: &'static [&'static str],
@@ -23,7 +22,7 @@ pub(super) struct FieldMap<'a> {
 
 impl<'a> FieldMap<'a> {
     /// Reads a mapping with these fields. Reports all others.
-    pub(super) fn new(field: &ConfigField<'a>, known: &'static [&'static str]) -> Option<Self> {
+    pub(crate) fn new(field: &ConfigField<'a>, known: &'static [&'static str]) -> Option<Self> {
         let expected = format!("expected a mapping with the fields {}", list_and(known));
         let mapping = Self {
             known,
@@ -34,7 +33,7 @@ impl<'a> FieldMap<'a> {
     }
 
     /// Reads a mapping with any keys.
-    pub(super) fn with_free_keys(field: &ConfigField<'a>, expected: &str) -> Option<Self> {
+    pub(crate) fn with_free_keys(field: &ConfigField<'a>, expected: &str) -> Option<Self> {
         Some(Self {
             entries: field.entries(expected)?,
             field: field.clone(),
@@ -43,12 +42,12 @@ impl<'a> FieldMap<'a> {
     }
 
     /// The field with this name. `None` if it is absent.
-    pub(super) fn get(&self, name: &str) -> Option<ConfigField<'a>> {
+    pub(crate) fn get(&self, name: &str) -> Option<ConfigField<'a>> {
         Some(self.value_of(self.entry(name)?))
     }
 
     /// The field with this name. Reports an error if it is absent.
-    pub(super) fn require(&self, name: &str, expected: &str) -> Option<ConfigField<'a>> {
+    pub(crate) fn require(&self, name: &str, expected: &str) -> Option<ConfigField<'a>> {
         let field = self.get(name);
         if field.is_none() {
             self.missing(name, expected);
@@ -57,7 +56,7 @@ impl<'a> FieldMap<'a> {
     }
 
     /// Reads a field if it is present.
-    pub(super) fn read<T>(
+    pub(crate) fn read<T>(
         &self,
         name: &str,
         read: impl FnOnce(&ConfigField<'a>) -> Option<T>,
@@ -66,27 +65,27 @@ impl<'a> FieldMap<'a> {
     }
 
     /// Reads a field of this kind if it is present.
-    pub(super) fn value<T>(&self, name: &str, kind: &ValueKind<T>) -> Option<T> {
+    pub(crate) fn value<T>(&self, name: &str, kind: &ValueKind<T>) -> Option<T> {
         self.get(name)?.value(kind)
     }
 
     /// Reads a field of this kind, which must be present.
-    pub(super) fn require_value<T>(&self, name: &str, kind: &ValueKind<T>) -> Option<T> {
+    pub(crate) fn require_value<T>(&self, name: &str, kind: &ValueKind<T>) -> Option<T> {
         self.require(name, kind.expected)?.value(kind)
     }
 
     /// Reads a secret of this kind, which must be present.
-    pub(super) fn require_secret<T>(&self, name: &str, kind: &ValueKind<T>) -> Option<T> {
+    pub(crate) fn require_secret<T>(&self, name: &str, kind: &ValueKind<T>) -> Option<T> {
         self.require(name, kind.expected)?.into_secret().value(kind)
     }
 
     /// Reads one of a list of names if the field is present.
-    pub(super) fn choice<T: Copy>(&self, name: &str, choices: &[(&'static str, T)]) -> Option<T> {
+    pub(crate) fn choice<T: Copy>(&self, name: &str, choices: &[(&'static str, T)]) -> Option<T> {
         self.get(name)?.choice(choices)
     }
 
     /// Reads a whole number if the field is present.
-    pub(super) fn integer<N: TryFrom<u64>>(
+    pub(crate) fn integer<N: TryFrom<u64>>(
         &self,
         name: &str,
         range: RangeInclusive<u64>,
@@ -95,18 +94,18 @@ impl<'a> FieldMap<'a> {
     }
 
     /// Reads a duration if the field is present.
-    pub(super) fn duration(&self, name: &str, range: RangeInclusive<Duration>) -> Option<Duration> {
+    pub(crate) fn duration(&self, name: &str, range: RangeInclusive<Duration>) -> Option<Duration> {
         self.get(name)?.duration_in(range)
     }
 
     /// Reads a mapping with these fields if it is present.
-    pub(super) fn section(&self, name: &str, known: &'static [&'static str]) -> Option<Self> {
+    pub(crate) fn section(&self, name: &str, known: &'static [&'static str]) -> Option<Self> {
         Self::new(&self.get(name)?, known)
     }
 
     /// Reports a missing field at the start of the mapping. If the field is there under a
     /// misspelled or former name, that was reported already.
-    pub(super) fn missing(&self, name: &str, reason: impl fmt::Display) {
+    pub(crate) fn missing(&self, name: &str, reason: impl fmt::Display) {
         let is_meant = |entry: &YamlEntry| self.explain(&entry.key.text).0 == Some(name);
         if self.field.diagnostics.is_full() || !self.unknown().any(is_meant) {
             let position = self.field.position();
@@ -119,18 +118,18 @@ impl<'a> FieldMap<'a> {
     }
 
     /// Every entry with its value.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&'a YamlEntry, ConfigField<'a>)> + '_ {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a YamlEntry, ConfigField<'a>)> + '_ {
         self.entries
             .iter()
             .map(|entry| (entry, self.value_of(entry)))
     }
 
-    pub(super) const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Reports an error at the key of an entry instead of its value.
-    pub(super) fn error_at_key(&self, entry: &YamlEntry, message: impl fmt::Display) {
+    pub(crate) fn error_at_key(&self, entry: &YamlEntry, message: impl fmt::Display) {
         self.error_at(entry.position, &entry.key.text, message);
     }
 
@@ -140,7 +139,7 @@ impl<'a> FieldMap<'a> {
     }
 
     /// Reports an error at the key of a field if the field is present.
-    pub(super) fn reject(&self, name: &str, message: impl fmt::Display) {
+    pub(crate) fn reject(&self, name: &str, message: impl fmt::Display) {
         if let Some(entry) = self.entry(name) {
             self.error_at_key(entry, message);
         }
