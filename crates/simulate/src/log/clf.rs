@@ -11,12 +11,10 @@ use tollgate::Micros;
 use tollgate_rules::{Attribute, AttributeKind, Value};
 use tollgate_subject::parse_address;
 
-use super::duration;
 use super::escape::unescape;
-use super::format::AccessLogFormat;
-use super::line_error::LineError;
 use super::target::RequestTarget;
 use super::time::ClfTimeParser;
+use super::{AccessLogFormat, LineError, duration};
 
 /// The placeholder for a missing value.
 const MISSING: &str = "-";

@@ -14,9 +14,8 @@ use tollgate_rules::{Attribute, AttributeKind, Value};
 use super::clf::{client_ip, parse_request_line, present};
 use super::duration::DurationUnit;
 use super::fields::{BuiltInField, LogFields, push_normalized};
-use super::line_error::LineError;
 use super::target::RequestTarget;
-use super::time;
+use super::{LineError, time};
 
 /// Objects nested deeper than this are ignored.
 const DEPTH_MAX: usize = 6;

@@ -7,26 +7,51 @@ mod clf;
 mod duration;
 mod escape;
 mod fields;
-mod format;
 mod json;
-mod line_error;
 mod proxy;
 mod target;
 #[cfg(test)]
 mod tests;
 mod time;
 
+use serde::Serialize;
 use tollgate::Micros;
 use tollgate_rules::{Attribute, Attributes, Value};
 
 pub use fields::{FieldError, LogFields};
-pub use format::{AccessLogFormat, LoggedMoment};
-pub use line_error::LineError;
 
 use self::clf::CommonLine;
 use self::json::JsonLine;
 use self::proxy::{ProxyLine, ProxyLogFormat};
 use self::time::ClfTimeParser;
+
+/// The format of an access log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessLogFormat {
+    /// Detected for each line by its beginning: JSON with a brace, Envoy with a bracket, a load
+    /// balancer with its protocol, otherwise common or combined.
+    #[default]
+    Auto,
+    /// The common log format. Anything after it is ignored.
+    Common,
+    /// The combined log format.
+    Combined,
+    /// One JSON object per line.
+    Json,
+    /// The default text format of Envoy.
+    Envoy,
+    /// The format of AWS's application load balancer.
+    Alb,
+}
+
+/// Which moment of a request the time of its line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoggedMoment {
+    /// Its start, as with Apache, Envoy and Traefik.
+    Start,
+    /// Its end, as with nginx and Caddy.
+    End,
+}
 
 /// Parses the lines of a log.
 #[derive(Clone, Debug)]
@@ -119,6 +144,69 @@ impl Attributes for LogRecord<'_> {
             ParsedLine::Common(line) => line.get(attribute),
             ParsedLine::Json(line) => line.get(attribute),
             ParsedLine::Proxy(line) => line.get(attribute),
+        }
+    }
+}
+
+/// Why a line cannot be replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, thiserror::Error)]
+#[error("{}; {}", self.texts().0, self.texts().1)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LineError {
+    /// The line is too long.
+    TooLong,
+    /// The line is not in the expected format.
+    Layout,
+    /// The time is invalid.
+    Time,
+    /// The server logged a connection on which no request arrived.
+    NoRequest,
+    /// The request is not a method, a target and a version.
+    Request,
+    /// The line is not a JSON object.
+    Json,
+    /// The JSON object has no time.
+    NoTime,
+    /// The line is not valid UTF-8. A copy with replaced bytes can be parsed.
+    NotUtf8,
+}
+
+impl LineError {
+    /// What was found, and what was expected or how to fix it.
+    pub const fn texts(self) -> (&'static str, &'static str) {
+        match self {
+            Self::TooLong => (
+                "longer than 64 KiB",
+                "a line must have at most 65,536 bytes",
+            ),
+            Self::Layout => (
+                "not in a known log format",
+                "expected a line such as \
+                 203.0.113.7 - ann [10/Oct/2026:13:55:36 +0000] \"GET /a HTTP/1.1\" 200 512",
+            ),
+            Self::Time => (
+                "invalid time",
+                "expected 10/Oct/2026:13:55:36 -0700, 2026-10-10T13:55:36Z or a Unix time",
+            ),
+            Self::NoRequest => (
+                "a connection without a request",
+                "nothing to fix: no limit applies to it",
+            ),
+            Self::Request => (
+                "invalid request",
+                r#"expected a request such as "GET /path?x=1 HTTP/1.1""#,
+            ),
+            Self::Json => (
+                "not a JSON object",
+                "expected one object per line, such as \
+                 {\"time\": \"2026-10-10T13:55:36Z\", \"client_ip\": \"203.0.113.7\"}",
+            ),
+            Self::NoTime => (
+                "no time",
+                "name the field that has it, such as --field time=ts",
+            ),
+            Self::NotUtf8 => ("not UTF-8", "expected a line in UTF-8"),
         }
     }
 }

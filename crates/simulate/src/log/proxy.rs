@@ -17,10 +17,8 @@ use tollgate_rules::{Attribute, AttributeKind, Value};
 use super::clf::{client_ip, parse_request_line, present, split_quoted};
 use super::duration::DurationUnit;
 use super::escape::unescape;
-use super::format::LoggedMoment;
-use super::line_error::LineError;
 use super::target::RequestTarget;
-use super::time;
+use super::{LineError, LoggedMoment, time};
 
 /// The most words of a line that are looked at.
 const WORDS_MAX: usize = 14;

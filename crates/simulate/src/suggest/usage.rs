@@ -3,7 +3,8 @@
 use tollgate::Quota;
 
 use super::knee::is_steep;
-use super::{HeaviestKeys, LimitPeaks, UsageKnee};
+use super::{LimitPeaks, UsageKnee};
+use crate::counts::KeyTable;
 
 /// The percentiles that are tried, in per mille, with their names.
 const PERCENTILES: [(usize, &str); 5] = [
@@ -38,7 +39,7 @@ pub(crate) struct UsageProfile<'p> {
     pub(crate) suggested: usize,
     /// Whether p90 rises from p50 as steeply as a knee does.
     pub(crate) is_steep_below: bool,
-    pub(crate) heaviest: &'p HeaviestKeys,
+    pub(crate) heaviest: &'p KeyTable,
     /// In ascending order.
     peaks: Vec<u64>,
 }

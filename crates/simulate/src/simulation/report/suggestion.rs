@@ -11,10 +11,8 @@ pub(super) fn reports(
     labels: &ReportLabels,
 ) -> Vec<LimitSuggestion> {
     let usages = peaks.usages();
-    let reports = usages
-        .iter()
-        .map(|usage| report(usage, peaks, trials, labels));
-    reports.collect()
+    let report = |usage| report(usage, peaks, trials, labels);
+    usages.iter().map(report).collect()
 }
 
 fn report(
@@ -61,11 +59,11 @@ fn knee_report(
     peaks: &UsagePeaks,
     top: usize,
 ) -> KneeReport {
-    let heaviest = usage.heaviest.above(knee.below, top).into_iter();
+    let heaviest = usage.heaviest.top(knee.below, top).into_iter();
     let top_keys = heaviest.map(|(key, peak)| KeyPeakReport {
         key: peaks.display_key(usage.name, key),
-        peak: peak.used,
-        at: utc(peak.at),
+        peak: peak.rank,
+        at: utc(peak.first),
     });
 
     KneeReport {
