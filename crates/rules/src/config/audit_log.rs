@@ -56,10 +56,9 @@ pub struct AuditLogConfig {
 /// Reads the section `audit_log`.
 pub(super) fn read(field: &ConfigField<'_>) -> Option<AuditLogConfig> {
     let mapping = FieldMap::new(field, AUDIT_LOG)?;
-    let is_first = mapping.choice("denials", DENIALS).unwrap_or(false);
+    let is_first = mapping.choice_or("denials", DENIALS, false);
     let seconds = Duration::from_secs;
-    let per = mapping.duration("per", seconds(1)..=seconds(86_400));
-    let per = per.unwrap_or(seconds(600));
+    let per = mapping.duration_or("per", seconds(1)..=seconds(86_400), seconds(600));
     if !is_first {
         mapping.reject("per", "`per` requires `denials: first`");
     }
@@ -74,7 +73,6 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<AuditLogConfig> {
     let rotate = rotate.as_ref();
     let size = rotate.and_then(|rotate| rotate.get("size")?.bytes_in(4 << 10..=1 << 40));
     let keep = rotate.and_then(|rotate| rotate.integer("keep", 1..=100));
-    let lines = mapping.integer("lines_per_second_max", 2..=1_000_000);
 
     Some(AuditLogConfig {
         denials: if is_first {
@@ -85,6 +83,6 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<AuditLogConfig> {
         target,
         rotate_size: size.unwrap_or(64 << 20),
         rotate_keep: keep.unwrap_or(5),
-        lines_per_second_max: lines.unwrap_or(1_000),
+        lines_per_second_max: mapping.integer_or("lines_per_second_max", 2..=1_000_000, 1_000),
     })
 }

@@ -2,7 +2,7 @@
 //! attributes are hashed.
 
 use tollgate::KeyHasher;
-use tollgate_subject::{ClientResolver, Network};
+use tollgate_subject::{ClientResolver, ForwardedBy, Network};
 
 use super::field::{ConfigField, FieldMap};
 use super::names::{CLIENT_IP, FORWARDED_BY};
@@ -40,8 +40,8 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<ClientResolver> {
     let mapping = FieldMap::new(field, CLIENT_IP)?;
     let expected = "expected a list of networks, such as [\"127.0.0.0/8\", \"10.0.0.0/8\"]";
     let trusted = mapping.read("trusted_proxies", |field| field.values(expected, &NETWORK));
-    let prefix = mapping.integer("ipv6_prefix", 1..=128).unwrap_or(64);
-    let header = mapping.choice("header", FORWARDED_BY).unwrap_or_default();
+    let prefix = mapping.integer_or("ipv6_prefix", 1..=128, 64);
+    let header = mapping.choice_or("header", FORWARDED_BY, ForwardedBy::default());
 
     ClientResolver::new(trusted.unwrap_or_default(), prefix, header)
         .map_err(|error| field.error(error))

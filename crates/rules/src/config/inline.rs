@@ -171,10 +171,9 @@ fn read_policy(field: &ConfigField<'_>) -> Option<InlinePolicy> {
         field.error("the mapping is empty; add `names` or `limit_max`, or write allow or deny");
     }
     let names = mapping.read("names", read_names);
-    let limit_max = mapping.integer("limit_max", 1..=AMOUNT_MAX);
     Some(InlinePolicy::Restrict {
         names: names.unwrap_or_default(),
-        limit_max: limit_max.unwrap_or(AMOUNT_MAX),
+        limit_max: mapping.integer_or("limit_max", 1..=AMOUNT_MAX, AMOUNT_MAX),
     })
 }
 

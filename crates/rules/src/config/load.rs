@@ -24,7 +24,8 @@ use super::names::{
 use super::server::{self, ServerConfig};
 use super::store::{self, StoreConfig};
 use super::values::{ValueKind, text_if};
-use super::{variables, warnings, yaml};
+use super::variables::{self, Environment};
+use super::{warnings, yaml};
 use crate::limit::LimitConfig;
 
 const VERSION: ValueKind<String> = ValueKind::new(
@@ -94,11 +95,7 @@ impl Config {
     ///      the unit is missing; write 60s or 60ms"
     /// );
     /// ```
-    pub fn parse(
-        text: &str,
-        file: &str,
-        env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn parse(text: &str, file: &str, env: &Environment<'_>) -> Result<Self, ConfigError> {
         if text.len() > FILE_MAX {
             return Err(too_large(file));
         }
@@ -124,10 +121,7 @@ impl Config {
     }
 
     /// Reads a configuration from a file, as [`read_file`] does.
-    pub fn read(
-        path: impl AsRef<Path>,
-        env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn read(path: impl AsRef<Path>, env: &Environment<'_>) -> Result<Self, ConfigError> {
         let name = path.as_ref().display().to_string();
         Self::parse_bytes(&read_file(path)?, &name, env)
     }
@@ -137,7 +131,7 @@ impl Config {
     pub fn read_from(
         reader: impl Read,
         file: &str,
-        env: &dyn Fn(&str) -> Option<String>,
+        env: &Environment<'_>,
     ) -> Result<Self, ConfigError> {
         Self::parse_bytes(&read_bytes(reader, file)?, file, env)
     }
@@ -146,7 +140,7 @@ impl Config {
     pub fn parse_bytes(
         bytes: &[u8],
         file: &str,
-        env: &dyn Fn(&str) -> Option<String>,
+        env: &Environment<'_>,
     ) -> Result<Self, ConfigError> {
         let text = std::str::from_utf8(bytes)
             .map_err(|error| not_utf8(file, &bytes[..error.valid_up_to()]))?;
@@ -224,20 +218,21 @@ fn read_root(field: &ConfigField<'_>, fingerprint: ConfigFingerprint) -> Option<
 
 fn read_defaults(field: &ConfigField<'_>) -> Option<LimitDefaults> {
     let mapping = FieldMap::new(field, DEFAULTS)?;
-    let replicas = mapping.integer("expected_replicas", 1..=10_000);
-    let consistency = mapping.choice("consistency", CONSISTENCIES);
-    let on_store_failure = mapping.choice("on_store_failure", ON_STORE_FAILURE);
-    let match_case = mapping.choice("match_case", MATCH_CASES);
-    let on_ambiguous_path = mapping.choice("on_ambiguous_path", ON_AMBIGUOUS_PATH);
-
     let default = LimitDefaults::default();
+    let replicas = NonZeroU32::new(mapping.integer_or("expected_replicas", 1..=10_000, 1));
     Some(LimitDefaults {
-        match_case: match_case.unwrap_or(default.match_case),
-        on_ambiguous_path: on_ambiguous_path.unwrap_or_default(),
-        consistency: consistency.unwrap_or_default(),
-        on_store_failure: on_store_failure.unwrap_or_default(),
-        expected_replicas: replicas
-            .and_then(NonZeroU32::new)
-            .unwrap_or(default.expected_replicas),
+        consistency: mapping.choice_or("consistency", CONSISTENCIES, default.consistency),
+        on_store_failure: mapping.choice_or(
+            "on_store_failure",
+            ON_STORE_FAILURE,
+            default.on_store_failure,
+        ),
+        match_case: mapping.choice_or("match_case", MATCH_CASES, default.match_case),
+        on_ambiguous_path: mapping.choice_or(
+            "on_ambiguous_path",
+            ON_AMBIGUOUS_PATH,
+            default.on_ambiguous_path,
+        ),
+        expected_replicas: replicas.unwrap_or(default.expected_replicas),
     })
 }

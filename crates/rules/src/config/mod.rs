@@ -44,4 +44,5 @@ pub use monitoring::{MonitoringConfig, TracingConfig, WebhookConfig};
 pub use server::{AccessConfig, AccessToken, ServerConfig, TlsConfig};
 pub use store::{RedisConfig, RedisTopology, SnapshotConfig, StoreConfig};
 pub use values::parse_duration;
+pub use variables::Environment;
 pub use yaml::DocumentNode;

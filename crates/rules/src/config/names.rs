@@ -7,8 +7,6 @@ use tollgate_subject::{Case, ForwardedBy};
 
 use crate::limit::AmbiguousPathPolicy;
 
-use crate::token::Permission;
-
 pub(super) const ROOT: &[&str] = &[
     "version",
     "store",
@@ -284,12 +282,3 @@ pub(super) const SERVER: &[&str] = &[
 ];
 pub(super) const TLS: &[&str] = &["cert", "key", "client_ca"];
 pub(super) const TOKEN: &[&str] = &["name", "token", "allow"];
-
-pub(super) const PERMISSIONS: &[(&str, Permission)] = &[
-    ("check", Permission::Check),
-    ("peek", Permission::Peek),
-    ("refund", Permission::Refund),
-    ("release", Permission::Release),
-    ("reset", Permission::Reset),
-    ("inline", Permission::Inline),
-];

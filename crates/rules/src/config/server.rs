@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::field::{ConfigField, FieldMap, collect_all};
-use super::names::{PERMISSIONS, SERVER, TLS, TOKEN};
+use super::names::{SERVER, TLS, TOKEN};
 use super::values::{ValueError, ValueKind, has_only, text_if, without_http};
 use crate::token::{Permission, PermissionSet, TokenHash};
 
@@ -75,11 +75,9 @@ impl Default for ServerConfig {
 /// Reads the section `server`.
 pub(super) fn read(field: &ConfigField<'_>) -> Option<ServerConfig> {
     let mapping = FieldMap::new(field, SERVER)?;
-    let count = |name, default| mapping.integer(name, 1..=1_000_000).unwrap_or(default);
-    let timeout = |name, min, default| {
-        let timeout = mapping.duration(name, min..=Duration::from_secs(3_600));
-        timeout.unwrap_or(default)
-    };
+    let count = |name, default| mapping.integer_or(name, 1..=1_000_000, default);
+    let longest = Duration::from_secs(3_600);
+    let timeout = |name, min, default| mapping.duration_or(name, min..=longest, default);
     let body_max = mapping.read("body_max", |field| field.bytes_in(1_024..=16 << 20));
 
     let default = ServerConfig::default();
@@ -227,7 +225,7 @@ fn read_permissions(field: &ConfigField<'_>) -> Option<PermissionSet> {
         field.error("the list is empty; add a permission, or remove the token");
     }
 
-    let permissions = collect_all(items.iter().map(|item| item.choice(PERMISSIONS)));
+    let permissions = collect_all(items.iter().map(|item| item.choice(Permission::ALL)));
     Some(permissions?.into_iter().collect())
 }
 

@@ -149,10 +149,8 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<StoreConfig> {
     let mapping = FieldMap::new(field, STORE)?;
     field.record_position();
 
-    let kind = match mapping.get("type") {
-        Some(field) => field.choice(STORE_TYPES)?,
-        None => StoreType::Memory,
-    };
+    let kind = mapping.get("type");
+    let kind = kind.map_or(Some(StoreType::Memory), |field| field.choice(STORE_TYPES))?;
     if kind != StoreType::Sentinel {
         mapping.reject(
             "master",
@@ -177,16 +175,16 @@ fn read_memory(mapping: &FieldMap<'_>) -> StoreConfig {
         );
     }
 
-    let keys_max = mapping.integer("keys_max", 1..=1 << 32);
     StoreConfig::Memory {
-        keys_max: keys_max.unwrap_or(KEYS_MAX_DEFAULT),
+        keys_max: mapping.integer_or("keys_max", 1..=1 << 32, KEYS_MAX_DEFAULT),
         snapshot: read_snapshot(mapping),
     }
 }
 
 fn read_snapshot(mapping: &FieldMap<'_>) -> Option<SnapshotConfig> {
     let seconds = Duration::from_secs;
-    let interval = mapping.duration("snapshot_interval", seconds(1)..=seconds(3_600));
+    let range = seconds(1)..=seconds(3_600);
+    let interval = mapping.duration_or("snapshot_interval", range, SNAPSHOT_INTERVAL_DEFAULT);
 
     let Some(field) = mapping.get("snapshot") else {
         mapping.reject(
@@ -197,7 +195,7 @@ fn read_snapshot(mapping: &FieldMap<'_>) -> Option<SnapshotConfig> {
     };
     Some(SnapshotConfig {
         file: field.value(&SNAPSHOT)?,
-        interval: interval.unwrap_or(SNAPSHOT_INTERVAL_DEFAULT),
+        interval,
     })
 }
 
@@ -209,15 +207,14 @@ fn read_redis(mapping: &FieldMap<'_>, kind: StoreType) -> Option<RedisConfig> {
     let topology = read_topology(mapping, kind);
     let endpoints = read_endpoints(mapping, kind);
     let prefix = mapping.value("prefix", &PREFIX);
-    let max_retries = mapping.integer("max_retries", 0..=16);
 
     let millis = Duration::from_millis;
-    let timeout = |name, range, default| mapping.duration(name, range).unwrap_or(default);
+    let connecting = millis(10)..=millis(60_000);
     Some(RedisConfig {
         prefix: prefix.unwrap_or_else(|| "tollgate:".into()),
-        timeout: timeout("timeout", millis(1)..=millis(10_000), millis(10)),
-        connect_timeout: timeout("connect_timeout", millis(10)..=millis(60_000), millis(200)),
-        max_retries: max_retries.unwrap_or(1),
+        timeout: mapping.duration_or("timeout", millis(1)..=millis(10_000), millis(10)),
+        connect_timeout: mapping.duration_or("connect_timeout", connecting, millis(200)),
+        max_retries: mapping.integer_or("max_retries", 0..=16, 1),
         topology: topology?,
         endpoints: endpoints?,
     })

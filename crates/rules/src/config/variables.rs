@@ -14,7 +14,7 @@ use super::yaml::{DocumentNode, YamlEntry, YamlValue};
 const VARIABLES_MAX: usize = 1 << 20;
 
 /// Looks up the value of an environment variable.
-pub(super) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
+pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// Expands the variables in every value, and checks that every key is a string and unique.
 pub(super) fn expand(

@@ -42,16 +42,16 @@ pub(crate) struct UsagePeaks {
 
 /// The peak usage of one limit.
 #[derive(Clone, Debug)]
-struct LimitPeaks {
-    name: String,
+pub(crate) struct LimitPeaks {
+    pub(crate) name: String,
     /// Its configured quota.
-    quota: Quota,
-    has_tiers: bool,
+    pub(crate) quota: Quota,
+    pub(crate) has_tiers: bool,
     /// Requests that it applied to.
-    requests: u64,
+    pub(crate) requests: u64,
     /// The peak usage by hash of the key.
     keys: HashMap<u64, u64, RandomState>,
-    heaviest: KeyTable,
+    pub(crate) heaviest: KeyTable,
 }
 
 impl UsagePeaks {
@@ -115,8 +115,8 @@ impl UsagePeaks {
     ) -> ConfigReplay {
         ConfigReplay::with_limits(&self.config, keys_max(&self.config), |limit| {
             let name = limit.rule.name().as_str();
-            let usage = usages.iter().find(|usage| usage.name == name);
-            let quota = usage.and_then(|usage| with_limit(&usage.quota, choose(usage)?));
+            let usage = usages.iter().find(|usage| usage.limit.name == name);
+            let quota = usage.and_then(|usage| with_limit(&usage.limit.quota, choose(usage)?));
             let Some(quota) = quota else { return false };
 
             let lockout = limit.rule.lockout().copied();

@@ -98,6 +98,36 @@ impl<'a> FieldMap<'a> {
         self.get(name)?.duration_in(range)
     }
 
+    /// Reads one of a list of names; the default if there is none.
+    pub(crate) fn choice_or<T: Copy>(
+        &self,
+        name: &str,
+        choices: &[(&'static str, T)],
+        default: T,
+    ) -> T {
+        self.choice(name, choices).unwrap_or(default)
+    }
+
+    /// Reads a whole number; the default if there is none.
+    pub(crate) fn integer_or<N: TryFrom<u64>>(
+        &self,
+        name: &str,
+        range: RangeInclusive<u64>,
+        default: N,
+    ) -> N {
+        self.integer(name, range).unwrap_or(default)
+    }
+
+    /// Reads a duration; the default if there is none.
+    pub(crate) fn duration_or(
+        &self,
+        name: &str,
+        range: RangeInclusive<Duration>,
+        default: Duration,
+    ) -> Duration {
+        self.duration(name, range).unwrap_or(default)
+    }
+
     /// Reads a mapping with these fields if it is present.
     pub(crate) fn section(&self, name: &str, known: &'static [&'static str]) -> Option<Self> {
         Self::new(&self.get(name)?, known)

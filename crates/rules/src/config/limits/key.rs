@@ -85,7 +85,7 @@ pub(super) fn read_standing(
     };
     let key = key?;
     let mapping = FieldMap::new(&field, known)?;
-    let status = mapping.choice("status", BLOCK_STATUSES);
+    let status = mapping.choice_or("status", BLOCK_STATUSES, 429);
     let (keys, networks) = (mapping.get("keys"), mapping.get("networks"));
     if keys.is_none() && networks.is_none() {
         return field.fail(LIST);
@@ -101,7 +101,7 @@ pub(super) fn read_standing(
             keys: keys?,
             networks: networks?,
         },
-        status: status.unwrap_or(429),
+        status,
     })
 }
 

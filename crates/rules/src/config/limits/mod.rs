@@ -115,8 +115,7 @@ fn read_limit(
 ) -> Option<LimitConfig> {
     let algorithm = read_algorithm(mapping);
     let quotas = algorithm.and_then(|algorithm| read_quotas(mapping, algorithm, tiers));
-    let case = mapping.choice("match_case", MATCH_CASES);
-    let case = case.unwrap_or(defaults.match_case);
+    let case = mapping.choice_or("match_case", MATCH_CASES, defaults.match_case);
     let key = mapping
         .require("key", RECIPE)
         .and_then(|field| read_key(&field, case));
@@ -124,7 +123,11 @@ fn read_limit(
         Some(field) => conditions::read(&field, case),
         None => Some(Vec::new()),
     };
-    let on_ambiguous_path = mapping.choice("on_ambiguous_path", ON_AMBIGUOUS_PATH);
+    let on_ambiguous_path = mapping.choice_or(
+        "on_ambiguous_path",
+        ON_AMBIGUOUS_PATH,
+        defaults.on_ambiguous_path,
+    );
 
     let listed = key.as_ref().map(|recipe| ListedKey { recipe, hashed });
     let exempt = read_standing(mapping, "exempt", EXEMPT, listed);
@@ -136,18 +139,17 @@ fn read_limit(
     let rule = read_rule(mapping, name, algorithm, quota, defaults);
 
     let (_, tiers) = quotas?;
-    let limit = LimitConfig {
+    Some(LimitConfig {
         rule: rule?,
         conditions: conditions?,
-        on_ambiguous_path: on_ambiguous_path.unwrap_or(defaults.on_ambiguous_path),
+        on_ambiguous_path,
         key: key?,
         optional,
         tiers,
         cost,
         exempt: exempt?.list,
         blocked: blocked?,
-    };
-    Some(limit)
+    })
 }
 
 /// Reads a limit that a request brings along: it has neither conditions nor tiers, and its key and
@@ -173,7 +175,7 @@ fn read_rule(
     let consistency = mapping.read("consistency", |field| {
         read_consistency(field, mapping, algorithm)
     });
-    let debt_max = mapping.integer("debt_max", 0..=AMOUNT_MAX);
+    let debt_max = mapping.integer_or("debt_max", 0..=AMOUNT_MAX, AMOUNT_MAX);
     let reservation_max = mapping.read("reservation_max", read_reservation_max);
     let on_expiry = mapping.choice("on_reservation_expiry", ON_RESERVATION_EXPIRY);
     let lockout = mapping.read("lockout", read_lockout);
@@ -182,7 +184,7 @@ fn read_rule(
         .unit(unit.unwrap_or_default())
         .on_store_failure(on_store_failure.unwrap_or(defaults.on_store_failure))
         .consistency(consistency.unwrap_or(defaults.consistency))
-        .debt_max(debt_max.unwrap_or(AMOUNT_MAX))
+        .debt_max(debt_max)
         .on_reservation_expiry(on_expiry.unwrap_or_default());
     if let Some(share) = reservation_max {
         limit = limit.reservation_max(share);

@@ -286,7 +286,7 @@ fn tier_field_name(name: &str) -> Option<&'static str> {
 
 /// Whether requests wait in a leaky bucket.
 pub(super) fn read_mode(limit: &FieldMap<'_>) -> LeakyMode {
-    limit.choice("mode", MODES).unwrap_or(LeakyMode::Meter)
+    limit.choice_or("mode", MODES, LeakyMode::Meter)
 }
 
 /// An example of a field, for errors.
@@ -311,13 +311,14 @@ pub(super) fn read_lockout(field: &ConfigField<'_>) -> Option<Lockout> {
         .and_then(|field| field.integer_in(1..=LOCKOUT_AFTER_MAX.into()));
     let within = require_length("within", "expected a duration, such as `within: 10m`");
     let length = require_length("for", "expected a duration, such as `for: 15m`");
-    let factor = mapping.integer("factor", 1..=LOCKOUT_FACTOR_MAX.into());
+    let factor = mapping.integer_or("factor", 1..=LOCKOUT_FACTOR_MAX.into(), 1);
     let max = mapping.read("max", |field| read_max(field, length));
 
     let length = length?;
-    let lockout = Lockout::new(after?, within?, length).ok()?;
+    let lockout = Lockout::new(after?, within?, length);
     let max = max.unwrap_or_else(|| length.max(LOCKOUT_MAX_DEFAULT.into()));
-    lockout.with_growth(factor.unwrap_or(1), max).ok()
+    let lockout = lockout.and_then(|lockout| lockout.with_growth(factor, max));
+    lockout.map_err(|error| field.error(error)).ok()
 }
 
 /// Reads a duration of the range that windows have.
