@@ -176,44 +176,46 @@ fn read_root(field: &ConfigField<'_>, fingerprint: ConfigFingerprint) -> Option<
     let root = FieldMap::new(field, ROOT)?;
     root.value("version", &VERSION);
 
-    let defaults = root.read("defaults", read_defaults).unwrap_or_default();
+    let defaults = read_or_default(&root, "defaults", read_defaults);
     let hashed = root.read("hash_keys", clients::read_hash_keys);
     let limits = limits::read(&root, defaults, hashed.as_deref().unwrap_or_default());
-    let inline_limits = InlineLimits::read(&root, defaults);
-    let headers = root.read("headers", monitoring::read_headers);
-    let denial = root.read("denial", denial::read);
-    let monitoring = root.read("monitoring", monitoring::read);
-    let audit_log = root.read("audit_log", audit_log::read);
-    let store = root.read("store", store::read).unwrap_or_default();
-    let clients = root.read("client_ip", clients::read);
-    let hashing = clients::read_hashing(&root, hashed, limits.as_deref().unwrap_or_default());
-    let server = root.read("server", server::read);
-    let mut forward_auth_warnings = Vec::new();
-    if field.diagnostics.is_clean() {
-        warnings::add_for_memory(&root, &store);
-        let limits = limits.as_deref().unwrap_or_default();
-        let forward_auth = warnings::add_for_limits(&root, limits);
-        forward_auth_warnings.extend(forward_auth.iter().map(Diagnostic::to_string));
-    }
-
-    Some(Config {
+    let found = limits.as_deref().unwrap_or_default();
+    let mut config = Config {
         fingerprint,
-        store,
         expected_replicas: defaults.expected_replicas,
         on_store_failure: defaults.on_store_failure,
-        clients: clients.unwrap_or_default(),
-        hashing,
-        limits: limits?,
-        inline_limits,
-        headers: headers.unwrap_or_default(),
-        denial,
-        monitoring: monitoring.unwrap_or_default(),
-        audit_log,
-        server: server.unwrap_or_default(),
-        warnings: field.diagnostics.take_warnings(),
-        forward_auth_warnings,
+        inline_limits: InlineLimits::read(&root, defaults),
+        headers: read_or_default(&root, "headers", monitoring::read_headers),
+        denial: root.read("denial", denial::read),
+        monitoring: read_or_default(&root, "monitoring", monitoring::read),
+        audit_log: root.read("audit_log", audit_log::read),
+        store: read_or_default(&root, "store", store::read),
+        clients: read_or_default(&root, "client_ip", clients::read),
+        hashing: clients::read_hashing(&root, hashed, found),
+        server: read_or_default(&root, "server", server::read),
+        limits: Vec::new(),
+        warnings: Vec::new(),
+        forward_auth_warnings: Vec::new(),
         source_map: field.diagnostics.take_source_map(),
-    })
+    };
+
+    if field.diagnostics.is_clean() {
+        warnings::add_for_memory(&root, &config.store);
+        let forward_auth = warnings::add_for_limits(&root, found);
+        config.forward_auth_warnings = forward_auth.iter().map(Diagnostic::to_string).collect();
+    }
+    config.warnings = field.diagnostics.take_warnings();
+    config.limits = limits?;
+    Some(config)
+}
+
+/// Reads a section, whose default applies if the file does not have it.
+fn read_or_default<'a, T: Default>(
+    root: &FieldMap<'a>,
+    name: &str,
+    read: impl FnOnce(&ConfigField<'a>) -> Option<T>,
+) -> T {
+    root.read(name, read).unwrap_or_default()
 }
 
 fn read_defaults(field: &ConfigField<'_>) -> Option<LimitDefaults> {

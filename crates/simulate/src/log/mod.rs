@@ -14,9 +14,13 @@ mod target;
 mod tests;
 mod time;
 
+use std::cell::OnceCell;
+use std::net::IpAddr;
+
 use serde::Serialize;
 use tollgate::Micros;
-use tollgate_rules::{Attribute, Attributes, Value};
+use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
+use tollgate_subject::parse_address;
 
 pub use fields::{FieldError, LogFields};
 
@@ -85,19 +89,27 @@ impl LogParser {
             format => format == AccessLogFormat::Json,
         };
 
-        Ok(LogRecord(if is_json {
+        let line = if is_json {
             ParsedLine::Json(Box::new(JsonLine::parse(line, &self.fields)?))
         } else if let Some(kind) = proxy {
             ParsedLine::Proxy(Box::new(ProxyLine::parse(line, kind)?))
         } else {
             ParsedLine::Common(CommonLine::parse(line, self.format, &self.times)?)
-        }))
+        };
+        Ok(LogRecord {
+            line,
+            address: OnceCell::new(),
+        })
     }
 }
 
 /// A request in a log.
 #[derive(Debug)]
-pub struct LogRecord<'l>(ParsedLine<'l>);
+pub struct LogRecord<'l> {
+    line: ParsedLine<'l>,
+    /// The parsed client address, for all limits.
+    address: OnceCell<Option<IpAddr>>,
+}
 
 #[derive(Debug)]
 enum ParsedLine<'l> {
@@ -110,7 +122,7 @@ impl LogRecord<'_> {
     /// The time of the request.
     #[inline]
     pub fn time(&self) -> Micros {
-        match &self.0 {
+        match &self.line {
             ParsedLine::Common(line) => line.time,
             ParsedLine::Json(line) => line.time,
             ParsedLine::Proxy(line) => line.time,
@@ -119,7 +131,7 @@ impl LogRecord<'_> {
 
     /// How long the request took, if the line says so.
     pub fn duration(&self) -> Option<Micros> {
-        match &self.0 {
+        match &self.line {
             ParsedLine::Common(line) => line.duration(),
             ParsedLine::Json(line) => line.duration(),
             ParsedLine::Proxy(line) => line.duration,
@@ -129,7 +141,7 @@ impl LogRecord<'_> {
     /// Which moment of the request its time is, as far as the line tells. Servers write a line when
     /// a request ends, so it is the end unless the field's name says otherwise.
     pub fn logged_moment(&self) -> LoggedMoment {
-        match &self.0 {
+        match &self.line {
             ParsedLine::Json(line) if line.has_start_time() => LoggedMoment::Start,
             ParsedLine::Proxy(line) => line.moment,
             _ => LoggedMoment::End,
@@ -140,10 +152,18 @@ impl LogRecord<'_> {
 impl Attributes for LogRecord<'_> {
     #[inline]
     fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
-        match &self.0 {
+        let value = match &self.line {
             ParsedLine::Common(line) => line.get(attribute),
             ParsedLine::Json(line) => line.get(attribute),
             ParsedLine::Proxy(line) => line.get(attribute),
+        };
+        match value {
+            // If it is not an address, the text, which selecting the limits will then report.
+            Some(Value::Text(text)) if attribute.kind() == AttributeKind::ClientIp => {
+                let address = self.address.get_or_init(|| parse_address(&text).ok());
+                Some(address.map_or(Value::Text(text), Value::Address))
+            }
+            value => value,
         }
     }
 }

@@ -16,9 +16,8 @@ const VERSION: &str = " HTTP/";
 /// The distance of a full-width character from its ASCII character.
 const FULL_WIDTH: u32 = 0xfee0;
 
-/// All steps: the signs without which a step changes nothing, and what it does. It writes the
-/// rewritten text to an empty buffer.
-pub(super) const STEPS: [(Signs, fn(&str, &mut String)); 13] = [
+/// All steps: the signs without which a step changes nothing, and what it does.
+pub(super) const STEPS: [(Signs, Rewrite); 13] = [
     (ORIGIN, remove_origin),
     (ESCAPE, |text, out| decode(text, |_| true, out)),
     // Apache and Kestrel decode everything except an encoded slash.
@@ -32,7 +31,7 @@ pub(super) const STEPS: [(Signs, fn(&str, &mut String)); 13] = [
     }),
     (UNICODE, decode_leniently),
     (BACKSLASH, |text, out| {
-        out.push_str(&text.replace('\\', "/"))
+        out.push_str(&text.replace('\\', "/"));
     }),
     (DOUBLE_SLASH, merge_slashes),
     (DOT, remove_dot_segments),
@@ -52,6 +51,9 @@ pub(super) const STEPS: [(Signs, fn(&str, &mut String)); 13] = [
         rewrite_segments(text, |name| Some(without_trailing_dots(name)), out);
     }),
 ];
+
+/// Writes a rewritten text to an empty buffer.
+type Rewrite = fn(&str, &mut String);
 
 /// The kinds of characters in a text that steps act on, one bit each. One scan saves most of the
 /// steps.
