@@ -9,6 +9,7 @@
 //! a false one.
 
 mod bounds;
+mod resolve;
 #[cfg(test)]
 mod tests;
 mod track;
@@ -25,8 +26,9 @@ use crate::report::{LoadLimitReport, LoadWorstInterval};
 use crate::request;
 use crate::response::{LimitStatus, ResponseDecision};
 
+use bounds::JudgeError;
 pub use bounds::{Allowance, BoundSource};
-use bounds::{CounterUpdate, JudgeError, resolve, select_limits};
+use resolve::{CounterUpdate, resolve, select_limits};
 use track::CounterTrack;
 
 /// The maximum number of tracked counters. They take at most 100 MB, if all of them are sliding

@@ -3,7 +3,7 @@
 use tollgate::Micros;
 use tollgate_audit::{AdmissionTrack, AuditInterval, Bound, TimeSpan};
 
-use super::bounds::LimitBounds;
+use super::resolve::LimitBounds;
 use crate::generator::RequestParams;
 
 /// The maximum number of admissions that a track remembers.
