@@ -142,12 +142,7 @@ impl ConfigReplay {
 
         let mut outcomes = Vec::new();
         for (request, selection) in requests.iter().zip(&batch.requests) {
-            let RequestSelection {
-                limits,
-                unkeyed,
-                untimed,
-                standing,
-            } = match selection {
+            let selection = match selection {
                 Ok(selection) => selection.clone(),
                 Err(error) => {
                     on_decision(request, Err(error));
@@ -155,18 +150,19 @@ impl ConfigReplay {
                 }
             };
 
+            let limits = selection.limits;
             let (demands, ids) = (&demands[limits.clone()], &counter_ids[limits.clone()]);
             outcomes.clear();
             ledger.spend(demands, ids, request.at, &mut outcomes);
 
-            let listed = &batch.standing[standing];
+            let standing = &batch.standing[selection.standing];
             let decision = ReplayDecision {
                 limits: &batch.limits[limits],
                 outcomes: &outcomes,
-                unkeyed: &batch.unkeyed[unkeyed],
-                untimed: &batch.untimed[untimed],
-                standing: listed,
-                is_allowed: !listed.iter().any(StandingDemand::is_blocked)
+                unkeyed: &batch.unkeyed[selection.unkeyed],
+                untimed: &batch.untimed[selection.untimed],
+                standing,
+                is_allowed: !standing.iter().any(StandingDemand::is_blocked)
                     && is_allowed(demands, &outcomes),
             };
             on_decision(request, Ok(decision));

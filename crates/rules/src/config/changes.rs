@@ -119,8 +119,8 @@ impl<'f> Outline<'f> {
         names.filter(|name| !other.limits.contains(*name))
     }
 
-    /// Whether the file has the limit of a field, if that is one of a limit. If not, the whole limit
-    /// is one change.
+    /// Whether the file has the limit of a field, if that is one of a limit. If not, the whole
+    /// limit is one change.
     fn has_limit_of(&self, path: &str) -> bool {
         in_limit(path).is_none_or(|(name, _)| self.limits.contains(name))
     }

@@ -1,6 +1,6 @@
 //! Warnings about settings that are valid and still do not do what their author expects: a key that
-//! forward-auth never has, a pair of attributes on a login, a condition that holds for no request, a
-//! setting that has no effect with the memory store.
+//! forward-auth never has, a pair of attributes on a login, a condition that holds for no request,
+//! a setting that has no effect with the memory store.
 
 use tollgate::Consistency;
 

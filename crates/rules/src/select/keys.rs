@@ -79,7 +79,7 @@ impl Selector {
                         combinations = combinations.saturating_mul(count);
                     }
                     Ok(None) => {
-                        failure.get_or_insert(Ok(alternatives));
+                        failure.get_or_insert(Ok(&alternatives[..]));
                     }
                     Err(error) => {
                         failure.get_or_insert(Err(error));
@@ -88,31 +88,17 @@ impl Selector {
             }
         });
 
-        let name = || limit.rule.name().to_string();
-        match failure {
-            None => match encoded {
-                Ok(key) => Ok(Some((key, combinations))),
-                Err(cause) => Err(SelectError::Key {
-                    limit: name(),
-                    cause,
-                }),
-            },
-            // A shadow limit never refuses a request.
-            Some(Ok(_))
-                if limit.optional
-                    || limit.rule.is_shadow()
-                    || on_missing == MissingKeyPolicy::Skip =>
-            {
-                Ok(None)
-            }
-            Some(Ok(missing)) => Err(SelectError::MissingAttribute {
-                limit: name(),
-                attribute: attribute_names(missing).join(" | "),
-            }),
-            Some(Err(cause)) => Err(SelectError::Address {
-                limit: name(),
+        // A shadow limit never refuses a request.
+        let skips_missing =
+            limit.optional || limit.rule.is_shadow() || on_missing == MissingKeyPolicy::Skip;
+        match (failure, encoded) {
+            (None, Ok(key)) => Ok(Some((key, combinations))),
+            (None, Err(cause)) => Err(SelectError::Key {
+                limit: limit.rule.name().to_string(),
                 cause,
             }),
+            (Some(Ok(_)), _) if skips_missing => Ok(None),
+            (Some(failure), _) => Err(key_error(limit, failure)),
         }
     }
 
@@ -247,7 +233,16 @@ impl KeyPartValues<'_> {
     }
 }
 
-fn attribute_names(alternatives: &[KeyAttribute]) -> Vec<&str> {
-    let attributes = alternatives.iter().map(KeyAttribute::attribute);
-    attributes.map(Attribute::name).collect()
+/// The error for a request that lacks an attribute and its alternatives, or has an invalid address.
+#[cold]
+fn key_error(limit: &LimitConfig, failure: Result<&[KeyAttribute], AddressError>) -> SelectError {
+    let limit = limit.rule.name().to_string();
+    match failure {
+        Ok(missing) => {
+            let names = missing.iter().map(|source| source.attribute().name());
+            let attribute = names.collect::<Vec<_>>().join(" | ");
+            SelectError::MissingAttribute { limit, attribute }
+        }
+        Err(cause) => SelectError::Address { limit, cause },
+    }
 }
