@@ -21,7 +21,6 @@ mod generator;
 mod http;
 mod judge;
 mod keys;
-mod latency;
 mod plan;
 mod record;
 mod replica;
@@ -32,20 +31,17 @@ mod retry;
 mod run;
 mod schedule;
 mod template;
-mod timer;
 mod tls;
-mod zipf;
 
 pub use error::LoadError;
 pub use generator::{CostRange, RequestParams, ScheduledRequest, SourceAddresses};
 pub use judge::{Allowance, BoundSource};
 pub use keys::{KeyDistribution, KeyDistributionError};
-pub use latency::{LatencySummary, latency_histogram};
 pub use plan::{LoadPlan, Replica, RequestKind};
 pub use record::{LoadProgress, TracedDecision, TracedRequest};
 pub use report::{
-    ErrorCounts, GeneratorReport, LoadLimitReport, LoadReport, LoadTimeline, LoadWorstInterval,
-    ReplicaReport, RequestCounts, RetryReport,
+    ErrorCounts, GeneratorReport, LatencySummary, LoadLimitReport, LoadReport, LoadTimeline,
+    LoadWorstInterval, ReplicaReport, RequestCounts, RetryReport, latency_histogram,
 };
 pub use response::DecisionSource;
 pub use run::{run, run_traced};

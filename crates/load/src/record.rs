@@ -13,9 +13,11 @@ use crate::clock::micros;
 use crate::error::RequestError;
 use crate::generator::ScheduledRequest;
 use crate::judge::LimitJudge;
-use crate::latency::{LatencySummary, latency_histogram};
 use crate::plan::{LoadPlan, Replica};
-use crate::report::{GeneratorReport, LoadReport, LoadTimeline, ReplicaReport, RequestCounts};
+use crate::report::{
+    GeneratorReport, LatencySummary, LoadReport, LoadTimeline, ReplicaReport, RequestCounts,
+    latency_histogram,
+};
 use crate::response::{DecisionSource, ResponseDecision};
 
 /// Requests that are sent later than this are counted as late.
@@ -243,7 +245,7 @@ impl LoadRecord {
         report.decided_per_s = per_second(report.requests.decided, total);
         report.latency_us = LatencySummary::from_histogram(&self.latency);
         report.limits = self.judge.limit_reports();
-        report.untracked = self.judge.untracked_admissions();
+        report.untracked = self.judge.untracked;
         let GeneratorReport { behind, waited, .. } = report.generator;
         let late = behind + waited + report.requests.unsent;
         report.generator.kept_up = late.saturating_mul(1_000) <= report.requests.due;

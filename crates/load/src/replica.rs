@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tollgate::Micros;
 use tollgate_audit::TimeSpan;
 
-use crate::clock::{LoadClock, micros};
+use crate::clock::{LoadClock, PreciseTimer, micros};
 use crate::error::RequestError;
 use crate::generator::{RequestParams, ScheduledRequest};
 use crate::http::{HttpConnection, HttpRequest, HttpResponse};
@@ -19,7 +19,6 @@ use crate::plan::{LoadPlan, Replica};
 use crate::record::LoadRecord;
 use crate::request::{self, CHECK};
 use crate::response::ResponseDecision;
-use crate::timer::PreciseTimer;
 
 /// The maximum number of requests that wait for a connection, over all replicas.
 const QUEUED_MAX: usize = 1 << 16;

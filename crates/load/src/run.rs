@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::timeout;
 
-use crate::clock::LoadClock;
+use crate::clock::{LoadClock, PreciseTimer};
 use crate::error::{LoadError, RequestError};
 use crate::generator::ScheduledRequest;
 use crate::http::{HttpConnection, HttpResponse};
@@ -20,7 +20,6 @@ use crate::replica::{LoadContext, ReplicaClient, ReplicaQueue};
 use crate::report::{LoadReport, RetryReport};
 use crate::request::PEEK;
 use crate::retry;
-use crate::timer::PreciseTimer;
 
 /// Interval between progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);

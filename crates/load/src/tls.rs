@@ -36,21 +36,17 @@ impl ClientTls {
     ) -> Result<Self, ClientTlsError> {
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .map_err(|error| ClientTlsError::Authorities(error.to_string()))?
+            .map_err(authorities)?
             .with_root_certificates(roots(ca_pem)?);
 
         let config = match identity {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
-                let invalid =
-                    |error: &dyn fmt::Display| ClientTlsError::Identity(error.to_string());
-                let chain: Result<Vec<_>, _> =
-                    CertificateDer::pem_slice_iter(certificate).collect();
-                let chain = chain.map_err(|error| invalid(&error))?;
-                let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| invalid(&error))?;
-                builder
-                    .with_client_auth_cert(chain, key)
-                    .map_err(|error| invalid(&error))?
+                let chain = CertificateDer::pem_slice_iter(certificate);
+                let chain = chain.collect::<Result<_, _>>().map_err(identity_error)?;
+                let key = PrivateKeyDer::from_pem_slice(key).map_err(identity_error)?;
+                let config = builder.with_client_auth_cert(chain, key);
+                config.map_err(identity_error)?
             }
         };
         Ok(Self(TlsConnector::from(Arc::new(config))))
@@ -74,20 +70,26 @@ fn roots(ca_pem: Option<&[u8]>) -> Result<RootCertStore, ClientTlsError> {
         }
         Some(pem) => {
             for certificate in CertificateDer::pem_slice_iter(pem) {
-                let certificate =
-                    certificate.map_err(|error| ClientTlsError::Authorities(error.to_string()))?;
-                roots
-                    .add(certificate)
-                    .map_err(|error| ClientTlsError::Authorities(error.to_string()))?;
+                let certificate = certificate.map_err(authorities)?;
+                roots.add(certificate).map_err(authorities)?;
             }
         }
     }
 
     if roots.is_empty() {
-        let reason = "none found; expected at least one certificate in PEM";
-        return Err(ClientTlsError::Authorities(reason.to_owned()));
+        return Err(authorities(
+            "none found; expected at least one certificate in PEM",
+        ));
     }
     Ok(roots)
+}
+
+fn authorities(error: impl fmt::Display) -> ClientTlsError {
+    ClientTlsError::Authorities(error.to_string())
+}
+
+fn identity_error(error: impl fmt::Display) -> ClientTlsError {
+    ClientTlsError::Identity(error.to_string())
 }
 
 /// Two settings are the same if one was cloned from the other.

@@ -82,7 +82,7 @@ impl FromStr for Attribute {
 
     fn from_str(name: &str) -> Result<Self, AttributeError> {
         if name.is_empty() || name.len() > ATTRIBUTE_NAME_MAX {
-            return Err(AttributeError::Length { bytes: name.len() });
+            return Err(AttributeError::Length(name.len()));
         }
 
         let kind = match name.split_once(':') {
@@ -102,13 +102,13 @@ impl FromStr for Attribute {
 fn prefixed_kind(name: &str, prefix: &str, field: &str) -> Result<AttributeKind, AttributeError> {
     let found = name.to_owned();
     let Some((_, kind)) = PREFIXES.iter().find(|(known, _)| *known == prefix) else {
-        return Err(AttributeError::Prefix { found });
+        return Err(AttributeError::Prefix(found));
     };
 
     // Headers and cookies are HTTP tokens. Query parameters may contain any character.
     let is_token = |c: char| c.is_ascii_graphic() && !"\"(),/:;<=>?@[\\]{}".contains(c);
     if field.is_empty() || !(field.chars().all(is_token) || *kind == AttributeKind::Query) {
-        return Err(AttributeError::Field { found });
+        return Err(AttributeError::Field(found));
     }
     Ok(*kind)
 }
@@ -136,8 +136,8 @@ fn plain_kind(name: &str) -> Result<AttributeKind, AttributeError> {
         {
             Ok(AttributeKind::Custom)
         }
-        None if name.contains('(') => Err(AttributeError::Function { found }),
-        None => Err(AttributeError::Character { found }),
+        None if name.contains('(') => Err(AttributeError::Function(found)),
+        None => Err(AttributeError::Character(found)),
     }
 }
 
@@ -152,26 +152,17 @@ impl fmt::Display for Attribute {
 #[non_exhaustive]
 pub enum AttributeError {
     /// The name is empty or too long.
-    #[error("an attribute name must be 1 to {ATTRIBUTE_NAME_MAX} bytes long, found {bytes}")]
-    Length {
-        /// The length of the name.
-        bytes: usize,
-    },
+    #[error("an attribute name must be 1 to {ATTRIBUTE_NAME_MAX} bytes long, found {0}")]
+    Length(usize),
     /// The prefix before the colon is unknown.
-    #[error("invalid attribute {found:?}: the prefix must be `header`, `query` or `cookie`")]
-    Prefix {
-        /// The name, cut to the maximum length.
-        found: String,
-    },
+    #[error("invalid attribute {0:?}: the prefix must be `header`, `query` or `cookie`")]
+    Prefix(String),
     /// The part after the colon is empty or has an invalid character.
     #[error(
-        "invalid attribute {found:?}: expected the name of a header, query parameter or cookie \
+        "invalid attribute {0:?}: expected the name of a header, query parameter or cookie \
          after the colon"
     )]
-    Field {
-        /// The name, cut to the maximum length.
-        found: String,
-    },
+    Field(String),
     /// The name is almost that of a built-in attribute.
     #[error("unknown attribute {found:?}; did you mean `{suggestion}`?")]
     Spelling {
@@ -181,20 +172,14 @@ pub enum AttributeError {
         suggestion: &'static str,
     },
     /// A function where only an attribute is allowed.
-    #[error("invalid attribute {found:?}: functions such as lower(email) are only for keys")]
-    Function {
-        /// The name.
-        found: String,
-    },
+    #[error("invalid attribute {0:?}: functions such as lower(email) are only for keys")]
+    Function(String),
     /// A custom name has a character that is not allowed.
     #[error(
-        "invalid attribute {found:?}: a custom attribute must start with a letter and contain only \
+        "invalid attribute {0:?}: a custom attribute must start with a letter and contain only \
          letters, digits, `_`, `-` and `.`"
     )]
-    Character {
-        /// The name.
-        found: String,
-    },
+    Character(String),
 }
 
 #[cfg(test)]

@@ -71,12 +71,18 @@ impl Normaliser {
         match self {
             Self::Trim if value.trim_matches(is_blank).len() == value.len() => value,
             Self::Trim => value.trim_matches(is_blank).to_owned().into(),
-            Self::Lower if !value.is_ascii() => lower(&value).into(),
-            Self::Lower if value.bytes().any(|byte| byte.is_ascii_uppercase()) => {
-                value.to_ascii_lowercase().into()
-            }
-            Self::Lower => value,
+            Self::Lower if value.is_ascii() => ascii_lower(value),
+            Self::Lower => lower(&value).into(),
         }
+    }
+}
+
+/// The text with ASCII letters in lower case.
+pub(crate) fn ascii_lower(text: Cow<'_, str>) -> Cow<'_, str> {
+    if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        text.to_ascii_lowercase().into()
+    } else {
+        text
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use tollgate::{Quota, Rule};
 use tollgate_subject::{Glob, Network};
 
-use crate::attribute::Attribute;
+use crate::attribute::{Attribute, AttributeKind};
 use crate::key_attribute::KeyAttribute;
 
 /// A limit, and the rules that decide whether and how it applies to a request.
@@ -82,6 +82,21 @@ pub struct Condition {
     pub any_of: Vec<Pattern>,
 }
 
+impl Condition {
+    /// Whether this is a condition on the path.
+    pub(crate) fn is_path(&self) -> bool {
+        self.attribute.kind() == AttributeKind::Path
+    }
+
+    /// Whether one of the patterns matches a value.
+    pub(crate) fn matches(&self, value: &str) -> bool {
+        self.any_of.iter().any(|pattern| match pattern {
+            Pattern::Exact(text) => **text == *value,
+            Pattern::Glob(glob) => glob.matches(value),
+        })
+    }
+}
+
 /// A pattern for the value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
@@ -90,6 +105,16 @@ pub enum Pattern {
     /// Matches a glob: `*` is any text without `/`, `**` is any text. For paths, it is compared
     /// with every reading of the path.
     Glob(Glob),
+}
+
+impl Pattern {
+    /// The text of the pattern.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Exact(text) => text,
+            Self::Glob(glob) => glob.as_str(),
+        }
+    }
 }
 
 /// The attributes that make up a limit's key. An empty recipe is one counter for all requests.
@@ -113,7 +138,7 @@ pub struct Tiers {
 }
 
 /// The cost of a request: a constant, or the value of an attribute.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// The attribute that holds the cost as a whole number. `None` if the cost is constant, or the
     /// sum of token counts.
@@ -152,25 +177,28 @@ impl Cost {
 }
 
 impl LimitConfig {
-    /// Whether a request without the key's attributes skips this limit: if it is optional, or a
-    /// shadow limit, which never refuses a request.
-    pub const fn skips_missing_keys(&self) -> bool {
-        self.optional || self.rule.is_shadow()
-    }
-
     /// All attributes that the limit uses: in its key, conditions, tiers and cost.
     pub fn attributes(&self) -> impl Iterator<Item = &Attribute> {
-        let key = self.key.parts.iter().flatten().map(KeyAttribute::attribute);
         let conditions = self.conditions.iter().map(|condition| &condition.attribute);
         let tier = self.tiers.iter().map(|tiers| &tiers.by);
         let cost = self.cost.iter().filter_map(|cost| cost.attribute.as_ref());
         let tokens = self.cost.iter().flat_map(|cost| &cost.tokens);
         let tokens = tokens.map(|weight| &weight.attribute);
-        key.chain(conditions).chain(tier).chain(cost).chain(tokens)
+        self.key
+            .attributes()
+            .chain(conditions)
+            .chain(tier)
+            .chain(cost)
+            .chain(tokens)
     }
 }
 
 impl Recipe {
+    /// The attributes of all parts, alternatives included.
+    pub fn attributes(&self) -> impl Iterator<Item = &Attribute> {
+        self.parts.iter().flatten().map(KeyAttribute::attribute)
+    }
+
     /// The parts of the key as in the configuration file, such as `header:x-api-key | client_ip`
     /// or `lower(email)`.
     pub fn part_names(&self) -> Vec<String> {

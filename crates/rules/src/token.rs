@@ -122,16 +122,19 @@ pub enum Permission {
 }
 
 impl Permission {
+    /// All of them with their names in a configuration, in the order of their numbers.
+    pub(crate) const ALL: &[(&str, Self)] = &[
+        ("check", Self::Check),
+        ("peek", Self::Peek),
+        ("refund", Self::Refund),
+        ("release", Self::Release),
+        ("reset", Self::Reset),
+        ("inline", Self::Inline),
+    ];
+
     /// The name in a configuration.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Check => "check",
-            Self::Peek => "peek",
-            Self::Refund => "refund",
-            Self::Release => "release",
-            Self::Reset => "reset",
-            Self::Inline => "inline",
-        }
+        Self::ALL[self as usize].0
     }
 }
 

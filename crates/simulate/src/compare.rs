@@ -98,7 +98,7 @@ impl Comparison {
                     limit.denials.both += u64::from(side == 0);
                 } else {
                     limit.denials.count(side == 0, side == 1);
-                    limit.keys[side].record(key, at);
+                    limit.keys[side].count(key, at);
                 }
             }
         }

@@ -47,19 +47,18 @@ pub(crate) struct ComparedDecision {
 
 impl From<ReplayDecision<'_>> for ComparedDecision {
     fn from(decision: ReplayDecision<'_>) -> Self {
-        let outcomes = decision.limits.iter().zip(decision.outcomes);
-        let denials = outcomes.filter(|(_, outcome)| !outcome.verdict.is_allowed());
+        let limits = decision.limits.iter();
+        let denials = limits.clone().zip(decision.outcomes);
+        let denials = denials.filter(|(_, outcome)| !outcome.verdict.is_allowed());
         let denials = denials.map(|(selected, _)| selected);
-        let listed = decision.standing.iter();
-        let blocked = listed.filter(|listed| listed.effect == StandingEffect::Block);
+        let blocked = decision
+            .standing
+            .iter()
+            .filter(|listed| listed.is_blocked());
         let blocked = blocked.map(|listed| &listed.demand);
         Self {
             is_allowed: decision.is_allowed,
-            limits: decision
-                .limits
-                .iter()
-                .map(|selected| selected.limit.position())
-                .collect(),
+            limits: limits.map(|selected| selected.limit.position()).collect(),
             denials: denials
                 .chain(blocked)
                 .map(|selected| (selected.limit.position(), selected.key.clone()))
@@ -120,18 +119,18 @@ impl ConfigCounts {
         let step = timeline.step_at(at);
 
         for index in decision.unkeyed {
-            self.limits[*index].unkeyed += 1;
+            self.limits[*index].report.unkeyed += 1;
         }
         for index in decision.untimed {
-            self.limits[*index].untimed += 1;
+            self.limits[*index].report.untimed += 1;
         }
         for listed in decision.standing {
             let index = listed.demand.limit.position();
             let limit = &mut self.limits[index];
             match listed.effect {
-                StandingEffect::Exempt => limit.exempt += 1,
+                StandingEffect::Exempt => limit.report.exempt += 1,
                 StandingEffect::Block => {
-                    limit.blocked += 1;
+                    limit.report.blocked += 1;
                     limit.record(Verdict::Never, &listed.demand.key, at);
                     timeline.count(self.first_series + 1 + index, step, false);
                 }

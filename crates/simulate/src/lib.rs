@@ -14,7 +14,6 @@ mod config_run;
 mod counts;
 mod input;
 mod log;
-mod order;
 mod replay;
 mod report;
 mod simulation;

@@ -18,7 +18,7 @@ use tollgate_rules::{
 use crate::batch::ReplayRequest;
 
 /// The maximum number of counters that take the place of those of a shared store.
-const SHARED_KEYS_MAX: usize = 16_000_000;
+pub(crate) const SHARED_KEYS_MAX: usize = 16_000_000;
 
 /// Keys are truncated to this number of characters in reports.
 const KEY_CHARS_MAX: usize = 160;
@@ -97,32 +97,12 @@ struct RequestSelection {
 impl ConfigReplay {
     /// Replays all limits of a configuration. Concurrency limits apply to requests with a duration.
     pub fn new(config: &Config) -> Self {
-        Self::with_limits(config, |_| true)
+        Self::with_limits(config, keys_max(config), |_| true)
     }
 
     /// Like [`new`](Self::new), but `change` may modify each limit, or return false to leave it
-    /// out.
+    /// out, and at most `keys_max` counters are kept.
     pub(crate) fn with_limits(
-        config: &Config,
-        change: impl FnMut(&mut LimitConfig) -> bool,
-    ) -> Self {
-        let keys_max = match &config.store {
-            StoreConfig::Memory { keys_max, .. } => *keys_max,
-            StoreConfig::Redis(_) => SHARED_KEYS_MAX,
-        };
-        Self::with_keys_max(config, keys_max, change)
-    }
-
-    /// Like [`with_limits`](Self::with_limits), for limits that deny nothing. A log without a limit
-    /// takes many times its usual share of the counters, so the cap does not apply.
-    pub(crate) fn without_denials(
-        config: &Config,
-        change: impl FnMut(&mut LimitConfig) -> bool,
-    ) -> Self {
-        Self::with_keys_max(config, SHARED_KEYS_MAX, change)
-    }
-
-    fn with_keys_max(
         config: &Config,
         keys_max: usize,
         change: impl FnMut(&mut LimitConfig) -> bool,
@@ -162,12 +142,7 @@ impl ConfigReplay {
 
         let mut outcomes = Vec::new();
         for (request, selection) in requests.iter().zip(&batch.requests) {
-            let RequestSelection {
-                limits,
-                unkeyed,
-                untimed,
-                standing,
-            } = match selection {
+            let selection = match selection {
                 Ok(selection) => selection.clone(),
                 Err(error) => {
                     on_decision(request, Err(error));
@@ -175,17 +150,19 @@ impl ConfigReplay {
                 }
             };
 
+            let limits = selection.limits;
             let (demands, ids) = (&demands[limits.clone()], &counter_ids[limits.clone()]);
             outcomes.clear();
             ledger.spend(demands, ids, request.at, &mut outcomes);
 
+            let standing = &batch.standing[selection.standing];
             let decision = ReplayDecision {
                 limits: &batch.limits[limits],
                 outcomes: &outcomes,
-                unkeyed: &batch.unkeyed[unkeyed],
-                untimed: &batch.untimed[untimed],
-                standing: &batch.standing[standing.clone()],
-                is_allowed: !is_blocked(&batch.standing[standing])
+                unkeyed: &batch.unkeyed[selection.unkeyed],
+                untimed: &batch.untimed[selection.untimed],
+                standing,
+                is_allowed: !standing.iter().any(StandingDemand::is_blocked)
                     && is_allowed(demands, &outcomes),
             };
             on_decision(request, Ok(decision));
@@ -209,11 +186,10 @@ impl ConfigReplay {
             return "everyone".to_owned();
         }
 
-        let parts: Vec<String> = parts
-            .iter()
-            .map(|part| format!("{}={}", part.attribute, part.value))
-            .collect();
-        parts.join(", ").chars().take(KEY_CHARS_MAX).collect()
+        let parts = parts.iter();
+        let parts = parts.map(|part| format!("{}={}", part.attribute, part.value));
+        let shown = parts.collect::<Vec<_>>().join(", ");
+        shown.chars().take(KEY_CHARS_MAX).collect()
     }
 }
 
@@ -226,13 +202,9 @@ impl<'r> BatchSelection<'r> {
         let standing = Some(standing).filter(|standing| !standing.is_empty());
         let mut batch = Self {
             limits: Vec::with_capacity(2 * requests.len()),
-            unkeyed: Vec::new(),
-            untimed: Vec::new(),
-            standing: Vec::new(),
-            requests: Vec::new(),
+            requests: Vec::with_capacity(requests.len()),
+            ..Self::default()
         };
-        batch.requests.reserve_exact(requests.len());
-
         for request in requests {
             let selection = batch.add(selector, standing, request);
             batch.requests.push(selection);
@@ -276,7 +248,10 @@ impl<'r> BatchSelection<'r> {
             return Err(ReplayError::TooMany(tollgate::Error::TooManyLimits));
         }
         // A blocked request is charged to no limit.
-        if is_blocked(&standing[first_standing..]) {
+        if standing[first_standing..]
+            .iter()
+            .any(StandingDemand::is_blocked)
+        {
             limits.truncate(first_limit);
         }
 
@@ -286,6 +261,14 @@ impl<'r> BatchSelection<'r> {
             untimed: first_untimed..untimed.len(),
             standing: first_standing..standing.len(),
         })
+    }
+}
+
+/// The maximum number of counters of a configuration.
+pub(crate) const fn keys_max(config: &Config) -> usize {
+    match &config.store {
+        StoreConfig::Memory { keys_max, .. } => *keys_max,
+        StoreConfig::Redis(_) => SHARED_KEYS_MAX,
     }
 }
 
@@ -302,15 +285,15 @@ fn held_until_end(
     let timeout = quota.permit_timeout();
     let held = duration?.clamp(PERMIT_MIN.min(timeout), timeout);
     let quota = Concurrency::new(quota.limit(), held.into()).ok();
-    let quota = quota.map(Quota::from);
     debug_assert!(quota.is_some(), "the limit and its timeout are valid");
-    Some(demand.with_quota(quota))
+    Some(demand.with_quota(quota.map(Quota::from)))
 }
 
-/// Whether a list denies a request. It does even on a shadow limit.
-fn is_blocked(standing: &[StandingDemand<'_>]) -> bool {
-    let mut effects = standing.iter().map(|standing| standing.effect);
-    effects.any(|effect| effect == StandingEffect::Block)
+impl StandingDemand<'_> {
+    /// Whether the list denies the request. It does even on a shadow limit.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.effect == StandingEffect::Block
+    }
 }
 
 /// Whether a request is allowed: no limit denies it, except shadow limits.

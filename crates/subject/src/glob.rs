@@ -1,7 +1,6 @@
 //! Glob patterns for paths: `*` matches within a segment, `**` across segments.
 
 mod automaton;
-mod positions;
 mod segments;
 mod set;
 mod token;

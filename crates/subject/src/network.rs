@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 /// The prefix length of IPv4-mapped IPv6 addresses, `::ffff:0:0/96`.
 const MAPPED_PREFIX: u8 = 96;
+/// The most characters of a text that an error shows.
+const FOUND_MAX: usize = 64;
 
 /// An IP network such as `10.0.0.0/8` or `2001:db8::/32`. A bare address is a network of one
 /// address.
@@ -93,20 +95,15 @@ impl FromStr for Network {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),
         };
-
-        let address: IpAddr = address.parse().map_err(|_| NetworkError::Address {
-            found: shortened(text),
-        })?;
+        let found = text.chars().take(FOUND_MAX).collect();
+        let Ok(address) = address.parse::<IpAddr>() else {
+            return Err(NetworkError::Address { found });
+        };
 
         let max = bits(address);
-        let prefix = match prefix {
-            Some(prefix) => number(prefix)
-                .filter(|prefix| *prefix <= max)
-                .ok_or_else(|| NetworkError::Prefix {
-                    found: shortened(text),
-                    max,
-                })?,
-            None => max,
+        let prefix = prefix.map_or(Some(max), number);
+        let Some(prefix) = prefix.filter(|prefix| *prefix <= max) else {
+            return Err(NetworkError::Prefix { found, max });
         };
 
         let network = Self::around(address, prefix);
@@ -114,7 +111,7 @@ impl FromStr for Network {
             Ok(network)
         } else {
             Err(NetworkError::HostBits {
-                found: shortened(text),
+                found,
                 suggestion: network,
             })
         }
@@ -162,11 +159,6 @@ fn number(text: &str) -> Option<u8> {
     text.parse()
         .ok()
         .filter(|number: &u8| number.to_string() == text)
-}
-
-/// The start of a text, for an error.
-fn shortened(text: &str) -> String {
-    text.chars().take(64).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 mod readings;
 mod steps;
-mod unicode;
 
 use std::borrow::Cow;
 

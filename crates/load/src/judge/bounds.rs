@@ -45,7 +45,7 @@ pub struct Allowance {
 
 /// Why some or all admissions of a limit cannot be judged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum JudgeError {
+pub(super) enum JudgeError {
     #[error("the responses do not contain its window; pass --config or --allow")]
     WindowMissing,
     #[error(

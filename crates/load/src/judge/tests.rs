@@ -186,7 +186,7 @@ fn the_number_of_tracked_keys_is_bounded() {
         judge.record_admission(params(key), span(0, 1), &admission(3, None, 1_000));
     });
     assert_eq!(
-        (judge.limit_reports()[0].keys, judge.untracked_admissions()),
+        (judge.limit_reports()[0].keys, judge.untracked),
         (COUNTERS_MAX, u64::from(more))
     );
 }

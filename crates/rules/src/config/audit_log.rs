@@ -3,22 +3,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::field::ConfigField;
-use super::field_map::FieldMap;
+use super::field::{ConfigField, FieldMap};
 use super::names::{AUDIT_LOG, DENIALS, ROTATE};
-use super::values::{ValueError, ValueKind};
+use super::values::{ValueError, ValueKind, is_file};
 
 const TARGET: ValueKind<AuditTarget> = ValueKind::new(
     "target",
     "expected stdout or the path of a file, such as /var/log/tollgate/denials.jsonl",
-    |text| {
-        let path = PathBuf::from(text);
-        let is_file = text.contains('/') && path.file_name().is_some() && !text.ends_with('/');
-        match text {
-            "stdout" => Ok(AuditTarget::Stdout),
-            _ if is_file => Ok(AuditTarget::File(path)),
-            _ => Err(ValueError::Unexpected),
-        }
+    |text| match text {
+        "stdout" => Ok(AuditTarget::Stdout),
+        path if path.contains('/') && is_file(path) => Ok(AuditTarget::File(path.into())),
+        _ => Err(ValueError::Unexpected),
     },
 );
 
@@ -58,25 +53,15 @@ pub struct AuditLogConfig {
     pub lines_per_second_max: u32,
 }
 
-const PER_DEFAULT: Duration = Duration::from_secs(600);
-const ROTATE_SIZE_DEFAULT: usize = 64 << 20;
-const ROTATE_KEEP_DEFAULT: u32 = 5;
-const LINES_DEFAULT: u32 = 1_000;
-
 /// Reads the section `audit_log`.
 pub(super) fn read(field: &ConfigField<'_>) -> Option<AuditLogConfig> {
     let mapping = FieldMap::new(field, AUDIT_LOG)?;
-    let is_first = mapping.read("denials", |field| field.choice(DENIALS));
-    let range = Duration::from_secs(1)..=Duration::from_secs(86_400);
-    let per = mapping.read("per", |field| field.duration_in(range));
-    let denials = if is_first.unwrap_or(false) {
-        AuditedDenials::First {
-            per: per.unwrap_or(PER_DEFAULT),
-        }
-    } else {
+    let is_first = mapping.choice_or("denials", DENIALS, false);
+    let seconds = Duration::from_secs;
+    let per = mapping.duration_or("per", seconds(1)..=seconds(86_400), seconds(600));
+    if !is_first {
         mapping.reject("per", "`per` requires `denials: first`");
-        AuditedDenials::Every
-    };
+    }
 
     let target = mapping.value("to", &TARGET);
     let has_mistake = target.is_none() && mapping.get("to").is_some();
@@ -84,22 +69,20 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<AuditLogConfig> {
     if target == AuditTarget::Stdout && !has_mistake {
         mapping.reject("rotate", "`rotate` requires `to` with the path of a file");
     }
-    let rotate = mapping.read("rotate", |field| FieldMap::new(field, ROTATE));
-    let size = rotate
-        .as_ref()
-        .and_then(|rotate| rotate.read("size", |field| field.bytes_in(4 << 10..=1 << 40)));
-    let keep = rotate
-        .as_ref()
-        .and_then(|rotate| rotate.read("keep", |field| field.integer_in(1..=100)));
-    let lines = mapping.read("lines_per_second_max", |field| {
-        field.integer_in(2..=1_000_000)
-    });
+    let rotate = mapping.section("rotate", ROTATE);
+    let rotate = rotate.as_ref();
+    let size = rotate.and_then(|rotate| rotate.get("size")?.bytes_in(4 << 10..=1 << 40));
+    let keep = rotate.and_then(|rotate| rotate.integer("keep", 1..=100));
 
     Some(AuditLogConfig {
-        denials,
+        denials: if is_first {
+            AuditedDenials::First { per }
+        } else {
+            AuditedDenials::Every
+        },
         target,
-        rotate_size: size.unwrap_or(ROTATE_SIZE_DEFAULT),
-        rotate_keep: keep.unwrap_or(ROTATE_KEEP_DEFAULT),
-        lines_per_second_max: lines.unwrap_or(LINES_DEFAULT),
+        rotate_size: size.unwrap_or(64 << 20),
+        rotate_keep: keep.unwrap_or(5),
+        lines_per_second_max: mapping.integer_or("lines_per_second_max", 2..=1_000_000, 1_000),
     })
 }

@@ -3,17 +3,15 @@
 use std::collections::{HashMap, HashSet};
 
 use super::diagnostic::Diagnostics;
+use super::names::SECRETS;
 use super::path;
-use super::scalar::ScalarValue;
-use super::yaml::{self, YamlNode, YamlValue};
+use super::yaml::{self, DocumentNode, YamlValue};
 use crate::text::visible;
 
 /// The most changes that are listed. Further ones are only counted.
 const CHANGES_MAX: usize = 50;
 /// The most characters of a value that a change shows.
 const SHOWN_MAX: usize = 60;
-/// The last parts of the paths of fields whose values are never shown.
-const SECRETS: [&str; 4] = ["hash_secret", "token", "endpoints", "otlp_endpoint"];
 
 /// The differences between two configuration files, as lines such as
 /// `limit "api": limit 100 -> 200`. No line shows a secret.
@@ -34,21 +32,20 @@ impl ConfigChanges {
     /// assert_eq!(changes.lines(), [r#"limit "api": limit 5 -> 9"#]);
     /// ```
     pub fn between(before: &str, after: &str) -> Self {
-        let (before, after) = (Outline::new(before), Outline::new(after));
+        let (before, after) = (outline(before), outline(after));
+        let [old, new] = [&before, &after].map(|fields| Outline::new(fields));
         let mut changes = Self::default();
-        changes.compare_limits(&before, &after);
+        changes.compare_limits(&old, &new);
 
-        let shown: HashMap<&str, &OutlineField> = before.by_path();
-        for field in &after.fields {
-            let old = shown.get(&*field.path).copied();
-            if old.is_none_or(|old| old.value != field.value) && !before.lacks(field, old) {
-                changes.push(|| field.change(old, Some(field)));
+        for (path, value) in &after {
+            let known = old.values.get(&**path).copied();
+            if known != Some(value) && (known.is_some() || old.has_limit_of(path)) {
+                changes.push(|| change(path, known, Some(value)));
             }
         }
-        let shown = after.by_path();
-        for field in &before.fields {
-            if !shown.contains_key(&*field.path) && !after.lacks(field, None) {
-                changes.push(|| field.change(Some(field), None));
+        for (path, value) in &before {
+            if !new.values.contains_key(&**path) && new.has_limit_of(path) {
+                changes.push(|| change(path, Some(value), None));
             }
         }
         changes
@@ -70,23 +67,20 @@ impl ConfigChanges {
         self.len() == 0
     }
 
-    fn compare_limits(&mut self, before: &Outline, after: &Outline) {
-        let is_new = |name: &&String| !before.limits.contains(*name);
-        let added = after.limit_order.iter().filter(is_new);
-        for name in added {
+    fn compare_limits(&mut self, old: &Outline<'_>, new: &Outline<'_>) {
+        for name in new.limits_outside(old) {
             self.push(|| format!("limit {name:?}: added"));
         }
-        let is_gone = |name: &&String| !after.limits.contains(*name);
-        for name in before.limit_order.iter().filter(is_gone) {
+        for name in old.limits_outside(new) {
             self.push(|| format!("limit {name:?}: removed"));
         }
 
-        let kept = |one: &'_ Outline, other: &Outline| -> Vec<String> {
+        let kept = |one: &Outline<'_>, other: &Outline<'_>| {
             let names = one.limit_order.iter();
             let names = names.filter(|name| other.limits.contains(*name));
-            names.cloned().collect()
+            names.map(ToString::to_string).collect::<Vec<_>>()
         };
-        if kept(before, after) != kept(after, before) {
+        if kept(old, new) != kept(new, old) {
             self.push(|| "limits: order changed".to_owned());
         }
     }
@@ -100,130 +94,94 @@ impl ConfigChanges {
     }
 }
 
-/// The fields of a file, with their values as they may be shown.
-#[derive(Debug, Default)]
-struct Outline {
-    fields: Vec<OutlineField>,
-    limits: HashSet<String>,
-    limit_order: Vec<String>,
+/// The fields of a file by their paths, and its limits.
+struct Outline<'f> {
+    values: HashMap<&'f str, &'f str>,
+    limits: HashSet<&'f str>,
+    limit_order: Vec<&'f str>,
 }
 
-/// A field of a file, and its value: a scalar or a list of scalars.
-#[derive(Debug)]
-struct OutlineField {
-    path: String,
-    /// The limit that has the field, and the field's path inside of it.
-    limit: Option<(String, String)>,
-    /// The text in the file, which may be a secret.
-    value: String,
-}
-
-impl Outline {
-    /// The outline of a file; an empty one if the file is invalid.
-    fn new(text: &str) -> Self {
-        let mut outline = Self::default();
-        if let Some(root) = yaml::parse(text, &Diagnostics::new("")) {
-            outline.add(&root, String::new(), None);
-        }
-        outline
-    }
-
-    /// Recurses into the tree, whose depth is bounded.
-    fn add(&mut self, node: &YamlNode, path: String, limit: Option<(&str, &str)>) {
-        match &node.value {
-            YamlValue::Mapping(entries) => {
-                for entry in entries {
-                    let key = &entry.key.text;
-                    let inside = limit.map(|(name, inside)| (name, path::field(inside, key)));
-                    let inside = inside.as_ref().map(|(name, inside)| (*name, &**inside));
-                    self.add(&entry.node, path::field(&path, key), inside);
-                }
-            }
-            YamlValue::List(nodes) if nodes.iter().any(|node| scalar(node).is_none()) => {
-                for (index, node) in nodes.iter().enumerate() {
-                    self.add_item(node, &path, index, limit);
-                }
-            }
-            YamlValue::List(nodes) => {
-                let items: Vec<&str> = nodes.iter().filter_map(scalar).map(text).collect();
-                self.push(path, limit, format!("[{}]", items.join(", ")));
-            }
-            YamlValue::Scalar(scalar) => self.push(path, limit, scalar.text.clone()),
+impl<'f> Outline<'f> {
+    fn new(fields: &'f [(String, String)]) -> Self {
+        let names = fields.iter().filter_map(|(path, _)| in_limit(path));
+        let mut limit_order: Vec<&str> = names.map(|(name, _)| name).collect();
+        limit_order.dedup();
+        let values = fields.iter().map(|(path, value)| (&**path, &**value));
+        Self {
+            values: values.collect(),
+            limits: limit_order.iter().copied().collect(),
+            limit_order,
         }
     }
 
-    fn add_item(&mut self, node: &YamlNode, list: &str, index: usize, limit: Option<(&str, &str)>) {
-        let path = path::item(list, index, node);
-        let name = path
-            .strip_prefix("limits[")
-            .and_then(|name| name.strip_suffix(']'))
-            .filter(|_| list == "limits")
-            .map(str::to_owned);
-        let Some(name) = name else {
-            return self.add(node, path, limit);
-        };
-
-        self.limits.insert(name.clone());
-        self.limit_order.push(name.clone());
-        self.add(node, path, Some((&name, "")));
+    fn limits_outside(&self, other: &Self) -> impl Iterator<Item = &&'f str> {
+        let names = self.limit_order.iter();
+        names.filter(|name| !other.limits.contains(*name))
     }
 
-    fn push(&mut self, path: String, limit: Option<(&str, &str)>, value: String) {
-        let limit = limit.map(|(name, inside)| (name.to_owned(), inside.to_owned()));
-        self.fields.push(OutlineField { path, limit, value });
-    }
-
-    fn by_path(&self) -> HashMap<&str, &OutlineField> {
-        let fields = self.fields.iter();
-        fields.map(|field| (&*field.path, field)).collect()
-    }
-
-    /// Whether the file lacks the limit of this field, which is then one change as a whole.
-    fn lacks(&self, field: &OutlineField, old: Option<&OutlineField>) -> bool {
-        let limit = field.limit.as_ref();
-        old.is_none() && limit.is_some_and(|(name, _)| !self.limits.contains(name))
+    /// Whether the file has the limit of a field, if that is one of a limit. If not, the whole
+    /// limit is one change.
+    fn has_limit_of(&self, path: &str) -> bool {
+        in_limit(path).is_none_or(|(name, _)| self.limits.contains(name))
     }
 }
 
-impl OutlineField {
-    /// The change of this field, as a line.
-    fn change(&self, before: Option<&Self>, after: Option<&Self>) -> String {
-        let place = match &self.limit {
-            Some((name, inside)) => format!("limit {name:?}: {inside}"),
-            None => self.path.clone() + ":",
-        };
-        let is_secret = [before, after]
-            .iter()
-            .flatten()
-            .any(|field| field.is_secret());
-        if is_secret {
-            return format!("{place} changed (not shown)");
-        }
-
-        let shown = |field: Option<&Self>| match field {
-            Some(field) => shortened(&field.value),
-            None => "(default)".to_owned(),
-        };
-        format!("{place} {} -> {}", shown(before), shown(after))
-    }
-
-    /// Whether the value must not be shown: a secret field, any URL, and the default of a variable.
-    fn is_secret(&self) -> bool {
-        let last = self.path.rsplit('.').next().unwrap_or_default();
-        let name = last.split('[').next().unwrap_or_default();
-        SECRETS.contains(&name) || self.value.contains("://") || self.value.contains(":-")
-    }
+/// The limit that a field belongs to, and the field's path inside of it.
+fn in_limit(path: &str) -> Option<(&str, &str)> {
+    path.strip_prefix("limits[")?.split_once("].")
 }
 
-const fn scalar(node: &YamlNode) -> Option<&ScalarValue> {
+/// The paths of all fields of a file with their values as written: a scalar, or a list of scalars.
+/// Empty if the file is invalid.
+fn outline(text: &str) -> Vec<(String, String)> {
+    let mut fields = Vec::new();
+    if let Some(root) = yaml::parse(text, &Diagnostics::new("")) {
+        add_fields(&root, String::new(), &mut fields);
+    }
+    fields
+}
+
+/// Recurses into the tree, whose depth is bounded.
+fn add_fields(node: &DocumentNode, path: String, fields: &mut Vec<(String, String)>) {
     match &node.value {
-        YamlValue::Scalar(scalar) => Some(scalar),
-        _ => None,
+        YamlValue::Mapping(entries) => {
+            for entry in entries {
+                add_fields(&entry.node, path::field(&path, &entry.key.text), fields);
+            }
+        }
+        YamlValue::List(nodes) => {
+            let texts: Option<Vec<&str>> = nodes.iter().map(DocumentNode::text).collect();
+            if let Some(texts) = texts {
+                fields.push((path, format!("[{}]", texts.join(", "))));
+                return;
+            }
+            for (index, node) in nodes.iter().enumerate() {
+                add_fields(node, path::item(&path, index, node), fields);
+            }
+        }
+        YamlValue::Scalar(scalar) => fields.push((path, scalar.text.clone())),
     }
 }
 
-fn text(scalar: &ScalarValue) -> &str {
-    &scalar.text
+/// The change of a field, as a line.
+fn change(path: &str, before: Option<&str>, after: Option<&str>) -> String {
+    let place = match in_limit(path) {
+        Some((name, inside)) => format!("limit {name:?}: {inside}"),
+        None => format!("{path}:"),
+    };
+    let mut values = before.into_iter().chain(after);
+    if is_secret(path) || values.any(|value| value.contains("://") || value.contains(":-")) {
+        return format!("{place} changed (not shown)");
+    }
+
+    let shown = |value: Option<&str>| value.map_or("(default)".to_owned(), shortened);
+    format!("{place} {} -> {}", shown(before), shown(after))
+}
+
+/// Whether a field is secret. The value of any URL, and of a variable with a default, is so, too.
+fn is_secret(path: &str) -> bool {
+    let last = path.rsplit('.').next().unwrap_or_default();
+    SECRETS.contains(&last.split('[').next().unwrap_or_default())
 }
 
 fn shortened(value: &str) -> String {

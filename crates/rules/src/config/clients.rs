@@ -2,13 +2,11 @@
 //! attributes are hashed.
 
 use tollgate::KeyHasher;
-use tollgate_subject::{ClientResolver, Network};
+use tollgate_subject::{ClientResolver, ForwardedBy, Network};
 
-use super::field::{ConfigField, collect_all};
-use super::field_map::FieldMap;
+use super::field::{ConfigField, FieldMap};
 use super::names::{CLIENT_IP, FORWARDED_BY};
 use super::values::{ValueError, ValueKind};
-use super::yaml::YamlValue;
 use crate::attribute::Attribute;
 use crate::limit::LimitConfig;
 
@@ -40,71 +38,51 @@ pub struct HashConfig {
 /// Reads the section `client_ip`.
 pub(super) fn read(field: &ConfigField<'_>) -> Option<ClientResolver> {
     let mapping = FieldMap::new(field, CLIENT_IP)?;
-    let trusted = mapping.read("trusted_proxies", |field| {
-        let items =
-            field.list("expected a list of networks, such as [\"127.0.0.0/8\", \"10.0.0.0/8\"]")?;
-        collect_all(items.iter().map(|item| item.value(&NETWORK)))
-    });
-    let prefix = mapping.read("ipv6_prefix", |field| field.integer_in(1..=128));
-    let header = mapping.read("header", |field| field.choice(FORWARDED_BY));
+    let expected = "expected a list of networks, such as [\"127.0.0.0/8\", \"10.0.0.0/8\"]";
+    let trusted = mapping.read("trusted_proxies", |field| field.values(expected, &NETWORK));
+    let prefix = mapping.integer_or("ipv6_prefix", 1..=128, 64);
+    let header = mapping.choice_or("header", FORWARDED_BY, ForwardedBy::default());
 
-    ClientResolver::new(
-        trusted.unwrap_or_default(),
-        prefix.unwrap_or(64),
-        header.unwrap_or_default(),
-    )
-    .map_err(|error| field.error(error))
-    .ok()
+    ClientResolver::new(trusted.unwrap_or_default(), prefix, header)
+        .map_err(|error| field.error(error))
+        .ok()
 }
 
-/// Reads `hash_keys` and `hash_secret`. The first requires the second, which also protects permit
-/// tokens.
-pub(super) fn read_hashing(root: &FieldMap<'_>, limits: &[LimitConfig]) -> Option<HashConfig> {
-    let (keys, secret) = (root.get("hash_keys"), root.get("hash_secret"));
-    if keys.is_some() && secret.is_none() {
+/// Reads `hash_keys`, the attributes that the file hashes.
+pub(super) fn read_hash_keys(field: &ConfigField<'_>) -> Option<Vec<Attribute>> {
+    let expected = "expected a list of attributes, such as [\"header:x-api-key\"]";
+    let attributes = field.values(expected, &ATTRIBUTE)?;
+    if attributes.is_empty() {
+        field.error("the list is empty; add an attribute, or remove `hash_keys` and `hash_secret`");
+    }
+    Some(attributes)
+}
+
+/// Reads `hash_secret`, which the attributes require, and which also protects permit tokens.
+pub(super) fn read_hashing(
+    root: &FieldMap<'_>,
+    attributes: Option<Vec<Attribute>>,
+    limits: &[LimitConfig],
+) -> Option<HashConfig> {
+    let keys = root.get("hash_keys");
+    if keys.is_some() && root.get("hash_secret").is_none() {
         root.missing(
             "hash_secret",
             "`hash_keys` requires it, for example `hash_secret: ${TOLLGATE_HASH_SECRET}`",
         );
     }
 
-    let hasher = secret.and_then(|field| field.into_secret().value(&SECRET));
-    let attributes = keys.map_or(Some(Vec::new()), |field| read_attributes(&field, limits));
-    Some(HashConfig {
-        attributes: attributes?,
-        hasher: hasher?,
-    })
-}
-
-/// The attributes that the file hashes. What is wrong with the list is reported where it is read.
-pub(super) fn hashed_attributes(root: &FieldMap<'_>) -> Vec<Attribute> {
-    let field = root.get("hash_keys");
-    let items = match field.as_ref().map(|field| &field.node.value) {
-        Some(YamlValue::List(items)) => items.as_slice(),
-        _ => &[],
-    };
-
-    let parsed = items.iter().filter_map(|item| match &item.value {
-        YamlValue::Scalar(scalar) => scalar.value.parse().ok(),
-        _ => None,
-    });
-    parsed.collect()
-}
-
-fn read_attributes(field: &ConfigField<'_>, limits: &[LimitConfig]) -> Option<Vec<Attribute>> {
-    let items = field.list("expected a list of attributes, such as [\"header:x-api-key\"]")?;
-    if items.is_empty() {
-        field.error("the list is empty; add an attribute, or remove `hash_keys` and `hash_secret`");
-    }
-
-    let keys = limits
-        .iter()
-        .flat_map(|limit| limit.key.parts.iter().flatten());
-    collect_all(items.iter().map(|item| {
-        let attribute = item.value(&ATTRIBUTE)?;
-        if !keys.clone().any(|key| *key.attribute() == attribute) {
+    let hasher = root.get("hash_secret")?.into_secret().value(&SECRET);
+    let attributes = attributes.unwrap_or_default();
+    let items = keys.and_then(|field| field.items("")).unwrap_or_default();
+    for (attribute, item) in attributes.iter().zip(items) {
+        let mut keys = limits.iter().flat_map(|limit| limit.key.attributes());
+        if !keys.any(|key| key == attribute) {
             item.warn("no limit's key uses this attribute, so hashing it has no effect");
         }
-        Some(attribute)
-    }))
+    }
+    Some(HashConfig {
+        attributes,
+        hasher: hasher?,
+    })
 }

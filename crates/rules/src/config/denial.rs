@@ -2,8 +2,7 @@
 
 use tollgate_http::{DenialTemplate, DenialTemplateError};
 
-use super::field::{ConfigField, list_or, nearest, unknown};
-use super::field_map::FieldMap;
+use super::field::{ConfigField, FieldMap, list_or, nearest, unknown};
 use super::names::DENIAL;
 
 const CONTENT_TYPE: &str = "expected a media type, such as application/json";
@@ -18,22 +17,21 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<DenialTemplate> {
 
     let media_type = content_type.string("media type", CONTENT_TYPE);
     let text = body.string("template", BODY);
-    DenialTemplate::new(media_type?, text?)
-        .map_err(|error| match error {
-            DenialTemplateError::ContentType => content_type.invalid("media type", error),
-            DenialTemplateError::UnknownField { name } if !body.is_private() => {
-                let names = DenialTemplate::field_names();
-                let found = format!("{{{name}}}");
-                let suggestion = nearest(&name, &names);
-                body.error(unknown("field", &found, suggestion, &list_or(&names)));
-            }
-            // The parser's words can repeat a part of the value.
-            DenialTemplateError::UnknownField { .. } | DenialTemplateError::NotJson { .. }
-                if body.is_private() =>
-            {
-                body.invalid("template", BODY);
-            }
-            error => body.error(error),
-        })
-        .ok()
+    match DenialTemplate::new(media_type?, text?) {
+        Ok(template) => Some(template),
+        Err(error @ DenialTemplateError::ContentType) => content_type.invalid("media type", error),
+        Err(DenialTemplateError::UnknownField { name }) if !body.is_private() => {
+            let names = DenialTemplate::field_names();
+            let found = format!("{{{name}}}");
+            let suggestion = nearest(&name, &names);
+            body.fail(unknown("field", &found, suggestion, &list_or(&names)))
+        }
+        // The parser's words can repeat a part of the value.
+        Err(DenialTemplateError::UnknownField { .. } | DenialTemplateError::NotJson { .. })
+            if body.is_private() =>
+        {
+            body.invalid("template", BODY)
+        }
+        Err(error) => body.fail(error),
+    }
 }

@@ -88,11 +88,11 @@ impl SourceMap {
     /// Creates an error about a field, with its position if that is known.
     pub fn diagnostic(&self, field: &str, message: impl fmt::Display) -> Diagnostic {
         let known = self.fields.iter().find(|known| known.field == field);
-        let whole_file = || Diagnostic::new(&self.file, SourcePosition::WHOLE_FILE, field, "");
-        Diagnostic {
-            message: visible(&message.to_string()).into_owned(),
-            ..known.cloned().unwrap_or_else(whole_file)
-        }
+        let position = known.map_or(SourcePosition::WHOLE_FILE, |known| SourcePosition {
+            line: known.line,
+            column: known.column,
+        });
+        Diagnostic::new(&self.file, position, field, message)
     }
 }
 
@@ -130,9 +130,8 @@ impl fmt::Display for Diagnostic {
 /// Formats as one line per error.
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, diagnostic) in self.diagnostics.iter().enumerate() {
-            write!(f, "{}{diagnostic}", if index == 0 { "" } else { "\n" })?;
-        }
+        let lines: Vec<String> = self.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))?;
         if self.more > 0 {
             write!(f, "\nand {} more", self.more)?;
         }
@@ -154,6 +153,7 @@ impl SourcePosition {
 
 /// Collects the errors and warnings of a file. All readers share it, because reading continues
 /// after an error.
+#[derive(Default)]
 pub(super) struct Diagnostics<'a> {
     file: &'a str,
     errors: RefCell<Vec<Diagnostic>>,
@@ -166,10 +166,7 @@ impl<'a> Diagnostics<'a> {
     pub(super) fn new(file: &'a str) -> Self {
         Self {
             file,
-            errors: RefCell::default(),
-            more: Cell::default(),
-            warnings: RefCell::default(),
-            positions: RefCell::default(),
+            ..Self::default()
         }
     }
 
@@ -181,7 +178,7 @@ impl<'a> Diagnostics<'a> {
             return;
         }
 
-        let diagnostic = Diagnostic::new(self.file, position, field, message);
+        let diagnostic = self.diagnostic(position, field, message);
         let mut errors = self.errors.borrow_mut();
         if !errors.contains(&diagnostic) {
             errors.push(diagnostic);
@@ -194,12 +191,7 @@ impl<'a> Diagnostics<'a> {
     }
 
     /// Adds a warning about a valid setting.
-    pub(super) fn warn(&self, position: SourcePosition, field: &str, message: impl fmt::Display) {
-        self.add_warning(self.diagnostic(position, field, message));
-    }
-
-    /// Adds a warning that exists already.
-    pub(super) fn add_warning(&self, warning: Diagnostic) {
+    pub(super) fn warn(&self, warning: Diagnostic) {
         let mut warnings = self.warnings.borrow_mut();
         if warnings.len() < WARNINGS_MAX {
             warnings.push(warning);
@@ -217,9 +209,8 @@ impl<'a> Diagnostics<'a> {
     }
 
     /// Records the position of a field that is validated outside this crate.
-    pub(super) fn record_position(&self, position: SourcePosition, field: &str) {
-        let known = Diagnostic::new(self.file, position, field, "");
-        self.positions.borrow_mut().push(known);
+    pub(super) fn record_position(&self, field: Diagnostic) {
+        self.positions.borrow_mut().push(field);
     }
 
     pub(super) fn take_source_map(&self) -> SourceMap {

@@ -1,6 +1,8 @@
 //! A value of the file with its path, read as a typed value. Errors are collected and reading
 //! continues.
 
+mod map;
+
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -11,7 +13,9 @@ use super::diagnostic::{Diagnostic, Diagnostics, SourcePosition};
 use super::path;
 use super::scalar::{Origin, ScalarValue};
 use super::values::{DURATION, INTEGER, SIZE, ValueError, ValueKind};
-use super::yaml::{YamlEntry, YamlNode, YamlValue};
+use super::yaml::{DocumentNode, YamlEntry, YamlValue};
+
+pub(super) use map::FieldMap;
 
 /// The maximum number of items of any list, and of fields of any mapping.
 const ITEMS_MAX: usize = 1_000;
@@ -25,7 +29,7 @@ pub(super) const BOOLEAN: ValueKind<bool> =
 /// reported the error by then.
 #[derive(Clone)]
 pub(super) struct ConfigField<'a> {
-    pub(super) node: &'a YamlNode,
+    pub(super) node: &'a DocumentNode,
     pub(super) path: String,
     pub(super) diagnostics: &'a Diagnostics<'a>,
     is_secret: bool,
@@ -33,7 +37,7 @@ pub(super) struct ConfigField<'a> {
 
 impl<'a> ConfigField<'a> {
     pub(super) const fn new(
-        node: &'a YamlNode,
+        node: &'a DocumentNode,
         path: String,
         diagnostics: &'a Diagnostics<'a>,
     ) -> Self {
@@ -52,15 +56,21 @@ impl<'a> ConfigField<'a> {
     }
 
     pub(super) const fn position(&self) -> SourcePosition {
-        self.node.position
+        self.node.position()
     }
 
     pub(super) fn error(&self, message: impl fmt::Display) {
         self.diagnostics.error(self.position(), &self.path, message);
     }
 
+    /// Reports an error, for a value that cannot be read.
+    pub(super) fn fail<T>(&self, message: impl fmt::Display) -> Option<T> {
+        self.error(message);
+        None
+    }
+
     pub(super) fn warn(&self, message: impl fmt::Display) {
-        self.diagnostics.warn(self.position(), &self.path, message);
+        self.diagnostics.warn(self.diagnostic(message));
     }
 
     /// A message about this field, which is not added to the others.
@@ -71,23 +81,19 @@ impl<'a> ConfigField<'a> {
 
     /// Records the position of this field, whose value is validated outside this crate.
     pub(super) fn record_position(&self) {
-        self.diagnostics
-            .record_position(self.position(), &self.path);
+        self.diagnostics.record_position(self.diagnostic(""));
     }
 
     /// Reports an invalid value: what was found, and what is expected.
-    pub(super) fn invalid(&self, noun: &str, reason: impl fmt::Display) {
-        match &self.node.value {
-            _ if self.is_null() => self.error(format_args!("missing value; {reason}")),
-            YamlValue::Scalar(_) => {
-                self.error(format_args!("invalid {noun} {}: {reason}", self.quoted()));
-            }
-            YamlValue::List(nodes) if nodes.is_empty() => {
-                self.error(format_args!("found an empty list; {reason}"));
-            }
-            YamlValue::List(_) => self.error(format_args!("found a list; {reason}")),
-            YamlValue::Mapping(_) => self.error(format_args!("found a mapping; {reason}")),
-        }
+    pub(super) fn invalid<T>(&self, noun: &str, reason: impl fmt::Display) -> Option<T> {
+        let found = match &self.node.value {
+            _ if self.is_null() => "missing value;",
+            YamlValue::Scalar(_) => &format!("invalid {noun} {}:", self.quoted()),
+            YamlValue::List(nodes) if nodes.is_empty() => "found an empty list;",
+            YamlValue::List(_) => "found a list;",
+            YamlValue::Mapping(_) => "found a mapping;",
+        };
+        self.fail(format_args!("{found} {reason}"))
     }
 
     /// Reports that there are too many of something. Returns `None` in that case.
@@ -95,10 +101,9 @@ impl<'a> ConfigField<'a> {
         if found <= max {
             return Some(());
         }
-        self.error(format_args!(
+        self.fail(format_args!(
             "too many {what}: found {found}, at most {max} are allowed"
-        ));
-        None
+        ))
     }
 
     /// The text of a scalar in quotes, as far as it may be shown.
@@ -121,10 +126,7 @@ impl<'a> ConfigField<'a> {
 
     /// The scalar. `None` if the value is a list or a mapping.
     pub(super) const fn scalar(&self) -> Option<&'a ScalarValue> {
-        match &self.node.value {
-            YamlValue::Scalar(scalar) => Some(scalar),
-            _ => None,
-        }
+        self.node.scalar()
     }
 
     /// A string that is not empty.
@@ -132,10 +134,7 @@ impl<'a> ConfigField<'a> {
         match self.scalar() {
             Some(scalar) if scalar.origin == Origin::Failed => None,
             Some(scalar) if !scalar.is_null() && !scalar.value.is_empty() => Some(&scalar.value),
-            _ => {
-                self.invalid(noun, expected);
-                None
-            }
+            _ => self.invalid(noun, expected),
         }
     }
 
@@ -146,17 +145,16 @@ impl<'a> ConfigField<'a> {
 
     /// Parses a text, which is a part of this value.
     pub(super) fn parse<T>(&self, text: &str, kind: &ValueKind<T>) -> Option<T> {
-        (kind.parse)(text)
-            .map_err(|error| match error {
-                ValueError::Reason(reason) => self.invalid(kind.noun, reason),
-                ValueError::Noun(noun, reason) => self.invalid(noun, reason),
-                ValueError::Suggestion(suggestion) if !self.is_private() => {
-                    self.invalid(kind.noun, suggestion);
-                }
-                ValueError::Message(message) if !self.is_private() => self.error(message),
-                _ => self.invalid(kind.noun, kind.expected),
-            })
-            .ok()
+        match (kind.parse)(text) {
+            Ok(value) => Some(value),
+            Err(ValueError::Reason(reason)) => self.invalid(kind.noun, reason),
+            Err(ValueError::Noun(noun, reason)) => self.invalid(noun, reason),
+            Err(ValueError::Suggestion(suggestion)) if !self.is_private() => {
+                self.invalid(kind.noun, suggestion)
+            }
+            Err(ValueError::Message(message)) if !self.is_private() => self.fail(message),
+            Err(_) => self.invalid(kind.noun, kind.expected),
+        }
     }
 
     /// One of a list of names.
@@ -202,15 +200,13 @@ impl<'a> ConfigField<'a> {
         }
 
         let (min, max) = (format(range.start()), format(range.end()));
-        self.invalid(kind.noun, format_args!("must be between {min} and {max}"));
-        None
+        self.invalid(kind.noun, format_args!("must be between {min} and {max}"))
     }
 
     /// The items of a list.
-    pub(super) fn list(&self, expected: &str) -> Option<Vec<ConfigField<'a>>> {
+    pub(super) fn items(&self, expected: &str) -> Option<Vec<Self>> {
         let YamlValue::List(nodes) = &self.node.value else {
-            self.invalid("value", expected);
-            return None;
+            return self.invalid("value", expected);
         };
         self.at_most(ITEMS_MAX, nodes.len(), "items")?;
 
@@ -222,11 +218,16 @@ impl<'a> ConfigField<'a> {
         Some(nodes.iter().enumerate().map(item).collect())
     }
 
+    /// A list whose items are of this kind.
+    pub(super) fn values<T>(&self, expected: &str, kind: &ValueKind<T>) -> Option<Vec<T>> {
+        let items = self.items(expected)?;
+        collect_all(items.iter().map(|item| item.value(kind)))
+    }
+
     /// The entries of a mapping.
     pub(super) fn entries(&self, expected: &str) -> Option<&'a [YamlEntry]> {
         let YamlValue::Mapping(entries) = &self.node.value else {
-            self.invalid("value", expected);
-            return None;
+            return self.invalid("value", expected);
         };
         self.at_most(ITEMS_MAX, entries.len(), "fields")?;
         Some(entries)
@@ -251,17 +252,18 @@ pub(super) fn unknown(what: &str, found: &str, suggestion: Option<&str>, names: 
 /// The name that is most similar to `found`. `None` if no name is similar enough.
 pub(super) fn nearest<'n>(found: &str, names: &[&'n str]) -> Option<&'n str> {
     let found = found.to_lowercase().replace('-', "_");
-    let distance = |name: &str| strsim::osa_distance(&found, &name.replace('-', "_"));
-    let distance_max = |name: &str| name.len().div_ceil(3).min(3);
-
     if found.len() > 64 {
         return None;
     }
-    names
-        .iter()
-        .copied()
-        .filter(|name| distance(name) <= distance_max(name))
-        .min_by_key(|name| distance(name))
+
+    let distances = names.iter().map(|name| {
+        let distance = strsim::osa_distance(&found, &name.replace('-', "_"));
+        (distance, *name)
+    });
+    distances
+        .filter(|(distance, name)| *distance <= name.len().div_ceil(3).min(3))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
 }
 
 /// Formats as `a, b or c`.

@@ -8,17 +8,9 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-use super::yaml::{YamlEntry, YamlNode, YamlValue};
+use super::names::SECRETS;
+use super::yaml::{DocumentNode, YamlEntry, YamlValue};
 
-/// Fields whose values are secret or contain a secret.
-const SECRET_FIELDS: [&str; 6] = [
-    "endpoints",
-    "hash_secret",
-    "otlp_endpoint",
-    "secret",
-    "token",
-    "url",
-];
 /// Fields with the path of a file that a replica writes. Replicas on one machine need one each.
 const FILE_FIELDS: [&str; 2] = ["snapshot", "to"];
 
@@ -35,20 +27,18 @@ impl fmt::Display for ConfigFingerprint {
 
 impl ConfigFingerprint {
     /// The fingerprint of a file whose variables are expanded.
-    pub(super) fn new(root: &YamlNode) -> Self {
+    pub(super) fn new(root: &DocumentNode) -> Self {
         let mut hash = Sha256::new();
         add_node(&mut hash, root);
 
-        let digest: [u8; 32] = hash.finalize().into();
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&digest[..8]);
-        Self(bytes)
+        let digest = hash.finalize();
+        Self(std::array::from_fn(|at| digest[at]))
     }
 }
 
 /// Adds a node with its kind and its length, so that different trees never give the same bytes. The
 /// depth of a tree is bounded.
-fn add_node(hash: &mut Sha256, node: &YamlNode) {
+fn add_node(hash: &mut Sha256, node: &DocumentNode) {
     match &node.value {
         YamlValue::Scalar(scalar) => add_text(hash, &scalar.value),
         YamlValue::List(nodes) => {
@@ -64,7 +54,7 @@ fn add_node(hash: &mut Sha256, node: &YamlNode) {
             for YamlEntry { key, node, .. } in sorted {
                 add_text(hash, &key.text);
                 let name = key.text.as_str();
-                if !SECRET_FIELDS.contains(&name) && !FILE_FIELDS.contains(&name) {
+                if !SECRETS.contains(&name) && !FILE_FIELDS.contains(&name) {
                     add_node(hash, node);
                 }
             }

@@ -3,18 +3,7 @@
 //! rate-limiter-flexible, resilience4j, Spring Cloud Gateway and others. Most files begin as a copy
 //! of one that worked elsewhere.
 
-use std::fmt;
-
 use super::names::{ALERTS, AUDIT_LOG, BLOCK, EXEMPT, LOCKOUT, ROTATE, WEBHOOK};
-
-/// What a field of another limiter is called here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ForeignField {
-    /// The field of the same meaning, if the file may have it in this place.
-    pub(super) field: Option<&'static str>,
-    /// What to write, for a message.
-    advice: &'static str,
-}
 
 /// The sections that other limiters do not have.
 const OWN_SECTIONS: [&[&str]; 7] = [ALERTS, AUDIT_LOG, BLOCK, EXEMPT, LOCKOUT, ROTATE, WEBHOOK];
@@ -172,41 +161,32 @@ const FOREIGN: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Formats as what to write instead.
-impl fmt::Display for ForeignField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let here = if self.advice.starts_with('`') {
-            "here it is "
-        } else {
-            ""
-        };
-        write!(f, "{here}{}", self.advice)
+/// The meaning of a name that another limiter uses: the field of the same meaning, if the file may
+/// have it in this place, and what to write, for a message. Case, `_` and `-` do not matter.
+///
+/// `known` are the fields that the file may have in this place. Where a name has several meanings,
+/// the one that is allowed there is preferred. Other limiters have no lockouts, lists or alerts
+/// like ours, so a name there is a mistake of its own.
+pub(super) fn find(name: &str, known: &[&str]) -> Option<(Option<&'static str>, String)> {
+    if name.len() > 64 || OWN_SECTIONS.contains(&known) {
+        return None;
     }
-}
+    let mut wanted = name.to_ascii_lowercase();
+    wanted.retain(|c| !matches!(c, '_' | '-'));
 
-impl ForeignField {
-    /// The meaning of a name that another limiter uses. Case, `_` and `-` do not matter.
-    ///
-    /// `known` are the fields that the file may have in this place. Where a name has several
-    /// meanings, the one that is allowed there is preferred. Other limiters have no lockouts, lists
-    /// or alerts like ours, so a name there is a mistake of its own.
-    pub(super) fn find(name: &str, known: &[&str]) -> Option<Self> {
-        if name.len() > 64 {
-            return None;
-        }
-        let mut wanted = name.to_ascii_lowercase();
-        wanted.retain(|c| !matches!(c, '_' | '-'));
-
-        let meanings = FOREIGN
-            .iter()
-            .filter(|(names, ..)| names.split_whitespace().any(|name| name == wanted));
-        let best = meanings.max_by_key(|(_, field, _)| known.contains(field));
-        let best = best.filter(|_| !OWN_SECTIONS.contains(&known));
-        best.map(|(_, field, advice)| Self {
-            field: Some(*field).filter(|field| known.contains(field)),
-            advice,
-        })
-    }
+    let meanings = FOREIGN
+        .iter()
+        .filter(|(names, ..)| names.split_whitespace().any(|name| name == wanted));
+    let (_, field, advice) = meanings.max_by_key(|(_, field, _)| known.contains(field))?;
+    let here = if advice.starts_with('`') {
+        "here it is "
+    } else {
+        ""
+    };
+    Some((
+        Some(*field).filter(|field| known.contains(field)),
+        format!("{here}{advice}"),
+    ))
 }
 
 #[cfg(test)]
@@ -226,11 +206,11 @@ mod tests {
             ("burst", ROOT, None),
             ("rate_limiter", ROOT, Some("limits")),
         ] {
-            let found = ForeignField::find(name, known).expect("a known name");
-            assert_eq!(found.field, field, "{name}");
+            let found = find(name, known).expect("a known name");
+            assert_eq!(found.0, field, "{name}");
         }
-        assert_eq!(ForeignField::find("wndow", LIMIT), None);
-        assert_eq!(ForeignField::find("duration", LOCKOUT), None);
+        assert_eq!(find("wndow", LIMIT), None);
+        assert_eq!(find("duration", LOCKOUT), None);
     }
 
     /// A name of ours in this table would never be used, or hide a mistake.

@@ -6,14 +6,13 @@ use tollgate::algorithm::AMOUNT_MAX;
 use tollgate_subject::{Case, Glob};
 
 use super::diagnostic::{Diagnostics, SourcePosition};
-use super::field::{ConfigField, collect_all};
-use super::field_map::FieldMap;
+use super::field::{ConfigField, FieldMap};
 use super::limits::{self, LimitDefaults};
 use super::names::{INLINE_LIMIT, INLINE_LIMITS, INLINE_POLICIES};
 use super::path;
 use super::scalar::ScalarValue;
 use super::values::{ValueError, ValueKind};
-use super::yaml::{YamlEntry, YamlNode, YamlValue};
+use super::yaml::{DocumentNode, YamlEntry, YamlValue};
 
 const NAMES_MAX: usize = 100;
 const NAME_PATTERN: ValueKind<Glob> = ValueKind::new(
@@ -172,42 +171,38 @@ fn read_policy(field: &ConfigField<'_>) -> Option<InlinePolicy> {
         field.error("the mapping is empty; add `names` or `limit_max`, or write allow or deny");
     }
     let names = mapping.read("names", read_names);
-    let limit_max = mapping.read("limit_max", |field| field.integer_in(1..=AMOUNT_MAX));
     Some(InlinePolicy::Restrict {
         names: names.unwrap_or_default(),
-        limit_max: limit_max.unwrap_or(AMOUNT_MAX),
+        limit_max: mapping.integer_or("limit_max", 1..=AMOUNT_MAX, AMOUNT_MAX),
     })
 }
 
 fn read_names(field: &ConfigField<'_>) -> Option<Vec<Glob>> {
-    let items = field.list("expected a list of names, such as [chat, llm-*]")?;
-    field.at_most(NAMES_MAX, items.len(), "names")?;
-    if items.is_empty() {
+    let expected = "expected a list of names, such as [chat, llm-*]";
+    field.at_most(NAMES_MAX, field.items(expected)?.len(), "names")?;
+    let names = field.values(expected, &NAME_PATTERN)?;
+    if names.is_empty() {
         field.error("the list is empty; add a name, or write `inline_limits: deny`");
     }
-    collect_all(items.iter().map(|item| item.value(&NAME_PATTERN)))
+    Some(names)
 }
 
 /// A JSON value as a node of a file, so that the readers of the file can read it. The depth is
 /// bounded by the JSON parser.
-fn to_node(json: &Json) -> YamlNode {
+fn to_node(json: &Json) -> DocumentNode {
+    let position = SourcePosition::WHOLE_FILE;
     let value = match json {
-        Json::Null => YamlValue::Scalar(ScalarValue::new("null".into(), true)),
-        Json::Bool(flag) => YamlValue::Scalar(ScalarValue::new(flag.to_string(), true)),
-        Json::Number(number) => YamlValue::Scalar(ScalarValue::new(number.to_string(), true)),
-        Json::String(text) => YamlValue::Scalar(ScalarValue::new(text.clone(), false)),
         Json::Array(items) => YamlValue::List(items.iter().map(to_node).collect()),
         Json::Object(members) => {
             let entry = |(name, value): (&String, &Json)| YamlEntry {
                 key: ScalarValue::new(name.clone(), false),
-                position: SourcePosition::WHOLE_FILE,
+                position,
                 node: to_node(value),
             };
             YamlValue::Mapping(members.iter().map(entry).collect())
         }
+        Json::String(text) => YamlValue::Scalar(ScalarValue::new(text.clone(), false)),
+        plain => YamlValue::Scalar(ScalarValue::new(plain.to_string(), true)),
     };
-    YamlNode {
-        position: SourcePosition::WHOLE_FILE,
-        value,
-    }
+    DocumentNode::new(position, value)
 }

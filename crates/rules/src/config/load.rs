@@ -12,14 +12,11 @@ use super::audit_log::{self, AuditLogConfig};
 use super::clients::{self, HashConfig};
 use super::denial;
 use super::diagnostic::{ConfigError, Diagnostic, Diagnostics, SourceMap, SourcePosition};
-use super::field::ConfigField;
-use super::field_map::FieldMap;
+use super::field::{ConfigField, FieldMap};
 use super::file::{FILE_MAX, read_bytes, read_file, too_large};
 use super::fingerprint::ConfigFingerprint;
 use super::inline::InlineLimits;
-use super::limit_warnings;
 use super::limits::{self, LimitDefaults};
-use super::memory_warnings;
 use super::monitoring::{self, MonitoringConfig};
 use super::names::{
     CONSISTENCIES, DEFAULTS, MATCH_CASES, ON_AMBIGUOUS_PATH, ON_STORE_FAILURE, ROOT,
@@ -27,7 +24,8 @@ use super::names::{
 use super::server::{self, ServerConfig};
 use super::store::{self, StoreConfig};
 use super::values::{ValueKind, text_if};
-use super::{variables, yaml};
+use super::variables::{self, Environment};
+use super::{warnings, yaml};
 use crate::limit::LimitConfig;
 
 const VERSION: ValueKind<String> = ValueKind::new(
@@ -97,11 +95,7 @@ impl Config {
     ///      the unit is missing; write 60s or 60ms"
     /// );
     /// ```
-    pub fn parse(
-        text: &str,
-        file: &str,
-        env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn parse(text: &str, file: &str, env: &Environment<'_>) -> Result<Self, ConfigError> {
         if text.len() > FILE_MAX {
             return Err(too_large(file));
         }
@@ -127,10 +121,7 @@ impl Config {
     }
 
     /// Reads a configuration from a file, as [`read_file`] does.
-    pub fn read(
-        path: impl AsRef<Path>,
-        env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn read(path: impl AsRef<Path>, env: &Environment<'_>) -> Result<Self, ConfigError> {
         let name = path.as_ref().display().to_string();
         Self::parse_bytes(&read_file(path)?, &name, env)
     }
@@ -140,7 +131,7 @@ impl Config {
     pub fn read_from(
         reader: impl Read,
         file: &str,
-        env: &dyn Fn(&str) -> Option<String>,
+        env: &Environment<'_>,
     ) -> Result<Self, ConfigError> {
         Self::parse_bytes(&read_bytes(reader, file)?, file, env)
     }
@@ -149,7 +140,7 @@ impl Config {
     pub fn parse_bytes(
         bytes: &[u8],
         file: &str,
-        env: &dyn Fn(&str) -> Option<String>,
+        env: &Environment<'_>,
     ) -> Result<Self, ConfigError> {
         let text = std::str::from_utf8(bytes)
             .map_err(|error| not_utf8(file, &bytes[..error.valid_up_to()]))?;
@@ -185,61 +176,65 @@ fn read_root(field: &ConfigField<'_>, fingerprint: ConfigFingerprint) -> Option<
     let root = FieldMap::new(field, ROOT)?;
     root.value("version", &VERSION);
 
-    let defaults = root.read("defaults", read_defaults).unwrap_or_default();
-    let limits = limits::read(&root, defaults);
-    let inline_limits = InlineLimits::read(&root, defaults);
-    let headers = root.read("headers", monitoring::read_headers);
-    let denial = root.read("denial", denial::read);
-    let monitoring = root.read("monitoring", monitoring::read);
-    let audit_log = root.read("audit_log", audit_log::read);
-    let store = root.read("store", store::read).unwrap_or_default();
-    let clients = root.read("client_ip", clients::read);
-    let hashing = clients::read_hashing(&root, limits.as_deref().unwrap_or_default());
-    let server = root.read("server", server::read);
-    let mut forward_auth_warnings = Vec::new();
-    if field.diagnostics.is_clean() {
-        memory_warnings::add(&root, &store);
-        let warnings = limit_warnings::add(&root, limits.as_deref().unwrap_or_default());
-        forward_auth_warnings.extend(warnings.iter().map(Diagnostic::to_string));
-    }
-
-    Some(Config {
+    let defaults = read_or_default(&root, "defaults", read_defaults);
+    let hashed = root.read("hash_keys", clients::read_hash_keys);
+    let limits = limits::read(&root, defaults, hashed.as_deref().unwrap_or_default());
+    let found = limits.as_deref().unwrap_or_default();
+    let mut config = Config {
         fingerprint,
-        store,
         expected_replicas: defaults.expected_replicas,
         on_store_failure: defaults.on_store_failure,
-        clients: clients.unwrap_or_default(),
-        hashing,
-        limits: limits?,
-        inline_limits,
-        headers: headers.unwrap_or_default(),
-        denial,
-        monitoring: monitoring.unwrap_or_default(),
-        audit_log,
-        server: server.unwrap_or_default(),
-        warnings: field.diagnostics.take_warnings(),
-        forward_auth_warnings,
+        inline_limits: InlineLimits::read(&root, defaults),
+        headers: read_or_default(&root, "headers", monitoring::read_headers),
+        denial: root.read("denial", denial::read),
+        monitoring: read_or_default(&root, "monitoring", monitoring::read),
+        audit_log: root.read("audit_log", audit_log::read),
+        store: read_or_default(&root, "store", store::read),
+        clients: read_or_default(&root, "client_ip", clients::read),
+        hashing: clients::read_hashing(&root, hashed, found),
+        server: read_or_default(&root, "server", server::read),
+        limits: Vec::new(),
+        warnings: Vec::new(),
+        forward_auth_warnings: Vec::new(),
         source_map: field.diagnostics.take_source_map(),
-    })
+    };
+
+    if field.diagnostics.is_clean() {
+        warnings::add_for_memory(&root, &config.store);
+        let forward_auth = warnings::add_for_limits(&root, found);
+        config.forward_auth_warnings = forward_auth.iter().map(Diagnostic::to_string).collect();
+    }
+    config.warnings = field.diagnostics.take_warnings();
+    config.limits = limits?;
+    Some(config)
+}
+
+/// Reads a section, whose default applies if the file does not have it.
+fn read_or_default<'a, T: Default>(
+    root: &FieldMap<'a>,
+    name: &str,
+    read: impl FnOnce(&ConfigField<'a>) -> Option<T>,
+) -> T {
+    root.read(name, read).unwrap_or_default()
 }
 
 fn read_defaults(field: &ConfigField<'_>) -> Option<LimitDefaults> {
     let mapping = FieldMap::new(field, DEFAULTS)?;
-    let replicas = mapping.read("expected_replicas", |field| field.integer_in(1..=10_000));
-    let consistency = mapping.read("consistency", |field| field.choice(CONSISTENCIES));
-    let on_store_failure = mapping.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE));
-
-    let match_case = mapping.read("match_case", |field| field.choice(MATCH_CASES));
-    let on_ambiguous_path =
-        mapping.read("on_ambiguous_path", |field| field.choice(ON_AMBIGUOUS_PATH));
-
+    let default = LimitDefaults::default();
+    let replicas = NonZeroU32::new(mapping.integer_or("expected_replicas", 1..=10_000, 1));
     Some(LimitDefaults {
-        match_case: match_case.unwrap_or(LimitDefaults::default().match_case),
-        on_ambiguous_path: on_ambiguous_path.unwrap_or_default(),
-        consistency: consistency.unwrap_or_default(),
-        on_store_failure: on_store_failure.unwrap_or_default(),
-        expected_replicas: replicas
-            .and_then(NonZeroU32::new)
-            .unwrap_or(NonZeroU32::MIN),
+        consistency: mapping.choice_or("consistency", CONSISTENCIES, default.consistency),
+        on_store_failure: mapping.choice_or(
+            "on_store_failure",
+            ON_STORE_FAILURE,
+            default.on_store_failure,
+        ),
+        match_case: mapping.choice_or("match_case", MATCH_CASES, default.match_case),
+        on_ambiguous_path: mapping.choice_or(
+            "on_ambiguous_path",
+            ON_AMBIGUOUS_PATH,
+            default.on_ambiguous_path,
+        ),
+        expected_replicas: replicas.unwrap_or(default.expected_replicas),
     })
 }

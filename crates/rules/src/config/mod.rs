@@ -7,24 +7,18 @@
 //! Reading continues after an error. All errors are collected in one place, so that a user can fix
 //! a whole file in one go.
 
-mod access;
 mod audit_log;
 mod changes;
 mod clients;
 mod denial;
 mod diagnostic;
-mod document;
 mod field;
-mod field_map;
 mod file;
 mod fingerprint;
 mod foreign;
 mod inline;
-mod limit_warnings;
 mod limits;
 mod load;
-mod match_warnings;
-mod memory_warnings;
 mod monitoring;
 mod names;
 mod path;
@@ -35,19 +29,20 @@ mod store;
 mod tests;
 mod values;
 mod variables;
+mod warnings;
 mod yaml;
 
-pub use access::{AccessConfig, AccessToken, TlsConfig};
 pub use audit_log::{AuditLogConfig, AuditTarget, AuditedDenials};
 pub use changes::ConfigChanges;
 pub use clients::HashConfig;
 pub use diagnostic::{ConfigError, Diagnostic, SourceMap};
-pub use document::{DocumentField, DocumentNode, DocumentValue};
 pub use file::read_file;
 pub use fingerprint::ConfigFingerprint;
 pub use inline::{InlineLimitError, InlineLimits};
 pub use load::Config;
 pub use monitoring::{MonitoringConfig, TracingConfig, WebhookConfig};
-pub use server::ServerConfig;
+pub use server::{AccessConfig, AccessToken, ServerConfig, TlsConfig};
 pub use store::{RedisConfig, RedisTopology, SnapshotConfig, StoreConfig};
 pub use values::parse_duration;
+pub use variables::Environment;
+pub use yaml::DocumentNode;

@@ -5,32 +5,24 @@ use std::time::Duration;
 
 use tollgate_http::EnabledFields;
 
-use super::field::{BOOLEAN, ConfigField};
-use super::field_map::FieldMap;
-use super::names::{ALERTS, HEADERS, MONITORING, PROFILES, Profile, TRACING, WEBHOOK};
-use super::values::{RATIO, ValueKind, text_if};
+use super::field::{BOOLEAN, ConfigField, FieldMap};
+use super::names::{ALERTS, HEADERS, MONITORING, PROFILES, TRACING, WEBHOOK};
+use super::values::{RATIO, ValueKind, has_only, text_if, without_http};
 
 const METRICS_PREFIX: ValueKind<String> = ValueKind::new(
     "prefix",
     "expected up to 64 letters, digits and `_`, not starting with a digit, such as tollgate",
     |text| {
-        let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let starts_well = !text.starts_with(|c: char| c.is_ascii_digit());
-        text_if(
-            text.len() <= 64 && starts_well && text.chars().all(is_valid),
-            text,
-        )
+        text_if(text.len() <= 64 && starts_well && has_only(text, "_"), text)
     },
 );
 const COLLECTOR: ValueKind<String> = ValueKind::new(
     "URL",
     "expected http://host:port or https://host:port, such as http://127.0.0.1:4317",
     |text| {
-        let host = text
-            .strip_prefix("http://")
-            .or_else(|| text.strip_prefix("https://"));
         let is_valid = |host: &str| !host.is_empty() && !host.contains(char::is_whitespace);
-        text_if(host.is_some_and(is_valid), text)
+        text_if(without_http(text).is_some_and(is_valid), text)
     },
 );
 
@@ -39,15 +31,12 @@ const WEBHOOK_URL: ValueKind<String> = ValueKind::new(
     "expected http:// or https:// with a host and without a user name, such as \
      https://alerts.example.com/tollgate",
     |text| {
-        let rest = text
-            .strip_prefix("http://")
-            .or_else(|| text.strip_prefix("https://"));
         let is_valid = |rest: &str| {
             let host = rest.split(['/', '?']).next().unwrap_or_default();
             let is_text = rest.chars().all(|c| c.is_ascii_graphic() && c != '#');
             is_text && !host.is_empty() && !host.starts_with(':') && !host.contains('@')
         };
-        text_if(rest.is_some_and(is_valid), text)
+        text_if(without_http(text).is_some_and(is_valid), text)
     },
 );
 const WEBHOOK_SECRET: ValueKind<String> = ValueKind::new(
@@ -138,45 +127,30 @@ pub(super) fn read_headers(field: &ConfigField<'_>) -> Option<EnabledFields> {
     let mapping = FieldMap::new(field, HEADERS)?;
     let is_sent = |name| mapping.value(name, &BOOLEAN).unwrap_or(true);
     let [ietf, legacy, retry_after] = ["ietf", "legacy", "retry_after"].map(is_sent);
-
-    let Some(profiles) = mapping.get("profiles") else {
-        return Some(EnabledFields {
-            ietf,
-            legacy,
-            retry_after,
-            ..EnabledFields::default()
-        });
+    let mut fields = EnabledFields {
+        ietf,
+        legacy,
+        retry_after,
+        ..EnabledFields::default()
     };
+    let Some(profiles) = mapping.get("profiles") else {
+        return Some(fields);
+    };
+
     for name in ["ietf", "legacy"] {
         mapping.reject(
             name,
             format_args!("`profiles` lists what is sent; remove `{name}`"),
         );
     }
-    let profiles = read_profiles(&profiles)?;
-    let is_listed = |profile| profiles.contains(&profile);
-    Some(EnabledFields {
-        ietf: is_listed(Profile::Ietf),
-        legacy: is_listed(Profile::Legacy),
-        openai: is_listed(Profile::OpenAi),
-        anthropic: is_listed(Profile::Anthropic),
-        retry_after,
-    })
-}
-
-/// Reads a list of profiles, each at most once.
-fn read_profiles(field: &ConfigField<'_>) -> Option<Vec<Profile>> {
-    let items = field.list("expected a list of profiles, such as [ietf, openai]")?;
-    let mut profiles = Vec::new();
-    for item in &items {
-        let profile = item.choice(PROFILES)?;
-        if profiles.contains(&profile) {
-            item.error(format_args!("duplicate profile {}", item.quoted()));
-            return None;
+    (fields.ietf, fields.legacy) = (false, false);
+    for item in profiles.items("expected a list of profiles, such as [ietf, openai]")? {
+        let is_listed = item.choice(PROFILES)?(&mut fields);
+        if std::mem::replace(is_listed, true) {
+            return item.fail(format_args!("duplicate profile {}", item.quoted()));
         }
-        profiles.push(profile);
     }
-    Some(profiles)
+    Some(fields)
 }
 
 /// Reads the section `monitoring`.
@@ -190,28 +164,22 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<MonitoringConfig> {
     if let Some(prefix) = mapping.value("metrics_prefix", &METRICS_PREFIX) {
         config.metrics_prefix = prefix;
     }
-    if let Some(alerts) = mapping.read("alerts", |field| FieldMap::new(field, ALERTS)) {
+    if let Some(alerts) = mapping.section("alerts", ALERTS) {
         read_alerts(&alerts, &mut config);
     }
     Some(config)
 }
 
 fn read_alerts(alerts: &FieldMap<'_>, config: &mut MonitoringConfig) {
-    let day = Duration::from_secs(86_400);
-    let duration = |name, min: Duration, max: Duration| {
-        alerts.read(name, |field| field.duration_in(min..=max))
-    };
+    let (micros, seconds) = (Duration::from_micros, Duration::from_secs);
+    let day = seconds(86_400);
 
     config.deny_ratio = alerts.read("deny_ratio", read_deny_ratio);
-    config.latency_p99 = duration(
-        "latency_p99",
-        Duration::from_micros(1),
-        Duration::from_secs(60),
-    );
-    config.degraded_for = duration("degraded_for", Duration::from_secs(1), day);
-    config.evictions = alerts.read("evictions", |field| field.integer_in(1..=1_000_000));
-    config.configurations_differ = duration("configurations_differ", Duration::from_secs(1), day);
-    config.near_limit = duration("near_limit", Duration::from_secs(60), 366 * day);
+    config.latency_p99 = alerts.duration("latency_p99", micros(1)..=seconds(60));
+    config.degraded_for = alerts.duration("degraded_for", seconds(1)..=day);
+    config.evictions = alerts.integer("evictions", 1..=1_000_000);
+    config.configurations_differ = alerts.duration("configurations_differ", seconds(1)..=day);
+    config.near_limit = alerts.duration("near_limit", seconds(60)..=366 * day);
     config.webhook = alerts.read("webhook", read_webhook);
     if config.near_limit.is_some() && alerts.get("webhook").is_none() {
         alerts.missing(
@@ -223,11 +191,8 @@ fn read_alerts(alerts: &FieldMap<'_>, config: &mut MonitoringConfig) {
 
 fn read_webhook(field: &ConfigField<'_>) -> Option<WebhookConfig> {
     let mapping = FieldMap::new(field, WEBHOOK)?;
-    let url = mapping.require("url", WEBHOOK_URL.expected);
-    let secret = mapping.require("secret", WEBHOOK_SECRET.expected);
-
-    let url = url.and_then(|field| field.into_secret().value(&WEBHOOK_URL));
-    let secret = secret.and_then(|field| field.into_secret().value(&WEBHOOK_SECRET));
+    let url = mapping.require_secret("url", &WEBHOOK_URL);
+    let secret = mapping.require_secret("secret", &WEBHOOK_SECRET);
     Some(WebhookConfig {
         url: url?,
         secret: secret?,
@@ -236,22 +201,20 @@ fn read_webhook(field: &ConfigField<'_>) -> Option<WebhookConfig> {
 
 fn read_deny_ratio(field: &ConfigField<'_>) -> Option<f64> {
     let ratio = field.value(&RATIO)?;
-    if ratio == 0.0 {
-        field.invalid(
-            RATIO.noun,
-            "must be greater than 0; remove the field to disable the warning",
-        );
+    if ratio > 0.0 {
+        return Some(ratio);
     }
-    Some(ratio)
+    field.invalid(
+        RATIO.noun,
+        "must be greater than 0; remove the field to disable the warning",
+    )
 }
 
 fn read_tracing(field: &ConfigField<'_>) -> Option<TracingConfig> {
     let mapping = FieldMap::new(field, TRACING)?;
     let sample_ratio = mapping.value("sample_ratio", &RATIO);
-    let endpoint = mapping.require("otlp_endpoint", COLLECTOR.expected)?;
-
     Some(TracingConfig {
-        otlp_endpoint: endpoint.into_secret().value(&COLLECTOR)?,
+        otlp_endpoint: mapping.require_secret("otlp_endpoint", &COLLECTOR)?,
         sample_ratio: sample_ratio.unwrap_or(0.01),
     })
 }

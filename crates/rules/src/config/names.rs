@@ -2,11 +2,10 @@
 //! `docs/tollgate.schema.json` and `docs/configuration.md`.
 
 use tollgate::{Consistency, FailurePolicy, LeakyMode, QuotaUnit, ReservationExpiry};
+use tollgate_http::EnabledFields;
 use tollgate_subject::{Case, ForwardedBy};
 
 use crate::limit::AmbiguousPathPolicy;
-
-use crate::token::Permission;
 
 pub(super) const ROOT: &[&str] = &[
     "version",
@@ -31,6 +30,16 @@ pub(super) const ROTATE: &[&str] = &["size", "keep"];
 
 /// The values of `audit_log.denials`, and whether only the first denials of a key get a line.
 pub(super) const DENIALS: &[(&str, bool)] = &[("every", false), ("first", true)];
+
+/// Fields whose values are secret or contain a secret, by their own names.
+pub(super) const SECRETS: &[&str] = &[
+    "endpoints",
+    "hash_secret",
+    "otlp_endpoint",
+    "secret",
+    "token",
+    "url",
+];
 
 /// Fields that were renamed, with their current names.
 pub(super) const RENAMED: &[(&str, &str)] = &[("lease", "permit_timeout")];
@@ -235,23 +244,17 @@ pub(super) const TIER_CHOICE: &[&str] = &["by", "default"];
 pub(super) const COST: &[&str] = &["by", "tokens", "default"];
 pub(super) const HEADERS: &[&str] = &["profiles", "ietf", "legacy", "retry_after"];
 
-pub(super) const PROFILES: &[(&str, Profile)] = &[
-    ("ietf", Profile::Ietf),
-    ("legacy", Profile::Legacy),
-    ("openai", Profile::OpenAi),
-    ("anthropic", Profile::Anthropic),
+/// The values of `headers.profiles`, and the switch of each.
+pub(super) const PROFILES: &[(&str, ProfileSwitch)] = &[
+    ("ietf", |fields| &mut fields.ietf),
+    ("legacy", |fields| &mut fields.legacy),
+    ("openai", |fields| &mut fields.openai),
+    ("anthropic", |fields| &mut fields.anthropic),
 ];
 
-pub(super) const DENIAL: &[&str] = &["content_type", "body"];
+type ProfileSwitch = fn(&mut EnabledFields) -> &mut bool;
 
-/// A value of `headers.profiles`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Profile {
-    Ietf,
-    Legacy,
-    OpenAi,
-    Anthropic,
-}
+pub(super) const DENIAL: &[&str] = &["content_type", "body"];
 
 pub(super) const MONITORING: &[&str] = &["metrics_prefix", "alerts", "tracing"];
 pub(super) const ALERTS: &[&str] = &[
@@ -279,12 +282,3 @@ pub(super) const SERVER: &[&str] = &[
 ];
 pub(super) const TLS: &[&str] = &["cert", "key", "client_ca"];
 pub(super) const TOKEN: &[&str] = &["name", "token", "allow"];
-
-pub(super) const PERMISSIONS: &[(&str, Permission)] = &[
-    ("check", Permission::Check),
-    ("peek", Permission::Peek),
-    ("refund", Permission::Refund),
-    ("release", Permission::Release),
-    ("reset", Permission::Reset),
-    ("inline", Permission::Inline),
-];

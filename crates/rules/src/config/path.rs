@@ -3,7 +3,8 @@
 use tollgate::LimitName;
 
 use super::scalar::quoted;
-use super::yaml::{YamlNode, YamlValue};
+use super::values::has_only;
+use super::yaml::DocumentNode;
 
 /// The maximum length of a key that is shown without quotes.
 const PLAIN_MAX: usize = 64;
@@ -11,11 +12,8 @@ const PLAIN_MAX: usize = 64;
 /// The path of a field of a mapping.
 pub(super) fn field(mapping: &str, key: &str) -> String {
     let dot = if mapping.is_empty() { "" } else { "." };
-    if is_plain(key) {
-        format!("{mapping}{dot}{key}")
-    } else {
-        format!("{mapping}{dot}{}", quoted(key))
-    }
+    let shown = if is_plain(key) { key } else { &quoted(key) };
+    format!("{mapping}{dot}{shown}")
 }
 
 /// The name of a field for a message: in backticks if it is plain, else in quotes.
@@ -28,7 +26,7 @@ pub(super) fn name(key: &str) -> String {
 }
 
 /// The path of an item of a list. Limits are identified by their names if those may be shown.
-pub(super) fn item(list: &str, index: usize, node: &YamlNode) -> String {
+pub(super) fn item(list: &str, index: usize, node: &DocumentNode) -> String {
     match limit_name(node).filter(|_| list == "limits") {
         Some(name) => format!("{list}[{name}]"),
         None => format!("{list}[{index}]"),
@@ -36,19 +34,12 @@ pub(super) fn item(list: &str, index: usize, node: &YamlNode) -> String {
 }
 
 fn is_plain(key: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-:".contains(c);
-    !key.is_empty() && key.len() <= PLAIN_MAX && key.chars().all(is_plain)
+    (1..=PLAIN_MAX).contains(&key.len()) && has_only(key, "_-:")
 }
 
 /// The name of a limit, if it may be shown. This is used before and after variables are expanded,
 /// so it depends on the text alone. A text with a variable is not a valid name.
-fn limit_name(limit: &YamlNode) -> Option<&str> {
-    let YamlValue::Mapping(entries) = &limit.value else {
-        return None;
-    };
-    let entry = entries.iter().find(|entry| entry.key.text == "name")?;
-    match &entry.node.value {
-        YamlValue::Scalar(name) if LimitName::new(&name.text).is_ok() => Some(&name.text),
-        _ => None,
-    }
+fn limit_name(limit: &DocumentNode) -> Option<&str> {
+    let name = limit.get("name")?.text();
+    name.filter(|name| LimitName::new(name).is_ok())
 }

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use tollgate::memory::KEYS_MAX_DEFAULT;
 
-use super::field::{ConfigField, collect_all};
-use super::field_map::FieldMap;
+use super::field::{ConfigField, FieldMap, collect_all};
 use super::names::{STORE, STORE_TYPES, StoreType};
-use super::values::{ValueError, ValueKind, text_if};
+use super::values::{ValueKind, is_file, text_if};
 
 const ENDPOINTS_MAX: usize = 100;
 /// A process that is killed loses what was counted since the last save, so at most this much.
@@ -43,11 +42,7 @@ const PREFIX: ValueKind<String> = ValueKind::new(
 const SNAPSHOT: ValueKind<PathBuf> = ValueKind::new(
     "file",
     "expected the path of a file, such as /var/lib/tollgate/counters.snapshot",
-    |text| {
-        let path = PathBuf::from(text);
-        let is_file = path.file_name().is_some() && !text.ends_with('/');
-        is_file.then_some(path).ok_or(ValueError::Unexpected)
-    },
+    |text| text_if(is_file(text), text).map(PathBuf::from),
 );
 
 /// The fields that apply to the Redis stores only.
@@ -154,10 +149,8 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<StoreConfig> {
     let mapping = FieldMap::new(field, STORE)?;
     field.record_position();
 
-    let kind = match mapping.get("type") {
-        Some(field) => field.choice(STORE_TYPES)?,
-        None => StoreType::Memory,
-    };
+    let kind = mapping.get("type");
+    let kind = kind.map_or(Some(StoreType::Memory), |field| field.choice(STORE_TYPES))?;
     if kind != StoreType::Sentinel {
         mapping.reject(
             "master",
@@ -182,9 +175,8 @@ fn read_memory(mapping: &FieldMap<'_>) -> StoreConfig {
         );
     }
 
-    let keys_max = mapping.read("keys_max", |field| field.integer_in(1..=1 << 32));
     StoreConfig::Memory {
-        keys_max: keys_max.unwrap_or(KEYS_MAX_DEFAULT),
+        keys_max: mapping.integer_or("keys_max", 1..=1 << 32, KEYS_MAX_DEFAULT),
         snapshot: read_snapshot(mapping),
     }
 }
@@ -192,7 +184,7 @@ fn read_memory(mapping: &FieldMap<'_>) -> StoreConfig {
 fn read_snapshot(mapping: &FieldMap<'_>) -> Option<SnapshotConfig> {
     let seconds = Duration::from_secs;
     let range = seconds(1)..=seconds(3_600);
-    let interval = mapping.read("snapshot_interval", |field| field.duration_in(range));
+    let interval = mapping.duration_or("snapshot_interval", range, SNAPSHOT_INTERVAL_DEFAULT);
 
     let Some(field) = mapping.get("snapshot") else {
         mapping.reject(
@@ -203,32 +195,26 @@ fn read_snapshot(mapping: &FieldMap<'_>) -> Option<SnapshotConfig> {
     };
     Some(SnapshotConfig {
         file: field.value(&SNAPSHOT)?,
-        interval: interval.unwrap_or(SNAPSHOT_INTERVAL_DEFAULT),
+        interval,
     })
 }
 
 fn read_redis(mapping: &FieldMap<'_>, kind: StoreType) -> Option<RedisConfig> {
     for (name, instead) in MEMORY_ONLY {
-        mapping.reject(
-            name,
-            format_args!("`{name}` is only for the memory store; {instead}"),
-        );
+        let message = format_args!("`{name}` is only for the memory store; {instead}");
+        mapping.reject(name, message);
     }
     let topology = read_topology(mapping, kind);
     let endpoints = read_endpoints(mapping, kind);
     let prefix = mapping.value("prefix", &PREFIX);
-    let max_retries = mapping.read("max_retries", |field| field.integer_in(0..=16));
 
     let millis = Duration::from_millis;
-    let timeout = |name, range, default| {
-        let timeout = mapping.read(name, |field| field.duration_in(range));
-        timeout.unwrap_or(default)
-    };
+    let connecting = millis(10)..=millis(60_000);
     Some(RedisConfig {
         prefix: prefix.unwrap_or_else(|| "tollgate:".into()),
-        timeout: timeout("timeout", millis(1)..=millis(10_000), millis(10)),
-        connect_timeout: timeout("connect_timeout", millis(10)..=millis(60_000), millis(200)),
-        max_retries: max_retries.unwrap_or(1),
+        timeout: mapping.duration_or("timeout", millis(1)..=millis(10_000), millis(10)),
+        connect_timeout: mapping.duration_or("connect_timeout", connecting, millis(200)),
+        max_retries: mapping.integer_or("max_retries", 0..=16, 1),
         topology: topology?,
         endpoints: endpoints?,
     })
@@ -250,7 +236,7 @@ fn read_endpoints(mapping: &FieldMap<'_>, kind: StoreType) -> Option<Vec<String>
     let expected = "expected a list of URLs, such as [\"redis://127.0.0.1:6379\"]";
     // No error shows a URL, because it may contain a password.
     let field = mapping.require("endpoints", expected)?.into_secret();
-    let items = field.list(expected)?;
+    let items = field.items(expected)?;
 
     let found = items.len();
     if found == 0 || found > ENDPOINTS_MAX {

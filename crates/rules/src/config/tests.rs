@@ -7,9 +7,11 @@ use serde_json::Value;
 use super::names::{
     ALERTS, ALGORITHMS, ALIGNS, BLOCK, BLOCK_STATUSES, CLIENT_IP, CONSISTENCIES, COST, DEFAULTS,
     DENIAL, EXEMPT, FORWARDED_BY, HEADERS, INLINE_LIMIT, INLINE_LIMITS, INLINE_POLICIES, LIMIT,
-    MODES, MONITORING, ON_RESERVATION_EXPIRY, ON_STORE_FAILURE, PERMISSIONS, PROFILES, RENAMED,
-    ROOT, SERVER, STORE, STORE_TYPES, TIER, TIER_CHOICE, TLS, TOKEN, TRACING, UNITS,
+    MODES, MONITORING, ON_RESERVATION_EXPIRY, ON_STORE_FAILURE, PROFILES, RENAMED, ROOT, SERVER,
+    STORE, STORE_TYPES, TIER, TIER_CHOICE, TLS, TOKEN, TRACING, UNITS,
 };
+
+use crate::token::Permission;
 
 fn schema() -> Value {
     serde_json::from_str(include_str!("../../../../docs/tollgate.schema.json")).unwrap()
@@ -135,7 +137,7 @@ fn the_schema_has_the_same_choices() {
         ),
         (
             "/$defs/server/properties/tokens/items/properties/allow/items",
-            choices(PERMISSIONS),
+            choices(Permission::ALL),
         ),
     ] {
         let found = at(&schema, &format!("{path}/anyOf/0/enum"))
@@ -164,7 +166,7 @@ fn the_choices_are_the_names_of_the_library() {
     for (name, header) in FORWARDED_BY {
         assert_eq!(*name, header.as_str());
     }
-    for (name, permission) in PERMISSIONS {
+    for (name, permission) in Permission::ALL {
         assert_eq!(*name, permission.name());
     }
 }
@@ -256,7 +258,7 @@ fn the_page_documents_every_choice() {
         choices(UNITS),
         choices(ON_RESERVATION_EXPIRY),
         choices(PROFILES),
-        choices(PERMISSIONS),
+        choices(Permission::ALL),
         choices(INLINE_POLICIES),
         choices(BLOCK_STATUSES),
     ];

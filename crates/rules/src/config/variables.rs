@@ -6,17 +6,22 @@ use std::collections::HashMap;
 use super::diagnostic::{Diagnostics, SourcePosition};
 use super::path;
 use super::scalar::{Origin, ScalarValue, is_null, quoted};
-use super::yaml::{YamlEntry, YamlNode, YamlValue};
+use super::values::has_only;
+use super::yaml::{DocumentNode, YamlEntry, YamlValue};
 
 /// The maximum total size of all expanded variables, in bytes. It bounds files that repeat a long
 /// variable many times.
 const VARIABLES_MAX: usize = 1 << 20;
 
 /// Looks up the value of an environment variable.
-pub(super) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
+pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// Expands the variables in every value, and checks that every key is a string and unique.
-pub(super) fn expand(root: &mut YamlNode, env: &Environment<'_>, diagnostics: &Diagnostics<'_>) {
+pub(super) fn expand(
+    root: &mut DocumentNode,
+    env: &Environment<'_>,
+    diagnostics: &Diagnostics<'_>,
+) {
     VariableExpander {
         env,
         diagnostics,
@@ -34,9 +39,10 @@ struct VariableExpander<'a> {
 
 impl VariableExpander<'_> {
     /// Recurses into the tree, whose depth is bounded.
-    fn expand_node(&mut self, node: &mut YamlNode, path: &str) {
+    fn expand_node(&mut self, node: &mut DocumentNode, path: &str) {
+        let position = node.position();
         match &mut node.value {
-            YamlValue::Scalar(scalar) => self.expand_scalar(scalar, node.position, path),
+            YamlValue::Scalar(scalar) => self.expand_scalar(scalar, position, path),
             YamlValue::List(nodes) => {
                 for (index, node) in nodes.iter_mut().enumerate() {
                     let path = path::item(path, index, node);
@@ -134,10 +140,7 @@ impl VariableExpander<'_> {
 }
 
 fn is_variable_name(name: &str) -> bool {
-    let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    name.chars().all(is_valid)
-        && !name.is_empty()
-        && !name.starts_with(|c: char| c.is_ascii_digit())
+    has_only(name, "_") && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// Whether YAML reads an unquoted key as a null, a boolean or a number instead of a string.

@@ -1,11 +1,13 @@
 //! Parses YAML into a tree of nodes with positions. Only this module uses the YAML library, and it
-//! bounds the size and depth of the tree.
+//! bounds the size and depth of the tree. Importers read the files of other programs with it; their
+//! variables are not expanded.
 
 use std::fmt;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, StrInput};
 
-use super::diagnostic::{Diagnostics, SourcePosition};
+use super::diagnostic::{ConfigError, Diagnostics, SourcePosition};
+use super::file::{FILE_MAX, too_large};
 use super::scalar::ScalarValue;
 
 /// The maximum nesting depth. A pattern in a list in `match` in a limit is at depth six. It also
@@ -14,17 +16,19 @@ const DEPTH_MAX: usize = 32;
 /// The maximum number of keys and values. A thousand limits with every field have about 40,000.
 const NODES_MAX: usize = 100_000;
 
-/// A YAML value and its position.
+/// A value of a YAML file, and its position.
 #[derive(Debug)]
-pub(super) struct YamlNode {
-    pub(super) position: SourcePosition,
+pub struct DocumentNode {
+    /// The line on which the value starts, from 1.
+    pub line: usize,
+    column: usize,
     pub(super) value: YamlValue,
 }
 
 #[derive(Debug)]
 pub(super) enum YamlValue {
     Scalar(ScalarValue),
-    List(Vec<YamlNode>),
+    List(Vec<DocumentNode>),
     Mapping(Vec<YamlEntry>),
 }
 
@@ -33,18 +37,92 @@ pub(super) enum YamlValue {
 pub(super) struct YamlEntry {
     pub(super) key: ScalarValue,
     pub(super) position: SourcePosition,
-    pub(super) node: YamlNode,
+    pub(super) node: DocumentNode,
 }
 
 /// Parses a text with one YAML document. Returns `None` if the text is empty, or if it is invalid,
 /// in which case the error is in `diagnostics`.
-pub(super) fn parse(text: &str, diagnostics: &Diagnostics<'_>) -> Option<YamlNode> {
+pub(super) fn parse(text: &str, diagnostics: &Diagnostics<'_>) -> Option<DocumentNode> {
     let reader = NodeReader {
         parser: Parser::new_from_str(text),
         diagnostics,
         nodes: 0,
     };
     reader.read_document()
+}
+
+impl DocumentNode {
+    /// Parses a file with one YAML document of at most 1 MiB. `None` if it is empty.
+    pub fn parse(text: &str, file: &str) -> Result<Option<Self>, ConfigError> {
+        if text.len() > FILE_MAX {
+            return Err(too_large(file));
+        }
+        let diagnostics = Diagnostics::new(file);
+        let node = parse(text, &diagnostics);
+
+        if diagnostics.is_clean() {
+            Ok(node)
+        } else {
+            Err(diagnostics.into_error())
+        }
+    }
+
+    pub(super) const fn new(
+        SourcePosition { line, column }: SourcePosition,
+        value: YamlValue,
+    ) -> Self {
+        Self {
+            line,
+            column,
+            value,
+        }
+    }
+
+    pub(super) const fn position(&self) -> SourcePosition {
+        SourcePosition {
+            line: self.line,
+            column: self.column,
+        }
+    }
+
+    /// The field of a mapping with this name.
+    pub fn get(&self, name: &str) -> Option<&Self> {
+        let entry = self.entries().iter().find(|entry| entry.key.text == name);
+        entry.map(|entry| &entry.node)
+    }
+
+    /// The names of the fields of a mapping with their lines; none for any other value.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, usize)> {
+        let entries = self.entries().iter();
+        entries.map(|entry| (&*entry.key.text, entry.position.line))
+    }
+
+    /// The items of a list; none for any other value.
+    pub fn items(&self) -> &[Self] {
+        match &self.value {
+            YamlValue::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// The text of a scalar.
+    pub fn text(&self) -> Option<&str> {
+        self.scalar().map(|scalar| &*scalar.text)
+    }
+
+    pub(super) fn entries(&self) -> &[YamlEntry] {
+        match &self.value {
+            YamlValue::Mapping(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    pub(super) const fn scalar(&self) -> Option<&ScalarValue> {
+        match &self.value {
+            YamlValue::Scalar(scalar) => Some(scalar),
+            _ => None,
+        }
+    }
 }
 
 /// Builds the tree from parser events. Its methods return `None` after they have reported an error.
@@ -57,7 +135,7 @@ struct NodeReader<'t> {
 
 impl<'t> NodeReader<'t> {
     /// Reads to the end of the text, which must have at most one document.
-    fn read_document(mut self) -> Option<YamlNode> {
+    fn read_document(mut self) -> Option<DocumentNode> {
         let mut root = None;
         loop {
             let (event, position) = self.next_event()?;
@@ -85,7 +163,7 @@ impl<'t> NodeReader<'t> {
         event: Event<'t>,
         position: SourcePosition,
         depth: usize,
-    ) -> Option<YamlNode> {
+    ) -> Option<DocumentNode> {
         let value = match event {
             Event::SequenceStart(_, None) | Event::MappingStart(_, None) if depth == DEPTH_MAX => {
                 return self.error(
@@ -104,10 +182,10 @@ impl<'t> NodeReader<'t> {
                 format_args!("too many values: at most {NODES_MAX} are allowed"),
             );
         }
-        Some(YamlNode { position, value })
+        Some(DocumentNode::new(position, value))
     }
 
-    fn read_list(&mut self, depth: usize) -> Option<Vec<YamlNode>> {
+    fn read_list(&mut self, depth: usize) -> Option<Vec<DocumentNode>> {
         let mut nodes = Vec::new();
         loop {
             let (event, position) = self.next_event()?;

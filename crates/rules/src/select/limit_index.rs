@@ -15,6 +15,7 @@ use self::path_index::PathIndex;
 use super::Attributes;
 use super::request_view::RequestView;
 use crate::attribute::{Attribute, AttributeKind};
+use crate::key_attribute::ascii_lower;
 use crate::limit::{Condition, LimitConfig, Pattern};
 
 /// The limits that may apply to a request, in the order of the configuration.
@@ -178,9 +179,5 @@ fn leading_segments(pattern: &Pattern) -> &str {
 }
 
 fn lower_case(text: &str) -> Cow<'_, str> {
-    if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        Cow::Owned(text.to_ascii_lowercase())
-    } else {
-        Cow::Borrowed(text)
-    }
+    ascii_lower(Cow::Borrowed(text))
 }

@@ -3,7 +3,9 @@
 //! For each limit: do its conditions hold, does the request have its key, what does the request
 //! cost? The result is a list of demands, which a limiter takes as it is.
 
+mod error;
 mod explanation;
+mod keys;
 mod limit_index;
 mod request_path;
 mod request_view;
@@ -15,13 +17,14 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use smallvec::SmallVec;
-use tollgate::{Demand, EncodedKey, KeyError};
-use tollgate_subject::{AddressError, ClientResolver, FieldValues, PathReadings, VALUES_MAX};
+use tollgate::{Demand, EncodedKey};
+use tollgate_subject::{ClientResolver, FieldValues};
 
-use crate::attribute::{Attribute, AttributeKind};
-use crate::config::{Config, HashConfig, InlineLimitError};
-use crate::limit::{Condition, Cost, LimitConfig, Pattern, StandingKey};
+use crate::attribute::Attribute;
+use crate::config::{Config, HashConfig};
+use crate::limit::{Condition, LimitConfig, StandingKey};
 
+pub use error::SelectError;
 pub use explanation::{DisplayPart, Explanation};
 use limit_index::{Candidate, LimitIndex, PathMatch};
 use request_view::RequestView;
@@ -237,16 +240,16 @@ impl Selector {
         request: &RequestView<'_, impl Attributes>,
     ) -> Explanation<'r> {
         let limit = &self.limits[index];
-
         let demands = self.select_one(index, request, None, MissingKeyPolicy::Error);
         let demand = match demands.map(|demands| demands.into_iter().next()) {
             Err(error) => return Explanation::Invalid(error),
             Ok(None) => return Explanation::Skipped,
             Ok(Some(demand)) => demand,
         };
+
         let tiers = limit.tiers.as_ref();
         Explanation::Applies {
-            parts: self.display_parts(limit, request),
+            parts: self.display_key(index, &demand.key).unwrap_or_default(),
             tier: tiers.map(|tiers| request.tier(tiers).0.to_owned()),
             path: request.matched_path(limit),
             demand,
@@ -279,26 +282,21 @@ impl Selector {
         on_missing: MissingKeyPolicy,
     ) -> Result<LimitDemands<'r>, SelectError> {
         let limit = &self.limits[index];
-        let name = limit.rule.name();
-
-        let keys = match self.keys(limit, request) {
-            Ok(keys) => keys,
-            Err(KeyBuildError::Missing(_))
-                if limit.skips_missing_keys() || on_missing == MissingKeyPolicy::Skip =>
-            {
-                return Ok(LimitDemands::new());
-            }
-            Err(error) => return Err(error.into_select_error(name)),
-        };
+        let keys = self.keys(limit, request, on_missing)?;
+        if keys.is_empty() {
+            return Ok(LimitDemands::new());
+        }
 
         let cost = match &limit.cost {
             None => cost.unwrap_or(1),
-            Some(limit_cost) => {
-                let result = request.cost(limit_cost, cost);
-                result.map_err(|found| invalid_cost(name, limit_cost, found))?
-            }
+            Some(limit_cost) => request
+                .cost(limit_cost, cost)
+                .map_err(|(attribute, found)| SelectError::Cost {
+                    limit: limit.rule.name().to_string(),
+                    attribute,
+                    found,
+                })?,
         };
-
         let quota = limit.tiers.as_ref().and_then(|tiers| request.tier(tiers).1);
         let demand = |key| Demand::new(&limit.rule, key).with_cost(cost);
         let demands = keys.into_iter().map(demand);
@@ -314,20 +312,17 @@ impl Selector {
         &self,
         request: &RequestView<'_, impl Attributes>,
     ) -> Result<(), SelectError> {
-        let crowded = request.crowded.borrow();
         let is_enforced = |attribute: &&Attribute| {
             let mut enforced = self.limits.iter().filter(|limit| !limit.rule.is_shadow());
             enforced.any(|limit| limit.attributes().any(|used| used == *attribute))
         };
 
-        crowded
-            .iter()
-            .find(is_enforced)
-            .map_or(Ok(()), |attribute| {
-                Err(SelectError::TooManyValues {
-                    attribute: attribute.to_string(),
-                })
-            })
+        match request.crowded.borrow().iter().find(is_enforced) {
+            None => Ok(()),
+            Some(attribute) => Err(SelectError::TooManyValues {
+                attribute: attribute.to_string(),
+            }),
+        }
     }
 
     fn index_of(&self, name: &str) -> Result<usize, SelectError> {
@@ -335,188 +330,19 @@ impl Selector {
         index.ok_or_else(|| self.unknown(name))
     }
 
+    /// The error for a name that no limit has, with the names of the first limits.
     #[cold]
     fn unknown(&self, name: &str) -> SelectError {
+        const SHOWN: usize = 8;
+        let known = self.limits.iter().take(SHOWN);
+        let known: Vec<&str> = known.map(|limit| limit.rule.name().as_str()).collect();
+        let more = match self.limits.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
         SelectError::UnknownLimit {
             found: name.chars().take(80).collect(),
-            known: self.names(),
+            known: known.join(", ") + &more,
         }
-    }
-
-    /// The names of the first limits, for error messages.
-    fn names(&self) -> String {
-        const SHOWN: usize = 8;
-        let names: Vec<&str> = self
-            .limits
-            .iter()
-            .take(SHOWN)
-            .map(|limit| limit.rule.name().as_str())
-            .collect();
-
-        let more = self.limits.len().saturating_sub(SHOWN);
-        let more = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        };
-        names.join(", ") + &more
-    }
-}
-
-#[cold]
-fn invalid_cost(limit: &str, cost: &Cost, found: String) -> SelectError {
-    let attribute = cost.attribute.as_ref();
-    SelectError::Cost {
-        limit: limit.to_owned(),
-        attribute: attribute.map_or_else(String::new, ToString::to_string),
-        found,
-    }
-}
-
-/// The reason why a limit's key cannot be built for a request.
-enum KeyBuildError {
-    /// The request lacks this attribute and all its alternatives.
-    Missing(String),
-    /// `client_ip` is not a valid address.
-    Address(AddressError),
-    /// The key is not valid, for example because it is too long.
-    Invalid(KeyError),
-    /// The attributes have too many values for one request.
-    TooMany,
-}
-
-impl KeyBuildError {
-    fn into_select_error(self, limit: &str) -> SelectError {
-        let limit = limit.to_owned();
-        match self {
-            Self::Missing(attribute) => SelectError::MissingAttribute { limit, attribute },
-            Self::Address(cause) => SelectError::Address { limit, cause },
-            Self::Invalid(cause) => SelectError::Key { limit, cause },
-            Self::TooMany => SelectError::TooManyKeys { limit },
-        }
-    }
-}
-
-/// The reason why limits cannot be selected for a request.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SelectError {
-    /// No limit has this name.
-    #[error("unknown limit {found:?}; expected one of {known}")]
-    UnknownLimit {
-        /// The requested name, cut to 80 characters.
-        found: String,
-        /// The names of the first limits of the configuration.
-        known: String,
-    },
-    /// A limit that the request brings along is configured.
-    #[error("the limit {limit:?} is configured: send only `name`, `key` and `cost`")]
-    Configured {
-        /// The name of the limit.
-        limit: String,
-    },
-    /// A limit that the request brings along is invalid or not allowed.
-    #[error(transparent)]
-    Inline(#[from] InlineLimitError),
-    /// A limit that the request brings along has no key.
-    #[error("missing field `key` of the limit {limit:?}; expected a string, such as \"user:42\"")]
-    MissingKey {
-        /// The name of the limit.
-        limit: String,
-    },
-    /// The request gives one key for a limit whose key does not have exactly one attribute.
-    #[error("invalid `key` for the limit {limit:?}: {expected}")]
-    AmbiguousKey {
-        /// The name of the limit.
-        limit: String,
-        /// What the limit counts by, and what to send.
-        expected: String,
-    },
-    /// The request lacks an attribute of a limit's key.
-    #[error(
-        "missing attribute `{attribute}`: the limit {limit:?} counts by it; send the attribute, or \
-         make the limit optional"
-    )]
-    MissingAttribute {
-        /// The name of the limit.
-        limit: String,
-        /// The attribute and its alternatives, separated by ` | `.
-        attribute: String,
-    },
-    /// The attribute `client_ip` is not a valid address.
-    #[error("invalid attribute `client_ip` for the limit {limit:?}: {cause}")]
-    Address {
-        /// The name of the limit.
-        limit: String,
-        /// What is wrong with the address.
-        cause: AddressError,
-    },
-    /// The key is not valid.
-    #[error("invalid key for the limit {limit:?}: {cause}")]
-    Key {
-        /// The name of the limit.
-        limit: String,
-        /// What is wrong with the key.
-        cause: KeyError,
-    },
-    /// A header, cookie or query parameter has too many different values.
-    #[error(
-        "too many values of the attribute `{attribute}`: at most {VALUES_MAX} different values are \
-         allowed in a request"
-    )]
-    TooManyValues {
-        /// The attribute.
-        attribute: String,
-    },
-    /// The attributes of a limit's key have too many different values.
-    #[error("too many values of the attributes that the limit {limit:?} counts by; send each once")]
-    TooManyKeys {
-        /// The name of the limit.
-        limit: String,
-    },
-    /// The path has several readings, and a limit applies to some of them only.
-    #[error(
-        "ambiguous path for the limit {limit:?}: servers may read it as {readings}; send it \
-         without encoded, empty or relative segments"
-    )]
-    AmbiguousPath {
-        /// The name of the limit.
-        limit: String,
-        /// A reading that the limit applies to and one that it does not apply to, each cut to 80
-        /// characters.
-        readings: String,
-    },
-    /// The attribute that holds the cost is not a whole number.
-    #[error(
-        "invalid cost {found:?} in the attribute `{attribute}` for the limit {limit:?}: must be a \
-         whole number"
-    )]
-    Cost {
-        /// The name of the limit.
-        limit: String,
-        /// The attribute.
-        attribute: String,
-        /// The value of the attribute, cut to 40 characters.
-        found: String,
-    },
-}
-
-impl Condition {
-    /// Whether this is a condition on the path.
-    fn is_path(&self) -> bool {
-        self.attribute.kind() == AttributeKind::Path
-    }
-
-    /// Whether one of the patterns matches a reading of the path.
-    fn any_reading(&self, path: &PathReadings<'_>) -> bool {
-        path.iter().any(|reading| self.matches(reading))
-    }
-
-    /// Whether one of the patterns matches a value.
-    fn matches(&self, value: &str) -> bool {
-        self.any_of.iter().any(|pattern| match pattern {
-            Pattern::Exact(text) => **text == *value,
-            Pattern::Glob(glob) => glob.matches(value),
-        })
     }
 }

@@ -3,7 +3,8 @@
 //! The service has actions besides the lists, and looks up both in one table. This one is for a
 //! replay, which knows the file only.
 
-use std::collections::{HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use tollgate::{Demand, EncodedKey, KeyPart};
@@ -32,9 +33,8 @@ pub struct StandingIndex {
 #[derive(Debug, Default)]
 struct StandingTargets {
     keys: HashMap<EncodedKey, StandingEffect>,
-    networks: HashMap<Network, StandingEffect>,
-    /// The lengths of prefixes that some network has, the longest first.
-    prefixes: Vec<u8>,
+    /// The smallest networks first, and of equal ones those that are blocked. At most 2,000.
+    networks: Vec<(Network, StandingEffect)>,
 }
 
 impl StandingIndex {
@@ -65,15 +65,14 @@ impl StandingIndex {
 impl StandingTargets {
     fn new(selector: &Selector, limit: &LimitConfig) -> Option<Self> {
         let mut targets = Self::default();
-        // A block replaces an exemption of the same key or network.
+        // A block replaces an exemption of the same key.
         targets.add(selector, limit, &limit.exempt, StandingEffect::Exempt);
         targets.add(selector, limit, &limit.blocked.list, StandingEffect::Block);
 
-        let prefixes: HashSet<u8> = targets.networks.keys().map(Network::prefix).collect();
-        targets.prefixes.extend(prefixes);
-        targets
-            .prefixes
-            .sort_unstable_by(|one, other| other.cmp(one));
+        let is_exempt = |effect: &StandingEffect| *effect == StandingEffect::Exempt;
+        let order =
+            |(network, effect): &(Network, _)| (Reverse(network.prefix()), is_exempt(effect));
+        targets.networks.sort_by_key(order);
         let is_empty = targets.keys.is_empty() && targets.networks.is_empty();
         (!is_empty).then_some(targets)
     }
@@ -91,19 +90,16 @@ impl StandingTargets {
         };
         self.keys.extend(list.keys.iter().filter_map(key));
         if selector.counts_by_address(limit.rule.position()) {
-            let networks = list.networks.iter().copied();
+            let networks = list.networks.iter();
             self.networks
-                .extend(networks.map(|network| (network, effect)));
+                .extend(networks.map(|network| (*network, effect)));
         }
     }
 
     fn network_effect(&self, address: IpAddr) -> Option<StandingEffect> {
-        let widest = if address.is_ipv4() { 32 } else { 128 };
-        let prefixes = self.prefixes.iter().filter(|prefix| **prefix <= widest);
-        let networks = prefixes.map(|prefix| Network::around(address, *prefix));
-        networks
-            .into_iter()
-            .find_map(|network| self.networks.get(&network).copied())
+        let mut networks = self.networks.iter();
+        let found = networks.find(|(network, _)| network.contains(address));
+        found.map(|(_, effect)| *effect)
     }
 }
 

@@ -1,5 +1,4 @@
-//! The keys that were denied most. Exact while all denied keys fit, and with a known maximum error
-//! beyond that.
+//! The keys that rank highest, such as those that were denied most.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -7,24 +6,27 @@ use std::collections::HashMap;
 use ahash::RandomState;
 use tollgate::{EncodedKey, Micros};
 
-/// The denials of one key.
+/// The rank of one key: the number of its denials, or its peak usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KeyDenials {
-    pub(crate) count: u64,
+pub(crate) struct KeyRank {
+    pub(crate) rank: u64,
+    /// When it was first counted, or when the peak was reached.
     pub(crate) first: Micros,
     pub(crate) last: Micros,
 }
 
-/// The denials of keys.
+/// The keys that rank highest.
 ///
-/// When the table is full, it drops the half of the keys with the fewest denials. A key that comes
-/// back starts at zero, so its count may be too low by at most the largest count ever dropped.
+/// When the table is full, it drops the half of the keys with the lowest ranks. A key that is
+/// counted and comes back starts at zero, so its count may be too low by at most the highest rank
+/// ever dropped. A key that is ranked comes back with its next peak if it belongs to the higher
+/// half, so that half is always exact.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyTable {
-    keys: HashMap<EncodedKey, KeyDenials, RandomState>,
+    keys: HashMap<EncodedKey, KeyRank, RandomState>,
     keys_max: usize,
-    /// By how much a count may be too low. 0 if all counts are exact and no key was dropped.
-    pub(crate) error_max: u64,
+    /// The highest rank that was dropped. 0 if no key was.
+    pub(crate) dropped_max: u64,
 }
 
 impl KeyTable {
@@ -36,50 +38,54 @@ impl KeyTable {
     }
 
     /// Counts a denial.
-    pub(crate) fn record(&mut self, key: &EncodedKey, at: Micros) {
-        if let Some(known) = self.keys.get_mut(key) {
-            known.count += 1;
-            known.last = at;
-            return;
+    pub(crate) fn count(&mut self, key: &EncodedKey, at: Micros) {
+        match self.keys.get_mut(key) {
+            Some(known) => {
+                known.rank += 1;
+                known.last = at;
+            }
+            None => self.insert(key, 1, at),
         }
+    }
 
-        if self.keys.len() >= self.keys_max {
+    /// Ranks a key by a new, higher peak.
+    pub(crate) fn raise(&mut self, key: &EncodedKey, peak: u64, at: Micros) {
+        if self.keys.contains_key(key) || peak > self.dropped_max {
+            self.insert(key, peak, at);
+        }
+    }
+
+    fn insert(&mut self, key: &EncodedKey, rank: u64, at: Micros) {
+        if self.keys.len() >= self.keys_max && !self.keys.contains_key(key) {
             self.drop_lowest();
         }
-        let denials = KeyDenials {
-            count: 1,
-            first: at,
-            last: at,
-        };
-        self.keys.insert(key.clone(), denials);
+        let (first, last) = (at, at);
+        self.keys.insert(key.clone(), KeyRank { rank, first, last });
     }
 
-    /// Drops the half of the keys with the fewest denials.
+    /// Drops the half of the keys with the lowest ranks.
     #[cold]
     fn drop_lowest(&mut self) {
-        let mut counts: Vec<u64> = self.keys.values().map(|key| key.count).collect();
-        let middle = counts.len() / 2;
-        let (_, median, _) = counts.select_nth_unstable(middle);
+        let mut ranks: Vec<u64> = self.keys.values().map(|key| key.rank).collect();
+        let middle = ranks.len() / 2;
+        let (_, median, _) = ranks.select_nth_unstable(middle);
         let median = *median;
-        self.error_max = self.error_max.max(median);
-        self.keys.retain(|_, key| key.count > median);
+        self.dropped_max = self.dropped_max.max(median);
+        self.keys.retain(|_, key| key.rank > median);
     }
 
-    /// The keys with the most denials. Ties are ordered by the time of the first denial.
-    pub(crate) fn top(&self, count: usize) -> Vec<(&EncodedKey, KeyDenials)> {
-        let mut keys: Vec<_> = self
-            .keys
-            .iter()
-            .map(|(key, denials)| (key, *denials))
-            .collect();
-        keys.sort_unstable_by_key(|(key, denials)| {
-            (Reverse(denials.count), denials.first, key.as_bytes())
+    /// The keys that rank highest, and above a bound. Ties are ordered by time.
+    pub(crate) fn top(&self, above: u64, count: usize) -> Vec<(&EncodedKey, KeyRank)> {
+        let keys = self.keys.iter().filter(|(_, key)| key.rank > above);
+        let mut keys: Vec<_> = keys.map(|(key, rank)| (key, *rank)).collect();
+        keys.sort_unstable_by_key(|(key, found)| {
+            (Reverse(found.rank), found.first, key.as_bytes())
         });
         keys.truncate(count);
         keys
     }
 
-    /// The number of denied keys in the table.
+    /// The number of keys in the table.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
@@ -87,12 +93,14 @@ impl KeyTable {
 
 #[cfg(test)]
 mod tests {
+    use testkit::dice::Dice;
+
     use super::*;
 
     fn deny(table: &mut KeyTable, key: u64, times: u64) {
         let encoded = EncodedKey::new(&key).unwrap();
         for at in 0..times {
-            table.record(&encoded, Micros::from_secs(key + at));
+            table.count(&encoded, Micros::from_secs(key + at));
         }
     }
 
@@ -102,9 +110,9 @@ mod tests {
             part => unreachable!("expected a number, found {part:?}"),
         };
         table
-            .top(count)
+            .top(0, count)
             .iter()
-            .map(|(key, denials)| (number(key), denials.count))
+            .map(|(key, denials)| (number(key), denials.rank))
             .collect()
     }
 
@@ -115,8 +123,8 @@ mod tests {
             deny(&mut table, key, times);
         }
         assert_eq!(top(&table, 3), [(2, 5), (4, 5), (1, 3)]);
-        assert_eq!((table.len(), table.error_max), (4, 0));
-        let KeyDenials { first, last, .. } = table.top(1)[0].1;
+        assert_eq!((table.len(), table.dropped_max), (4, 0));
+        let KeyRank { first, last, .. } = table.top(0, 1)[0].1;
         assert_eq!((first, last), (Micros::from_secs(2), Micros::from_secs(6)));
     }
 
@@ -131,12 +139,12 @@ mod tests {
             }
         }
         assert!(table.len() <= 100);
-        assert!(table.error_max > 0, "some keys were dropped");
+        assert!(table.dropped_max > 0, "some keys were dropped");
         let top = top(&table, 2);
         assert_eq!(top[0].0, 1);
         for ((_, counted), real) in top.iter().zip([2_000, 1_500]) {
             assert!(
-                *counted <= real && counted + table.error_max >= real,
+                *counted <= real && counted + table.dropped_max >= real,
                 "{counted} of {real}"
             );
         }
@@ -149,6 +157,27 @@ mod tests {
             deny(&mut table, key, 1);
         }
         assert!((1..=4).contains(&table.len()));
-        assert_eq!(table.error_max, 1);
+        assert_eq!(table.dropped_max, 1);
+    }
+
+    #[test]
+    fn the_heaviest_keys_are_exact() {
+        let (mut table, mut dice) = (KeyTable::new(2_001), Dice::new(5));
+        let mut peaks = HashMap::<u64, u64>::new();
+        for at in 0..60_000 {
+            let key = dice.below(9_000);
+            let peak = peaks.entry(key).or_default();
+            *peak += 1 + dice.below(key + 1);
+            let at = Micros::from_secs(at);
+            table.raise(&EncodedKey::new(&key).unwrap(), *peak, at);
+        }
+        assert!(table.len() <= 2_001 && table.dropped_max > 0);
+
+        let mut expected: Vec<u64> = peaks.into_values().collect();
+        expected.sort_unstable_by_key(|peak| Reverse(*peak));
+        expected.truncate(500);
+        let found: Vec<u64> = table.top(0, 500).iter().map(|key| key.1.rank).collect();
+        assert_eq!(found, expected);
+        assert_eq!(table.top(expected[20], 500).len(), 20);
     }
 }

@@ -3,25 +3,15 @@
 use tollgate::{EncodedKey, Micros, Verdict};
 
 use super::KeyTable;
+use crate::report::SimulatedLimitReport;
 
 const MINUTE: u64 = 60_000_000;
 
 /// The counters of one limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SimulatedLimitCounts {
-    /// Requests that it applied to.
-    pub(crate) requests: u64,
-    pub(crate) denied: u64,
-    /// Denied requests that its list `block` names.
-    pub(crate) blocked: u64,
-    /// Requests that its list `exempt` names, so that it was not asked.
-    pub(crate) exempt: u64,
-    /// Requests that match but lack the key attributes, so that it was skipped.
-    pub(crate) unkeyed: u64,
-    /// Requests that match but have no duration, so that a concurrency limit was skipped.
-    pub(crate) untimed: u64,
-    /// Requests that waited in the queue.
-    pub(crate) queued: u64,
+    /// The numbers of requests so far. The rest is added at the end.
+    pub(crate) report: SimulatedLimitReport,
     /// The longest wait in the queue.
     pub(crate) wait_max: Micros,
     /// Time of the first denial.
@@ -34,7 +24,7 @@ pub(crate) struct SimulatedLimitCounts {
 }
 
 /// The denials in one minute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 struct MinuteCount {
     /// Its start, in microseconds since 1970.
     start: u64,
@@ -50,7 +40,7 @@ impl SimulatedLimitCounts {
     }
 
     fn record_denial(&mut self, at: Micros) {
-        self.denied += 1;
+        self.report.denied += 1;
         self.first.get_or_insert(at);
         self.last = Some(at);
 
@@ -68,15 +58,15 @@ impl SimulatedLimitCounts {
     /// times must never go back.
     #[inline]
     pub(crate) fn record(&mut self, verdict: Verdict, key: &EncodedKey, at: Micros) -> bool {
-        self.requests += 1;
+        self.report.requests += 1;
         match verdict {
             Verdict::Allow { wait: Micros::ZERO } => {}
             Verdict::Allow { wait } => {
-                self.queued += 1;
+                self.report.queued += 1;
                 self.wait_max = self.wait_max.max(wait);
             }
             Verdict::Deny { .. } | Verdict::Never => {
-                self.keys.record(key, at);
+                self.keys.count(key, at);
                 self.record_denial(at);
             }
         }
@@ -106,6 +96,6 @@ mod tests {
             (counts.first, counts.last),
             (Some(Micros::from_secs(59)), Some(Micros::from_secs(600)))
         );
-        assert_eq!(counts.denied, 8);
+        assert_eq!(counts.report.denied, 8);
     }
 }

@@ -6,7 +6,7 @@ mod limit;
 mod lines;
 mod timeline;
 
-pub(crate) use keys::{KeyDenials, KeyTable};
+pub(crate) use keys::{KeyRank, KeyTable};
 pub(crate) use limit::SimulatedLimitCounts;
 pub(crate) use lines::LineCounts;
 pub(crate) use timeline::SimulationTimeline;

@@ -3,20 +3,16 @@
 //! optionally preceded by the virtual host. Anything after that is ignored.
 
 use std::borrow::Cow;
-use std::cell::OnceCell;
-use std::net::IpAddr;
 
 use memchr::{memchr, memchr_iter, memchr2};
 use tollgate::Micros;
 use tollgate_rules::{Attribute, AttributeKind, Value};
 use tollgate_subject::parse_address;
 
-use super::duration;
 use super::escape::unescape;
-use super::format::AccessLogFormat;
-use super::line_error::LineError;
 use super::target::RequestTarget;
 use super::time::ClfTimeParser;
+use super::{AccessLogFormat, LineError, duration};
 
 /// The placeholder for a missing value.
 const MISSING: &str = "-";
@@ -26,8 +22,6 @@ const MISSING: &str = "-";
 pub(super) struct CommonLine<'l> {
     pub(super) time: Micros,
     client: &'l str,
-    /// The parsed client address, for all limits.
-    address: OnceCell<Option<IpAddr>>,
     host: &'l str,
     user: &'l str,
     method: &'l str,
@@ -62,7 +56,6 @@ impl<'l> CommonLine<'l> {
         Ok(Self {
             time,
             client,
-            address: OnceCell::new(),
             host,
             user,
             method,
@@ -114,7 +107,7 @@ impl<'l> CommonLine<'l> {
     #[inline]
     pub(super) fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
         let text = match attribute.kind() {
-            AttributeKind::ClientIp => return Some(client_ip(self.client, &self.address)),
+            AttributeKind::ClientIp => return Some(Value::Text(self.client.into())),
             AttributeKind::Method => self.method,
             AttributeKind::Path => return Some(Value::Text(unescape(self.target.path))),
             AttributeKind::Host => self.target.host.or(present(self.host))?,
@@ -139,16 +132,6 @@ impl<'l> CommonLine<'l> {
         };
 
         Some(Value::Text(unescape(text)))
-    }
-}
-
-/// The client address, parsed once for all limits. If it is not an address, the text, which
-/// selecting the limits will then report.
-#[inline]
-pub(super) fn client_ip<'t>(text: &'t str, address: &OnceCell<Option<IpAddr>>) -> Value<'t> {
-    match address.get_or_init(|| parse_address(text).ok()) {
-        Some(address) => Value::Address(*address),
-        None => Value::Text(Cow::Borrowed(text)),
     }
 }
 

@@ -1,9 +1,7 @@
 //! Parses JSON lines. Only the fields that some limit uses are kept.
 
 use std::borrow::Cow;
-use std::cell::OnceCell;
 use std::fmt;
-use std::net::IpAddr;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -11,12 +9,11 @@ use smallvec::{SmallVec, smallvec};
 use tollgate::Micros;
 use tollgate_rules::{Attribute, AttributeKind, Value};
 
-use super::clf::{client_ip, parse_request_line, present};
+use super::clf::{parse_request_line, present};
 use super::duration::DurationUnit;
 use super::fields::{BuiltInField, LogFields, push_normalized};
-use super::line_error::LineError;
 use super::target::RequestTarget;
-use super::time;
+use super::{LineError, time};
 
 /// Objects nested deeper than this are ignored.
 const DEPTH_MAX: usize = 6;
@@ -29,8 +26,6 @@ pub(super) struct JsonLine<'l> {
     pub(super) time: Micros,
     fields: &'l LogFields,
     values: SlotValues<'l>,
-    /// The parsed client address, for all limits.
-    address: OnceCell<Option<IpAddr>>,
 }
 
 /// The values by slot of the [`LogFields`], each with the rank of the name it was found under.
@@ -54,7 +49,6 @@ impl<'l> JsonLine<'l> {
             time: Micros::ZERO,
             fields,
             values: walk.values,
-            address: OnceCell::new(),
         };
         let time = line.built_in(BuiltInField::Time).ok_or(LineError::NoTime)?;
         line.time = time::parse_any(time).ok_or(LineError::Time)?;
@@ -144,10 +138,7 @@ impl<'l> JsonLine<'l> {
 
     pub(super) fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
         let text = match attribute.kind() {
-            AttributeKind::ClientIp => {
-                let text = self.built_in(BuiltInField::ClientIp)?;
-                return Some(client_ip(text, &self.address));
-            }
+            AttributeKind::ClientIp => self.built_in(BuiltInField::ClientIp)?,
             AttributeKind::Query => return self.query(attribute),
             AttributeKind::Method => self.method()?,
             AttributeKind::Path => self.target()?.path,

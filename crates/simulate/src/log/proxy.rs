@@ -7,20 +7,15 @@
 //! - ALB: `TYPE END NAME CLIENT:PORT TARGET:PORT T1 T2 T3 STATUS TARGET_STATUS RECEIVED SENT
 //!   "METHOD TARGET VERSION" "USER-AGENT" ..`, three parts of the duration in seconds
 
-use std::cell::OnceCell;
-use std::net::IpAddr;
-
 use memchr::memchr;
 use tollgate::Micros;
 use tollgate_rules::{Attribute, AttributeKind, Value};
 
-use super::clf::{client_ip, parse_request_line, present, split_quoted};
+use super::clf::{parse_request_line, present, split_quoted};
 use super::duration::DurationUnit;
 use super::escape::unescape;
-use super::format::LoggedMoment;
-use super::line_error::LineError;
 use super::target::RequestTarget;
-use super::time;
+use super::{LineError, LoggedMoment, time};
 
 /// The most words of a line that are looked at.
 const WORDS_MAX: usize = 14;
@@ -34,8 +29,6 @@ pub(super) struct ProxyLine<'l> {
     pub(super) duration: Option<Micros>,
     pub(super) moment: LoggedMoment,
     client: &'l str,
-    /// The parsed client address, for all limits.
-    address: OnceCell<Option<IpAddr>>,
     host: Option<&'l str>,
     method: &'l str,
     target: RequestTarget<'l>,
@@ -73,60 +66,48 @@ impl<'l> ProxyLine<'l> {
         let text = std::str::from_utf8(line).map_err(|_| LineError::NotUtf8)?;
         let words = split_words(text);
         let word = |index: usize| words.get(index).copied().ok_or(LineError::Layout);
-        match kind {
-            ProxyLogFormat::Envoy => Self::from_envoy(word),
-            ProxyLogFormat::Alb => Self::from_alb(word),
-        }
-    }
+        // Where the time, the request, its status, its bytes and its user agent are.
+        let (moment, [time, request, status, bytes, agent]) = match kind {
+            ProxyLogFormat::Envoy => (LoggedMoment::Start, [0, 1, 2, 5, 9]),
+            ProxyLogFormat::Alb => (LoggedMoment::End, [1, 12, 8, 11, 13]),
+        };
 
-    fn from_envoy(word: impl Fn(usize) -> Result<&'l str, LineError>) -> Result<Self, LineError> {
-        let (method, target) = parse_request_line(word(1)?)?;
-        let forwarded_for = word(8)?;
-        let client = forwarded_for.rsplit(',').next().unwrap_or_default();
-        Ok(Self {
-            time: time::parse_any(word(0)?).ok_or(LineError::Time)?,
-            duration: DurationUnit::Millis.parse(word(6)?),
-            moment: LoggedMoment::Start,
-            client: client.trim(),
-            address: OnceCell::new(),
-            host: present(word(11)?),
-            method,
-            target: RequestTarget::parse(target),
-            status: word(2)?,
-            bytes: word(5)?,
-            agent: word(9)?,
-        })
-    }
-
-    fn from_alb(word: impl Fn(usize) -> Result<&'l str, LineError>) -> Result<Self, LineError> {
-        let (method, target) = parse_request_line(word(12)?)?;
+        let (method, target) = parse_request_line(word(request)?)?;
         let target = RequestTarget::parse(target);
-        let client = word(3)?;
-        // A part that is -1 means that there was no answer.
-        let parts = [word(5)?, word(6)?, word(7)?].map(|part| DurationUnit::Seconds.parse(part));
-        let sum = |sum: Micros, part: Option<Micros>| Some(sum.after(part?));
+        let (client, host, duration) = match kind {
+            ProxyLogFormat::Envoy => {
+                let client = word(8)?.rsplit(',').next().unwrap_or_default();
+                let duration = DurationUnit::Millis.parse(word(6)?);
+                (client.trim(), present(word(11)?), duration)
+            }
+            ProxyLogFormat::Alb => {
+                let client = word(3)?;
+                let address = client
+                    .rsplit_once(':')
+                    .map_or(client, |(address, _)| address);
+                // A part that is -1 means that there was no answer.
+                let mut parts = [word(5)?, word(6)?, word(7)?].into_iter();
+                let sum = |sum: Micros, part| Some(sum.after(DurationUnit::Seconds.parse(part)?));
+                (address, target.host, parts.try_fold(Micros::ZERO, sum))
+            }
+        };
         Ok(Self {
-            time: time::parse_any(word(1)?).ok_or(LineError::Time)?,
-            duration: parts.into_iter().try_fold(Micros::ZERO, sum),
-            moment: LoggedMoment::End,
-            client: client
-                .rsplit_once(':')
-                .map_or(client, |(address, _)| address),
-            address: OnceCell::new(),
-            host: target.host,
+            time: time::parse_any(word(time)?).ok_or(LineError::Time)?,
+            duration,
+            moment,
+            client,
+            host,
             method,
             target,
-            status: word(8)?,
-            bytes: word(11)?,
-            agent: word(13)?,
+            status: word(status)?,
+            bytes: word(bytes)?,
+            agent: word(agent)?,
         })
     }
 
     pub(super) fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
         let text = match attribute.kind() {
-            AttributeKind::ClientIp => {
-                return Some(client_ip(present(self.client)?, &self.address));
-            }
+            AttributeKind::ClientIp => present(self.client)?,
             AttributeKind::Method => self.method,
             AttributeKind::Path => self.target.path,
             AttributeKind::Host => self.target.host.or(self.host)?,

@@ -5,8 +5,10 @@
 //! or running anything.
 
 use std::cmp::Reverse;
+use std::fmt;
 
 use askama::Template;
+use tollgate_rules::text::is_hidden;
 
 use super::plot::TimelinePlot;
 use super::{
@@ -101,5 +103,24 @@ impl LimitSuggestion {
         let candidates = self.candidates.iter().zip(before);
         candidates
             .map(|(candidate, before)| (candidate, candidate.growth(before).unwrap_or_default()))
+    }
+}
+
+/// Escapes HTML special characters and hidden characters. The templates use it for every value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageEscaper;
+
+impl askama::filters::Escaper for PageEscaper {
+    fn write_escaped_str<W: fmt::Write>(&self, mut dest: W, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|c| match c {
+            '&' => dest.write_str("&amp;"),
+            '<' => dest.write_str("&lt;"),
+            '>' => dest.write_str("&gt;"),
+            '"' => dest.write_str("&quot;"),
+            '\'' => dest.write_str("&#39;"),
+            // Bidirectional controls could reverse the surrounding text.
+            c if is_hidden(c) => write!(dest, "{}", c.escape_default()),
+            c => dest.write_char(c),
+        })
     }
 }

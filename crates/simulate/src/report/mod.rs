@@ -2,10 +2,8 @@
 //! ([`SimulationReport::html`]), and the command line prints it as tables. Field names are the
 //! member names of the JSON form.
 
-mod escape;
 mod html;
 mod plot;
-mod ticks;
 
 use serde::Serialize;
 
@@ -111,7 +109,7 @@ pub struct ErrorReport {
 }
 
 /// The decisions of one limit.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct SimulatedLimitReport {
     /// Name of the limit.
     pub name: String,

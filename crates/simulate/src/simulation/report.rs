@@ -8,7 +8,7 @@ use tollgate_rules::LimitConfig;
 use super::{Simulation, SimulationState};
 use crate::compare::{Comparison, LimitDifference};
 use crate::config_run::ConfigRun;
-use crate::counts::{KeyDenials, KeyTable, LineCounts, SimulatedLimitCounts, SimulationTimeline};
+use crate::counts::{KeyRank, KeyTable, LineCounts, SimulatedLimitCounts, SimulationTimeline};
 use crate::log::LineError;
 use crate::replay::ConfigReplay;
 use crate::report::{
@@ -52,9 +52,9 @@ impl Simulation {
         } = &self.state;
         let second = second.as_ref();
 
+        let trials = trials.as_deref();
         let suggestions = peaks.as_ref();
-        let suggestions =
-            suggestions.map(|peaks| suggestion::reports(peaks, trials.as_deref(), labels));
+        let suggestions = suggestions.map(|peaks| suggestion::reports(peaks, trials, labels));
         let comparison = second
             .map(|(second, comparison)| comparison_report(comparison, [first, second], labels.top));
         let configuration = config_report(first, &labels.config, labels);
@@ -118,43 +118,42 @@ fn config_report(run: &ConfigRun, file: &str, labels: &ReportLabels) -> ConfigRe
 
 /// Remarks on the replay of a configuration.
 fn notes(run: &ConfigRun) -> Vec<String> {
-    let limits = || run.replay.limits().zip(&run.counts.limits);
-    let untimed = limits().filter(|(_, counts)| counts.untimed > 0);
-    let untimed = untimed.map(|(limit, counts)| {
-        let (name, skipped) = (limit.rule.name(), grouped(counts.untimed));
-        if counts.requests > 0 {
-            return format!(
-                "{name} was skipped for {skipped} requests whose lines have no duration"
-            );
-        }
-        format!(
-            "{name} was not replayed: it limits concurrency, and no line says how long its request \
-             took; have the server log that, such as $request_time of nginx, or name the field \
-             with --field duration=FIELD"
-        )
-    });
+    let counts = run.counts.limits.iter().map(|counts| &counts.report);
+    let limits = || run.replay.limits().zip(counts.clone());
+    let note =
+        |count: u64, text: &dyn Fn(String) -> String| (count > 0).then(|| text(grouped(count)));
 
-    let unkeyed = limits().filter(|(_, counts)| counts.unkeyed > 0);
-    let unkeyed = unkeyed.map(|(limit, counts)| {
+    let untimed = limits().filter_map(|(limit, counts)| {
         let name = limit.rule.name();
-        let count = grouped(counts.unkeyed);
-        let key = limit.key.part_names().join(", ");
-        format!("{name} was skipped for {count} matching requests without its key ({key})")
+        note(counts.untimed, &|skipped| {
+            if counts.requests > 0 {
+                return format!(
+                    "{name} was skipped for {skipped} requests whose lines have no duration"
+                );
+            }
+            format!(
+                "{name} was not replayed: it limits concurrency, and no line says how long its \
+                 request took; have the server log that, such as $request_time of nginx, or name \
+                 the field with --field duration=FIELD"
+            )
+        })
     });
-
+    let unkeyed = limits().filter_map(|(limit, counts)| {
+        let (name, key) = (limit.rule.name(), limit.key.part_names().join(", "));
+        note(counts.unkeyed, &|count| {
+            format!("{name} was skipped for {count} matching requests without its key ({key})")
+        })
+    });
     let listed = limits().flat_map(|(limit, counts)| {
         let name = limit.rule.name();
-        let blocked = (counts.blocked > 0).then(|| {
-            let count = grouped(counts.blocked);
+        let blocked = note(counts.blocked, &|count| {
             format!("{count} of the requests that {name} denied are on its list `block`")
         });
-        let exempt = (counts.exempt > 0).then(|| {
-            let count = grouped(counts.exempt);
+        let exempt = note(counts.exempt, &|count| {
             format!("{name} was not asked for {count} requests that are on its list `exempt`")
         });
         blocked.into_iter().chain(exempt)
     });
-
     let full = run.replay.is_full().then(|| {
         "the store was full, so some counters were evicted early, as in the service".to_owned()
     });
@@ -179,32 +178,25 @@ fn limit_report(
         quota: (labels.format_quota)(rule.quota()),
         shadow: rule.is_shadow(),
         key: limit.key.part_names(),
-        requests: counts.requests,
-        denied: counts.denied,
-        blocked: counts.blocked,
-        exempt: counts.exempt,
-        unkeyed: counts.unkeyed,
-        untimed: counts.untimed,
-        queued: counts.queued,
         wait_max_ms: millis(counts.wait_max),
         first_denial: counts.first.map(utc),
         last_denial: counts.last.map(utc),
         worst_minute,
         keys_denied: counts.keys.len() as u64,
-        keys_error_max: counts.keys.error_max,
+        keys_error_max: counts.keys.dropped_max,
         top_keys: top_keys(&counts.keys, labels.top, replay, index),
+        ..counts.report.clone()
     }
 }
 
 fn top_keys(keys: &KeyTable, count: usize, replay: &ConfigReplay, limit: usize) -> Vec<KeyReport> {
-    let report = |(key, denials): (&EncodedKey, KeyDenials)| KeyReport {
+    let report = |(key, denials): (&EncodedKey, KeyRank)| KeyReport {
         key: replay.display_key(limit, key),
-        denied: denials.count,
+        denied: denials.rank,
         first: utc(denials.first),
         last: utc(denials.last),
     };
-
-    keys.top(count).into_iter().map(report).collect()
+    keys.top(0, count).into_iter().map(report).collect()
 }
 
 fn comparison_report(
@@ -242,8 +234,8 @@ fn interactions(limit: &LimitDifference) -> impl Iterator<Item = String> {
         (0, limit.denials.only_configuration, "first", "second"),
         (1, limit.denials.only_against, "second", "first"),
     ];
-    let sides = sides.into_iter();
     sides
+        .into_iter()
         .filter(|(side, ..)| limit.is_surprising(*side))
         .map(|(side, denied, here, there)| {
             let (name, denied) = (&limit.name, grouped(denied));

@@ -7,7 +7,6 @@
 //! denied. In the second pass, a few of these peaks are tried as limits, each limit on its own and
 //! with its lockout. Requests on a standing list use no limit, and are in neither pass.
 
-mod heaviest;
 mod knee;
 mod quotas;
 mod trial;
@@ -19,14 +18,17 @@ use ahash::RandomState;
 use tollgate::{EncodedKey, Limit, Lockout, Micros, Quota, Rule};
 use tollgate_rules::{Attributes, Config};
 
-pub(crate) use heaviest::{HeaviestKeys, KeyPeak};
 pub(crate) use knee::UsageKnee;
 pub use trial::SuggestionTrials;
 pub(crate) use usage::UsageProfile;
 
 use self::quotas::{unlimited, with_limit};
 use crate::batch::ReplayRequest;
-use crate::replay::ConfigReplay;
+use crate::counts::KeyTable;
+use crate::replay::{ConfigReplay, SHARED_KEYS_MAX, keys_max};
+
+/// The number of keys that are kept by name. The higher half is exact: as many as a report can list.
+const HEAVIEST_MAX: usize = 2_001;
 
 /// The peak usage of all limits.
 #[derive(Debug)]
@@ -40,34 +42,32 @@ pub(crate) struct UsagePeaks {
 
 /// The peak usage of one limit.
 #[derive(Clone, Debug)]
-struct LimitPeaks {
-    name: String,
+pub(crate) struct LimitPeaks {
+    pub(crate) name: String,
     /// Its configured quota.
-    quota: Quota,
-    has_tiers: bool,
+    pub(crate) quota: Quota,
+    pub(crate) has_tiers: bool,
     /// Requests that it applied to.
-    requests: u64,
+    pub(crate) requests: u64,
     /// The peak usage by hash of the key.
     keys: HashMap<u64, u64, RandomState>,
-    heaviest: HeaviestKeys,
+    pub(crate) heaviest: KeyTable,
 }
 
 impl UsagePeaks {
     pub(crate) fn new(config: &Config, beyond_knee: bool) -> Self {
         let mut limits = Vec::new();
-        let replay = ConfigReplay::without_denials(config, |limit| {
+        // A log without a limit takes many times its usual share of the counters, so the cap of the
+        // store does not apply.
+        let replay = ConfigReplay::with_limits(config, SHARED_KEYS_MAX, |limit| {
             let quota = *limit.rule.quota();
             let Some(unlimited) = unlimited(&quota) else {
                 return false;
             };
 
             limit.rule = shadow_rule(&limit.rule, unlimited, None);
-            let has_tiers = limit.tiers.take().is_some();
-            limits.push(LimitPeaks::new(
-                limit.rule.name().to_string(),
-                quota,
-                has_tiers,
-            ));
+            let (name, has_tiers) = (limit.rule.name(), limit.tiers.take().is_some());
+            limits.push(LimitPeaks::new(name.to_string(), quota, has_tiers));
             true
         });
 
@@ -113,10 +113,10 @@ impl UsagePeaks {
         usages: &[UsageProfile<'_>],
         choose: impl Fn(&UsageProfile<'_>) -> Option<u64>,
     ) -> ConfigReplay {
-        ConfigReplay::with_limits(&self.config, |limit| {
+        ConfigReplay::with_limits(&self.config, keys_max(&self.config), |limit| {
             let name = limit.rule.name().as_str();
-            let usage = usages.iter().find(|usage| usage.name == name);
-            let quota = usage.and_then(|usage| with_limit(&usage.quota, choose(usage)?));
+            let usage = usages.iter().find(|usage| usage.limit.name == name);
+            let quota = usage.and_then(|usage| with_limit(&usage.limit.quota, choose(usage)?));
             let Some(quota) = quota else { return false };
 
             let lockout = limit.rule.lockout().copied();
@@ -135,7 +135,7 @@ impl LimitPeaks {
             has_tiers,
             requests: 0,
             keys: HashMap::default(),
-            heaviest: HeaviestKeys::default(),
+            heaviest: KeyTable::new(HEAVIEST_MAX),
         }
     }
 
@@ -145,7 +145,7 @@ impl LimitPeaks {
         let peak = self.keys.entry(trial::key_hash(key)).or_default();
         if used > *peak {
             *peak = used;
-            self.heaviest.record(key, KeyPeak { used, at });
+            self.heaviest.raise(key, used, at);
         }
     }
 }

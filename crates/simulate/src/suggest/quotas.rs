@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tollgate::algorithm::WindowStart;
 use tollgate::{
-    Concurrency, FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
+    Concurrency, FixedWindow, LeakyBucket, LimitError, Quota, Rate, SlidingLog, SlidingWindow,
+    TokenBucket,
 };
 
 /// The maximum limit.
@@ -26,27 +27,26 @@ pub(super) fn unlimited(quota: &Quota) -> Option<Quota> {
 
 /// The same algorithm with another limit.
 pub(super) fn with_limit(quota: &Quota, limit: u64) -> Option<Quota> {
-    let quota = match quota {
+    match quota {
         Quota::FixedWindow(window) => match window.start() {
-            WindowStart::FirstHit(length) => FixedWindow::new(limit, length.into()).ok()?.into(),
-            WindowStart::Clock(unit) => FixedWindow::aligned(limit, unit).ok()?.into(),
+            WindowStart::FirstHit(length) => valid(FixedWindow::new(limit, length.into())),
+            WindowStart::Clock(unit) => valid(FixedWindow::aligned(limit, unit)),
         },
-        Quota::SlidingWindow(window) => SlidingWindow::new(limit, window.window().into())
-            .ok()?
-            .into(),
-        Quota::SlidingLog(log) => SlidingLog::new(limit, log.window().into()).ok()?.into(),
-        Quota::TokenBucket(bucket) => TokenBucket::new(limit, rate(bucket.refill())).ok()?.into(),
-        Quota::LeakyBucket(bucket) => LeakyBucket::new(bucket.mode(), limit, rate(bucket.leak()))
-            .ok()?
-            .into(),
-        Quota::Concurrency(concurrency) => {
-            let timeout = concurrency.permit_timeout().into();
-            Concurrency::new(limit.min(IN_FLIGHT_MAX), timeout)
-                .ok()?
-                .into()
+        Quota::SlidingWindow(quota) => valid(SlidingWindow::new(limit, quota.window().into())),
+        Quota::SlidingLog(log) => valid(SlidingLog::new(limit, log.window().into())),
+        Quota::TokenBucket(bucket) => valid(TokenBucket::new(limit, rate(bucket.refill()))),
+        Quota::LeakyBucket(bucket) => {
+            valid(LeakyBucket::new(bucket.mode(), limit, rate(bucket.leak())))
         }
-    };
-    Some(quota)
+        Quota::Concurrency(quota) => {
+            let limit = limit.min(IN_FLIGHT_MAX);
+            valid(Concurrency::new(limit, quota.permit_timeout().into()))
+        }
+    }
+}
+
+fn valid(quota: Result<impl Into<Quota>, LimitError>) -> Option<Quota> {
+    quota.ok().map(Into::into)
 }
 
 /// The largest capacity that fills at this rate in the maximum time.

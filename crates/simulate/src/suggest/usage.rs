@@ -1,9 +1,7 @@
 //! The usage of one limit, summed up: percentiles of its peaks, the knee, and the value to suggest.
 
-use tollgate::Quota;
-
 use super::knee::is_steep;
-use super::{HeaviestKeys, LimitPeaks, UsageKnee};
+use super::{LimitPeaks, UsageKnee};
 
 /// The percentiles that are tried, in per mille, with their names.
 const PERCENTILES: [(usize, &str); 5] = [
@@ -23,12 +21,7 @@ const KEYS_ABOVE_MIN: usize = 10;
 /// The usage of one limit.
 #[derive(Debug)]
 pub(crate) struct UsageProfile<'p> {
-    pub(crate) name: &'p str,
-    /// Its configured quota.
-    pub(crate) quota: Quota,
-    pub(crate) has_tiers: bool,
-    /// Requests that it applied to.
-    pub(crate) requests: u64,
+    pub(crate) limit: &'p LimitPeaks,
     /// The number of keys.
     pub(crate) keys: usize,
     pub(crate) knee: Option<UsageKnee>,
@@ -38,7 +31,6 @@ pub(crate) struct UsageProfile<'p> {
     pub(crate) suggested: usize,
     /// Whether p90 rises from p50 as steeply as a knee does.
     pub(crate) is_steep_below: bool,
-    pub(crate) heaviest: &'p HeaviestKeys,
     /// In ascending order.
     peaks: Vec<u64>,
 }
@@ -57,16 +49,12 @@ impl<'p> UsageProfile<'p> {
         peaks.sort_unstable();
 
         let mut usage = Self {
-            name: &limit.name,
-            quota: limit.quota,
-            has_tiers: limit.has_tiers,
-            requests: limit.requests,
+            limit,
             keys: peaks.len(),
             knee: UsageKnee::find(&peaks),
             candidates: Vec::new(),
             suggested: 0,
             is_steep_below: false,
-            heaviest: &limit.heaviest,
             peaks,
         };
         if usage.keys > 0 {

@@ -55,16 +55,12 @@ pub fn header_lines<'v>(
     name: &str,
     lines: impl IntoIterator<Item = Cow<'v, str>>,
 ) -> FieldValues<'v> {
-    let mut values = FieldValues::default();
-    for line in lines {
+    let forms = lines.into_iter().flat_map(|line| {
         let line = trimmed(line);
         let usual = has_credentials(name).then(|| usual_form(&line)).flatten();
-        values.push(line);
-        usual
-            .into_iter()
-            .for_each(|usual| values.push(usual.into()));
-    }
-    values
+        [Some(line), usual.map(Cow::Owned)].into_iter().flatten()
+    });
+    forms.collect()
 }
 
 /// Credentials with a capitalised scheme and one space after it. `None` if there is no scheme.

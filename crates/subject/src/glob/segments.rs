@@ -5,8 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::automaton::Automaton;
-use super::positions::{Positions, Words, insert};
+use super::automaton::{Automaton, Positions, Words, insert};
 use super::{Case, token};
 
 /// The most bytes of a name that is looked up; no pattern is longer.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::steps::{STEPS, Signs};
+use super::steps::{STEPS, scan};
 use super::{is_plainly_normal, normalise, push_segment, without_origin};
 use crate::glob::Glob;
 
@@ -72,15 +72,16 @@ impl<'t> PathReadings<'t> {
         let name = path.strip_suffix('/').unwrap_or(path);
         if path.len() <= PATH_MAX && (is_plainly_normal(name) || path == "/") {
             let canonical = if name.is_empty() { path } else { name };
-            return Self::from_plain(Cow::Borrowed(canonical));
+            return Self {
+                canonical: Cow::Borrowed(canonical),
+                others: Vec::new(),
+                is_readable: true,
+            };
         }
 
         let canonical = normalise(path);
-        let texts = if path.len() <= PATH_MAX {
-            reachable_texts(path)
-        } else {
-            None
-        };
+        let is_short = path.len() <= PATH_MAX;
+        let texts = is_short.then(|| reachable_texts(path)).flatten();
         let is_readable = texts.is_some();
 
         let mut others = Vec::new();
@@ -94,15 +95,6 @@ impl<'t> PathReadings<'t> {
             canonical,
             others,
             is_readable,
-        }
-    }
-
-    /// A path with one reading.
-    const fn from_plain(canonical: Cow<'t, str>) -> Self {
-        Self {
-            canonical,
-            others: Vec::new(),
-            is_readable: true,
         }
     }
 
@@ -142,8 +134,7 @@ impl<'t> PathReadings<'t> {
     pub fn into_owned(self) -> PathReadings<'static> {
         PathReadings {
             canonical: Cow::Owned(self.canonical.into_owned()),
-            others: self.others,
-            is_readable: self.is_readable,
+            ..self
         }
     }
 }
@@ -156,15 +147,15 @@ fn reachable_texts(path: &str) -> Option<Vec<String>> {
 
     let mut at = 0;
     while at < texts.len() {
-        let signs = Signs::scan(&texts[at]);
-        for step in STEPS.iter().filter(|step| step.concerns(signs)) {
+        let signs = scan(&texts[at]);
+        for (_, apply) in STEPS.iter().filter(|(concerned, _)| concerned & signs != 0) {
             work += texts[at].len();
             if work > WORK_MAX {
                 return None;
             }
 
             rewritten.clear();
-            (step.apply)(&texts[at], &mut rewritten);
+            apply(&texts[at], &mut rewritten);
             if texts.contains(&rewritten) {
                 continue;
             }

@@ -6,7 +6,6 @@
 use std::borrow::Cow;
 
 use super::escape;
-use super::unicode::fold_char;
 
 /// What ends a path that has been decoded: the query, the fragment, the end of a C string, and the
 /// end of a request line.
@@ -14,177 +13,126 @@ const ENDS: [char; 5] = ['?', '#', '\0', '\r', '\n'];
 /// What follows the path in a request line.
 const VERSION: &str = " HTTP/";
 
-/// One habit of a reader.
-pub(super) struct ReadingStep {
-    /// The signs without which the step changes nothing.
-    signs: Signs,
-    /// Writes the rewritten text to an empty buffer.
-    pub(super) apply: fn(&str, &mut String),
-}
+/// The distance of a full-width character from its ASCII character.
+const FULL_WIDTH: u32 = 0xfee0;
 
-/// All steps.
-pub(super) const STEPS: [ReadingStep; 13] = [
-    ReadingStep {
-        signs: Signs::ORIGIN,
-        apply: remove_origin,
-    },
-    ReadingStep {
-        signs: Signs::ESCAPE,
-        apply: |text, out| decode(text, |_| true, out),
-    },
+/// All steps: the signs without which a step changes nothing, and what it does.
+pub(super) const STEPS: [(Signs, Rewrite); 13] = [
+    (ORIGIN, remove_origin),
+    (ESCAPE, |text, out| decode(text, |_| true, out)),
     // Apache and Kestrel decode everything except an encoded slash.
-    ReadingStep {
-        signs: Signs::ESCAPED_SLASH,
-        apply: |text, out| decode(text, |byte| byte != b'/', out),
-    },
+    (ESCAPED_SLASH, |text, out| {
+        decode(text, |byte| byte != b'/', out);
+    }),
     // Bottle leaves out what is not UTF-8.
-    ReadingStep {
-        signs: Signs::UNICODE,
-        apply: |text, out| {
-            let bytes = decode_bytes(text, |_| true);
-            out.extend(bytes.utf8_chunks().map(|chunk| chunk.valid()));
-        },
-    },
-    ReadingStep {
-        signs: Signs::UNICODE,
-        apply: decode_leniently,
-    },
-    ReadingStep {
-        signs: Signs::BACKSLASH,
-        apply: |text, out| {
-            let mut parts = text.split('\\');
-            out.push_str(parts.next().unwrap_or_default());
-            parts.for_each(|part| out.extend(["/", part]));
-        },
-    },
-    ReadingStep {
-        signs: Signs::DOUBLE_SLASH,
-        apply: merge_slashes,
-    },
-    ReadingStep {
-        signs: Signs::DOT,
-        apply: remove_dot_segments,
-    },
-    ReadingStep {
-        signs: Signs::SEMICOLON,
-        apply: |text, out| rewrite_segments(text, |name| name.split(';').next(), out),
-    },
-    ReadingStep {
-        signs: Signs::END,
-        apply: |text, out| {
-            let end = text.rfind(ENDS).max(text.rfind(VERSION));
-            out.push_str(&text[..end.unwrap_or(text.len())]);
-        },
-    },
+    (UNICODE, |text, out| {
+        let bytes = decode_bytes(text, |_| true);
+        out.extend(bytes.utf8_chunks().map(|chunk| chunk.valid()));
+    }),
+    (UNICODE, decode_leniently),
+    (BACKSLASH, |text, out| {
+        out.push_str(&text.replace('\\', "/"));
+    }),
+    (DOUBLE_SLASH, merge_slashes),
+    (DOT, remove_dot_segments),
+    (SEMICOLON, |text, out| {
+        rewrite_segments(text, |name| name.split(';').next(), out);
+    }),
+    (END, |text, out| {
+        let end = text.rfind(ENDS).max(text.rfind(VERSION));
+        out.push_str(&text[..end.unwrap_or(text.len())]);
+    }),
     // WHATWG removes tabs and line ends; others remove every control character.
-    ReadingStep {
-        signs: Signs::CONTROL,
-        apply: |text, out| out.extend(text.chars().filter(|c| !c.is_ascii_control())),
-    },
-    ReadingStep {
-        signs: Signs::BLANK,
-        apply: |text, out| out.push_str(text.trim_matches(is_blank)),
-    },
-    ReadingStep {
-        signs: Signs::TRAILING,
-        apply: |text, out| rewrite_segments(text, |name| Some(without_trailing_dots(name)), out),
-    },
+    (CONTROL, |text, out| {
+        out.extend(text.chars().filter(|c| !c.is_ascii_control()));
+    }),
+    (BLANK, |text, out| out.push_str(text.trim_matches(is_blank))),
+    (TRAILING, |text, out| {
+        rewrite_segments(text, |name| Some(without_trailing_dots(name)), out);
+    }),
 ];
 
-impl ReadingStep {
-    /// Whether the step may change a text with these signs.
-    pub(super) const fn concerns(&self, signs: Signs) -> bool {
-        self.signs.0 & signs.0 != 0
+/// Writes a rewritten text to an empty buffer.
+type Rewrite = fn(&str, &mut String);
+
+/// The kinds of characters in a text that steps act on, one bit each. One scan saves most of the
+/// steps.
+pub(super) type Signs = u16;
+
+/// It does not start with exactly one slash.
+const ORIGIN: Signs = 1;
+const ESCAPE: Signs = 1 << 1;
+/// A character beyond ASCII, or the escape of one.
+const UNICODE: Signs = 1 << 2;
+const BACKSLASH: Signs = 1 << 3;
+const DOUBLE_SLASH: Signs = 1 << 4;
+/// A segment that starts with a dot.
+const DOT: Signs = 1 << 5;
+const SEMICOLON: Signs = 1 << 6;
+/// One of [`ENDS`], or perhaps [`VERSION`].
+const END: Signs = 1 << 7;
+/// An ASCII control character.
+const CONTROL: Signs = 1 << 8;
+/// White space or a control character, perhaps beyond ASCII.
+const BLANK: Signs = 1 << 9;
+/// A segment that ends with a dot or a space.
+const TRAILING: Signs = 1 << 10;
+const ESCAPED_SLASH: Signs = 1 << 11;
+
+/// The signs that a byte alone is, as a table, because it is looked up for every byte.
+const BYTE_SIGNS: [Signs; 256] = {
+    let mut signs = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        signs[byte] = match byte {
+            0x00 | 0x0a | 0x0d => END | CONTROL | BLANK,
+            ..0x20 | 0x7f => CONTROL | BLANK,
+            0x20 => END | BLANK,
+            0x23 | 0x3f => END,
+            0x3b => SEMICOLON,
+            0x5c => BACKSLASH,
+            0x80.. => UNICODE | BLANK,
+            _ => 0,
+        };
+        byte += 1;
     }
+    signs
+};
+
+/// The signs of a text.
+pub(super) fn scan(text: &str) -> Signs {
+    let bytes = text.as_bytes();
+    let mut signs = 0;
+    if !text.starts_with('/') || text.starts_with("//") {
+        signs |= ORIGIN;
+    }
+
+    // The start of the text counts as a slash, but not as one before another slash.
+    let mut previous = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        signs |= BYTE_SIGNS[usize::from(*byte)];
+        signs |= match (previous, byte) {
+            (b'/', b'/') => DOUBLE_SLASH,
+            (b'.' | b' ', b'/') => TRAILING,
+            (b'/' | 0, b'.') => DOT,
+            (_, b'%') => escape_signs(&bytes[at + 1..]),
+            _ => 0,
+        };
+        previous = *byte;
+    }
+
+    if matches!(previous, b'.' | b' ') {
+        signs |= TRAILING;
+    }
+    signs
 }
 
-/// The kinds of characters in a text that steps act on. One scan saves most of the steps.
-#[derive(Clone, Copy)]
-pub(super) struct Signs(u16);
-
-impl Signs {
-    const NONE: Self = Self(0);
-    /// It does not start with exactly one slash.
-    const ORIGIN: Self = Self(1);
-    const ESCAPE: Self = Self(1 << 1);
-    /// A character beyond ASCII, or the escape of one.
-    const UNICODE: Self = Self(1 << 2);
-    const BACKSLASH: Self = Self(1 << 3);
-    const DOUBLE_SLASH: Self = Self(1 << 4);
-    /// A segment that starts with a dot.
-    const DOT: Self = Self(1 << 5);
-    const SEMICOLON: Self = Self(1 << 6);
-    /// One of [`ENDS`], or perhaps [`VERSION`].
-    const END: Self = Self(1 << 7);
-    /// An ASCII control character.
-    const CONTROL: Self = Self(1 << 8);
-    /// White space or a control character, perhaps beyond ASCII.
-    const BLANK: Self = Self(1 << 9);
-    /// A segment that ends with a dot or a space.
-    const TRAILING: Self = Self(1 << 10);
-    const ESCAPED_SLASH: Self = Self(1 << 11);
-
-    /// The signs of a text.
-    pub(super) fn scan(text: &str) -> Self {
-        let bytes = text.as_bytes();
-        let mut signs = Self::NONE;
-        if !text.starts_with('/') || text.starts_with("//") {
-            signs.add(Self::ORIGIN);
-        }
-
-        // The start of the text counts as a slash, but not as one before another slash.
-        let mut previous = 0;
-        for (at, byte) in bytes.iter().enumerate() {
-            signs.add(Self::OF_BYTE[usize::from(*byte)]);
-            match (previous, byte) {
-                (b'/', b'/') => signs.add(Self::DOUBLE_SLASH),
-                (b'.' | b' ', b'/') => signs.add(Self::TRAILING),
-                (b'/' | 0, b'.') => signs.add(Self::DOT),
-                (_, b'%') => signs.add(Self::of_escape(&bytes[at + 1..])),
-                _ => {}
-            }
-            previous = *byte;
-        }
-
-        if matches!(previous, b'.' | b' ') {
-            signs.add(Self::TRAILING);
-        }
-        signs
-    }
-
-    /// The signs that a byte alone is, as a table, because it is looked up for every byte.
-    const OF_BYTE: [Self; 256] = {
-        let mut signs = [Self::NONE; 256];
-        let mut byte = 0;
-        while byte < 256 {
-            signs[byte] = Self(match byte {
-                0x00 | 0x0a | 0x0d => Self::END.0 | Self::CONTROL.0 | Self::BLANK.0,
-                ..0x20 | 0x7f => Self::CONTROL.0 | Self::BLANK.0,
-                0x20 => Self::END.0 | Self::BLANK.0,
-                0x23 | 0x3f => Self::END.0,
-                0x3b => Self::SEMICOLON.0,
-                0x5c => Self::BACKSLASH.0,
-                0x80.. => Self::UNICODE.0 | Self::BLANK.0,
-                _ => 0,
-            });
-            byte += 1;
-        }
-        signs
-    };
-
-    /// The signs of what follows a percent sign.
-    const fn of_escape(digits: &[u8]) -> Self {
-        match digits {
-            [b'2', b'f' | b'F', ..] => Self(Self::ESCAPE.0 | Self::ESCAPED_SLASH.0),
-            [b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b'u' | b'U', ..] => {
-                Self(Self::ESCAPE.0 | Self::UNICODE.0)
-            }
-            _ => Self::ESCAPE,
-        }
-    }
-
-    const fn add(&mut self, other: Self) {
-        self.0 |= other.0;
+/// The signs of what follows a percent sign.
+const fn escape_signs(digits: &[u8]) -> Signs {
+    match digits {
+        [b'2', b'f' | b'F', ..] => ESCAPE | ESCAPED_SLASH,
+        [b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b'u' | b'U', ..] => ESCAPE | UNICODE,
+        _ => ESCAPE,
     }
 }
 
@@ -271,6 +219,21 @@ fn code_point(sequence: &[u8]) -> Option<char> {
     char::from_u32(code)
 }
 
+/// Appends a character in lower case, or as the ASCII character that it resembles: some servers
+/// treat them alike.
+fn fold_char(c: char, out: &mut String) {
+    match c {
+        ..'\u{80}' => out.push(c),
+        '\u{ff01}'..='\u{ff5e}' => out.extend(char::from_u32(u32::from(c) - FULL_WIDTH)),
+        '\u{17f}' => out.push('s'),
+        '\u{2024}' | '\u{fe52}' | '\u{ff61}' | '\u{3002}' => out.push('.'),
+        '\u{2025}' => out.push_str(".."),
+        '\u{2044}' | '\u{2215}' => out.push('/'),
+        '\u{2216}' | '\u{fe68}' => out.push('\\'),
+        _ => out.extend(c.to_lowercase()),
+    }
+}
+
 /// Decodes the escapes of Microsoft's servers, such as `%u002f`.
 fn unescape_utf16(text: &str) -> Cow<'_, str> {
     let decode = |escape: &str| {
@@ -289,10 +252,10 @@ fn unescape_utf16(text: &str) -> Cow<'_, str> {
     for piece in pieces {
         if let Some(c) = decode(piece) {
             unescaped.push(c);
-            unescaped.push_str(&piece[4..]);
+            unescaped += &piece[4..];
         } else {
-            unescaped.push_str("%u");
-            unescaped.push_str(piece);
+            unescaped += "%u";
+            unescaped += piece;
         }
     }
     Cow::Owned(unescaped)

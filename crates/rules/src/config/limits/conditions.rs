@@ -5,8 +5,7 @@ use std::net::IpAddr;
 use tollgate_subject::{Case, Glob, GlobError};
 
 use crate::attribute::{Attribute, AttributeKind};
-use crate::config::field::{ConfigField, collect_all};
-use crate::config::field_map::FieldMap;
+use crate::config::field::{ConfigField, FieldMap, collect_all};
 use crate::config::values::{ValueError, ValueKind};
 use crate::limit::{Condition, Pattern};
 
@@ -23,12 +22,10 @@ const PATH: ValueKind<Pattern> = ValueKind::new("pattern", GLOB, |text| {
     glob(Glob::for_path(text, Case::Insensitive))
 });
 const HOST: ValueKind<Pattern> = ValueKind::new("pattern", GLOB, |text| {
-    if text.contains('*') {
-        glob(Glob::new(&text.to_lowercase(), Case::Insensitive))
-    } else {
-        Ok(Pattern::Exact(text.to_lowercase().into()))
-    }
+    exact_or_glob(&text.to_lowercase(), Case::Insensitive)
 });
+const TEXT: ValueKind<Pattern> =
+    ValueKind::new("pattern", GLOB, |text| exact_or_glob(text, Case::Sensitive));
 const METHOD: ValueKind<Pattern> = ValueKind::new(
     "method",
     "expected an HTTP method, such as GET or POST, or a list of methods",
@@ -47,13 +44,13 @@ const ADDRESS: ValueKind<Pattern> = ValueKind::new(
         Ok(Pattern::Exact(address.to_canonical().to_string().into()))
     },
 );
-const TEXT: ValueKind<Pattern> = ValueKind::new("pattern", GLOB, |text| {
+fn exact_or_glob(text: &str, case: Case) -> Result<Pattern, ValueError> {
     if text.contains('*') {
-        glob(Glob::new(text, Case::Sensitive))
+        glob(Glob::new(text, case))
     } else {
         Ok(Pattern::Exact(text.into()))
     }
-});
+}
 
 fn glob(glob: Result<Glob, GlobError>) -> Result<Pattern, ValueError> {
     glob.map(Pattern::Glob).map_err(ValueError::message)
@@ -83,11 +80,11 @@ fn read_condition(field: &ConfigField<'_>, attribute: Attribute, case: Case) -> 
     let items = if field.scalar().is_some() {
         vec![field.clone()]
     } else {
-        field.list(VALUE)?
+        field.items(VALUE)?
     };
     if items.is_empty() {
-        field.error("the list is empty and never matches; add a value, or remove the condition");
-        return None;
+        return field
+            .fail("the list is empty and never matches; add a value, or remove the condition");
     }
 
     let pattern = |item: &ConfigField<'_>| read_pattern(item, attribute.kind(), case);
@@ -99,10 +96,9 @@ fn read_pattern(field: &ConfigField<'_>, attribute: AttributeKind, case: Case) -
     let text = field.string("value", VALUE)?;
     if text.len() > TEXT_MAX {
         let found = text.len();
-        field.error(format_args!(
+        return field.fail(format_args!(
             "value too long: found {found} bytes, at most {TEXT_MAX} are allowed"
         ));
-        return None;
     }
 
     field.value(match attribute {

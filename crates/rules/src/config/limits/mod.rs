@@ -2,11 +2,7 @@
 
 mod conditions;
 mod key;
-mod lockout;
 mod quota;
-mod standing;
-mod tier;
-mod tiers;
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -15,19 +11,17 @@ use tollgate::algorithm::AMOUNT_MAX;
 use tollgate::{Consistency, FailurePolicy, LeakyMode, Limit, LimitName, Quota, QuotaUnit, Rule};
 use tollgate_subject::Case;
 
-use self::quota::QuotaReader;
-use self::standing::ListedKey;
-use self::tiers::Tier;
-use super::clients::{self, ATTRIBUTE};
-use super::field::{BOOLEAN, ConfigField, collect_all, list_and, list_or};
-use super::field_map::FieldMap;
+use self::key::{ListedKey, RECIPE, read_key, read_standing};
+use self::quota::{Tier, read_lockout, read_mode, read_quota, read_quotas, read_tiers};
+use super::clients::ATTRIBUTE;
+use super::field::{BOOLEAN, ConfigField, FieldMap, collect_all, list_and, list_or};
 use super::names::{
-    ALGORITHMS, Algorithm, CONSISTENCIES, COST, LIMIT, MATCH_CASES, ON_AMBIGUOUS_PATH,
-    ON_RESERVATION_EXPIRY, ON_STORE_FAILURE, UNITS,
+    ALGORITHMS, Algorithm, BLOCK, CONSISTENCIES, COST, EXEMPT, LIMIT, MATCH_CASES,
+    ON_AMBIGUOUS_PATH, ON_RESERVATION_EXPIRY, ON_STORE_FAILURE, UNITS,
 };
 use super::values::{RATIO, ValueError, ValueKind, WEIGHT};
-use super::yaml::{YamlEntry, YamlValue};
-use crate::attribute::Attribute;
+use super::yaml::YamlValue;
+use crate::attribute::{Attribute, AttributeError};
 use crate::limit::{AmbiguousPathPolicy, Cost, LimitConfig, TokenWeight};
 
 const LIMITS_MAX: usize = 1_000;
@@ -72,26 +66,28 @@ impl Default for LimitDefaults {
     }
 }
 
-/// Reads the sections `tiers` and `limits`.
-pub(super) fn read(root: &FieldMap<'_>, defaults: LimitDefaults) -> Option<Vec<LimitConfig>> {
-    let tiers = root.read("tiers", tiers::read).unwrap_or_default();
+/// Reads the sections `tiers` and `limits`. `hashed` are the attributes that the file hashes.
+pub(super) fn read(
+    root: &FieldMap<'_>,
+    defaults: LimitDefaults,
+    hashed: &[Attribute],
+) -> Option<Vec<LimitConfig>> {
+    let tiers = root.read("tiers", read_tiers).unwrap_or_default();
     let field = root.require("limits", LIMITS)?;
     if let YamlValue::List(nodes) = &field.node.value
         && !(1..=LIMITS_MAX).contains(&nodes.len())
     {
         let found = nodes.len();
-        field.error(format_args!(
+        return field.fail(format_args!(
             "expected 1 to {LIMITS_MAX} limits, found {found}"
         ));
-        return None;
     }
 
     let mut lines = HashMap::new();
-    let hashed = clients::hashed_attributes(root);
-    collect_all(field.list(LIMITS)?.iter().map(|item| {
+    collect_all(field.items(LIMITS)?.iter().map(|item| {
         let mapping = FieldMap::new(item, LIMIT)?;
         let name = read_name(&mapping, &mut lines);
-        read_limit(&mapping, name, defaults, &tiers, &hashed)
+        read_limit(&mapping, name, defaults, &tiers, hashed)
     }))
 }
 
@@ -118,22 +114,24 @@ fn read_limit(
     hashed: &[Attribute],
 ) -> Option<LimitConfig> {
     let algorithm = read_algorithm(mapping);
-    let quotas = algorithm.and_then(|algorithm| tier::read(mapping, algorithm, tiers));
-    let case = mapping.read("match_case", |field| field.choice(MATCH_CASES));
-    let case = case.unwrap_or(defaults.match_case);
+    let quotas = algorithm.and_then(|algorithm| read_quotas(mapping, algorithm, tiers));
+    let case = mapping.choice_or("match_case", MATCH_CASES, defaults.match_case);
     let key = mapping
-        .require("key", key::KEY)
-        .and_then(|field| key::read(&field, case));
+        .require("key", RECIPE)
+        .and_then(|field| read_key(&field, case));
     let conditions = match mapping.get("match") {
         Some(field) => conditions::read(&field, case),
         None => Some(Vec::new()),
     };
-    let on_ambiguous_path =
-        mapping.read("on_ambiguous_path", |field| field.choice(ON_AMBIGUOUS_PATH));
+    let on_ambiguous_path = mapping.choice_or(
+        "on_ambiguous_path",
+        ON_AMBIGUOUS_PATH,
+        defaults.on_ambiguous_path,
+    );
 
     let listed = key.as_ref().map(|recipe| ListedKey { recipe, hashed });
-    let exempt = read_standing(mapping, "exempt", listed, standing::read_exempt);
-    let blocked = read_standing(mapping, "block", listed, standing::read_block);
+    let exempt = read_standing(mapping, "exempt", EXEMPT, listed);
+    let blocked = read_standing(mapping, "block", BLOCK, listed);
 
     let quota = quotas.as_ref().map(|(quota, _)| *quota);
     let cost = mapping.read("cost", |field| read_cost(field, quota));
@@ -144,28 +142,14 @@ fn read_limit(
     Some(LimitConfig {
         rule: rule?,
         conditions: conditions?,
-        on_ambiguous_path: on_ambiguous_path.unwrap_or(defaults.on_ambiguous_path),
+        on_ambiguous_path,
         key: key?,
         optional,
         tiers,
         cost,
-        exempt: exempt?,
+        exempt: exempt?.list,
         blocked: blocked?,
     })
-}
-
-/// Reads a list of keys and networks, which needs the limit's key. Its default is empty.
-fn read_standing<T: Default>(
-    mapping: &FieldMap<'_>,
-    name: &str,
-    key: Option<ListedKey<'_>>,
-    read: impl FnOnce(&ConfigField<'_>, ListedKey<'_>) -> Option<T>,
-) -> Option<T> {
-    match (mapping.get(name), key) {
-        (None, _) => Some(T::default()),
-        (Some(field), Some(key)) => read(&field, key),
-        (Some(_), None) => None,
-    }
 }
 
 /// Reads a limit that a request brings along: it has neither conditions nor tiers, and its key and
@@ -173,14 +157,7 @@ fn read_standing<T: Default>(
 pub(super) fn read_inline(mapping: &FieldMap<'_>, defaults: LimitDefaults) -> Option<Rule> {
     let name = mapping.require_value("name", &NAME);
     let algorithm = read_algorithm(mapping);
-    let quota = algorithm.and_then(|algorithm| {
-        let reader = QuotaReader {
-            limit: mapping,
-            tier: None,
-            algorithm,
-        };
-        reader.read()
-    });
+    let quota = algorithm.and_then(|algorithm| read_quota(mapping, None, algorithm));
     read_rule(mapping, name, algorithm, quota, defaults)
 }
 
@@ -194,23 +171,20 @@ fn read_rule(
 ) -> Option<Rule> {
     let shadow = mapping.value("shadow", &BOOLEAN).unwrap_or_default();
     let unit = mapping.read("unit", |field| read_unit(field, algorithm));
-    let on_store_failure = mapping.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE));
+    let on_store_failure = mapping.choice("on_store_failure", ON_STORE_FAILURE);
     let consistency = mapping.read("consistency", |field| {
         read_consistency(field, mapping, algorithm)
     });
-    let debt_max = mapping.read("debt_max", |field| field.integer_in(0..=AMOUNT_MAX));
+    let debt_max = mapping.integer_or("debt_max", 0..=AMOUNT_MAX, AMOUNT_MAX);
     let reservation_max = mapping.read("reservation_max", read_reservation_max);
-    let on_expiry = mapping.read("on_reservation_expiry", |field| {
-        field.choice(ON_RESERVATION_EXPIRY)
-    });
-
-    let lockout = mapping.read("lockout", lockout::read);
+    let on_expiry = mapping.choice("on_reservation_expiry", ON_RESERVATION_EXPIRY);
+    let lockout = mapping.read("lockout", read_lockout);
 
     let mut limit = Limit::new(name?.as_str(), quota?)
         .unit(unit.unwrap_or_default())
         .on_store_failure(on_store_failure.unwrap_or(defaults.on_store_failure))
         .consistency(consistency.unwrap_or(defaults.consistency))
-        .debt_max(debt_max.unwrap_or(AMOUNT_MAX))
+        .debt_max(debt_max)
         .on_reservation_expiry(on_expiry.unwrap_or_default());
     if let Some(share) = reservation_max {
         limit = limit.reservation_max(share);
@@ -259,8 +233,7 @@ fn read_algorithm(mapping: &FieldMap<'_>) -> Option<Algorithm> {
 fn read_unit(field: &ConfigField<'_>, algorithm: Option<Algorithm>) -> Option<QuotaUnit> {
     let unit = field.choice(UNITS)?;
     if algorithm == Some(Algorithm::Concurrency) && unit != QuotaUnit::Requests {
-        field.invalid("unit", "a concurrency limit counts requests in flight");
-        return None;
+        return field.invalid("unit", "a concurrency limit counts requests in flight");
     }
     Some(unit)
 }
@@ -274,8 +247,7 @@ fn read_reservation_max(field: &ConfigField<'_>) -> Option<f64> {
     field.invalid(
         "share",
         "must be greater than 0, or no reservation would take anything",
-    );
-    None
+    )
 }
 
 /// Reads the consistency of a limit. Adds a warning if the algorithm does not support it.
@@ -285,21 +257,22 @@ fn read_consistency(
     algorithm: Option<Algorithm>,
 ) -> Option<Consistency> {
     let consistency = field.choice(CONSISTENCIES)?;
+    let is_queue = || read_mode(mapping) == LeakyMode::Queue;
 
-    match (consistency, algorithm) {
-        (Consistency::Leased | Consistency::Eventual, Some(Algorithm::Concurrency)) => {
-            field.warn("concurrency limits are always strict, so this setting has no effect");
+    let warning = match (consistency, algorithm?) {
+        (Consistency::Strict | Consistency::Local, _) => None,
+        (_, Algorithm::Concurrency) => {
+            Some("concurrency limits are always strict, so this setting has no effect")
         }
-        (Consistency::Leased | Consistency::Eventual, Some(Algorithm::LeakyBucket))
-            if quota::read_mode(mapping) == LeakyMode::Queue =>
-        {
-            field.warn("queues are always strict, so this setting has no effect");
+        (_, Algorithm::LeakyBucket) if is_queue() => {
+            Some("queues are always strict, so this setting has no effect")
         }
-        (Consistency::Eventual, Some(Algorithm::SlidingLog)) => {
-            field.warn("sliding_log does not support eventual; leased, which is stricter, is used");
+        (Consistency::Eventual, Algorithm::SlidingLog) => {
+            Some("sliding_log does not support eventual; leased, which is stricter, is used")
         }
-        _ => {}
-    }
+        _ => None,
+    };
+    warning.into_iter().for_each(|warning| field.warn(warning));
     Some(consistency)
 }
 
@@ -307,29 +280,24 @@ fn read_consistency(
 fn read_cost(field: &ConfigField<'_>, quota: Option<Quota>) -> Option<Cost> {
     if field.scalar().is_some() {
         return Some(Cost {
-            attribute: None,
-            tokens: Vec::new(),
             default: read_units(field, 1, quota)?,
+            ..Cost::default()
         });
     }
 
     let mapping = FieldMap::new(field, COST)?;
     let default = mapping.read("default", |field| read_units(field, 0, quota));
-    let default = default.unwrap_or(1);
+    let mut cost = Cost {
+        default: default.unwrap_or(1),
+        ..Cost::default()
+    };
     if let Some(tokens) = mapping.get("tokens") {
         mapping.reject("by", "`tokens` takes its place; use one of them");
-        return Some(Cost {
-            attribute: None,
-            tokens: read_tokens(&tokens)?,
-            default,
-        });
+        cost.tokens = read_tokens(&tokens)?;
+    } else {
+        cost.attribute = Some(mapping.require_value("by", &ATTRIBUTE)?);
     }
-    let attribute = mapping.require_value("by", &ATTRIBUTE);
-    Some(Cost {
-        attribute: Some(attribute?),
-        tokens: Vec::new(),
-        default,
-    })
+    Some(cost)
 }
 
 /// Reads the kinds of tokens that a limit counts, with their weights.
@@ -337,33 +305,31 @@ fn read_tokens(field: &ConfigField<'_>) -> Option<Vec<TokenWeight>> {
     let expected = "expected weights by the kind of tokens, such as { input: 1, output: 4 }";
     let mapping = FieldMap::with_free_keys(field, expected)?;
     if mapping.len() == 0 {
-        field.error(expected);
-        return None;
+        return field.fail(expected);
     }
     field.at_most(TOKEN_KINDS_MAX, mapping.len(), "kinds of tokens")?;
 
-    let weight = |(entry, field): (&YamlEntry, ConfigField<'_>)| {
-        let attribute: Result<Attribute, _> = format!("tokens.{}", entry.key.text).parse();
-        if let Err(error) = &attribute {
+    collect_all(mapping.entries().map(|(entry, field)| {
+        let attribute = format!("tokens.{}", entry.key.text).parse();
+        let attribute = attribute.map_err(|error: AttributeError| {
             mapping.error_at_key(entry, error);
-        }
+        });
         Some(TokenWeight {
             attribute: attribute.ok()?,
             thousandths: field.value(&WEIGHT)?,
         })
-    };
-    collect_all(mapping.entries().map(weight))
+    }))
 }
 
 /// Reads a number of units that the limit can allow at all.
 fn read_units(field: &ConfigField<'_>, min: u64, quota: Option<Quota>) -> Option<u64> {
     let cost = field.integer_in(min..=AMOUNT_MAX)?;
-    if quota.is_some_and(|quota| cost > quota.limit()) {
-        field.invalid(
-            "cost",
-            "it exceeds the limit, so no request would ever be allowed; lower the cost or raise \
-             the limit",
-        );
+    if quota.is_none_or(|quota| cost <= quota.limit()) {
+        return Some(cost);
     }
-    Some(cost)
+    field.invalid(
+        "cost",
+        "it exceeds the limit, so no request would ever be allowed; lower the cost or raise the \
+         limit",
+    )
 }

@@ -2,9 +2,6 @@ use std::time::Duration;
 
 use tollgate::{Calendar, Rate};
 
-use super::duration::{calendar, duration};
-use super::number::{TOO_LARGE, bytes, integer, ratio};
-use super::rate::rate;
 use super::*;
 
 #[test]

@@ -35,10 +35,10 @@ pub(super) fn line_of(node: &DocumentNode, name: &str) -> usize {
 
 /// Notes every field that an import does not know.
 pub(super) fn reject_fields(node: &DocumentNode, known: &[&str], draft: &mut ImportDraft) {
-    for field in node.fields() {
-        if !known.contains(&field.name.as_str()) {
-            let found = format!("the field `{}` is unknown and left out", field.name);
-            draft.gap(field.line, found, "check whether you need it");
+    for (name, line) in node.fields() {
+        if !known.contains(&name) {
+            let found = format!("the field `{name}` is unknown and left out");
+            draft.gap(line, found, "check whether you need it");
         }
     }
 }

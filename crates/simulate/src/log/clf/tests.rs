@@ -1,4 +1,7 @@
+use tollgate_rules::Attributes as _;
+
 use super::*;
+use crate::log::{LogFields, LogParser};
 
 const COMBINED: &str = r#"203.0.113.7 - ann [10/Oct/2026:13:55:36 -0700] "POST /a/b?x=1&y=a%20b HTTP/1.1" 200 512 "https://example.com/" "curl/8 \"x\" \x41""#;
 
@@ -7,8 +10,9 @@ fn read(line: &str, format: AccessLogFormat) -> Result<CommonLine<'_>, LineError
 }
 
 fn attribute(line: &str, name: &str) -> Option<String> {
-    let read = read(line, AccessLogFormat::Auto).unwrap();
-    match read.get(&name.parse().unwrap())? {
+    let parser = LogParser::new(AccessLogFormat::Auto, LogFields::default());
+    let record = parser.parse(line.as_bytes()).unwrap();
+    match record.get(&name.parse().unwrap())? {
         Value::Text(text) => Some(text.into_owned()),
         Value::Address(address) => Some(format!("<{address}>")),
         Value::Texts(values) => Some(values.as_slice().first()?.to_string()),

@@ -11,10 +11,8 @@ pub(super) fn reports(
     labels: &ReportLabels,
 ) -> Vec<LimitSuggestion> {
     let usages = peaks.usages();
-    let reports = usages
-        .iter()
-        .map(|usage| report(usage, peaks, trials, labels));
-    reports.collect()
+    let report = |usage| report(usage, peaks, trials, labels);
+    usages.iter().map(report).collect()
 }
 
 fn report(
@@ -25,7 +23,7 @@ fn report(
 ) -> LimitSuggestion {
     let candidates = usage.candidates.iter().enumerate();
     let candidates = candidates.map(|(index, candidate)| {
-        let denials = trials.and_then(|trials| trials.denials(index, usage.name));
+        let denials = trials.and_then(|trials| trials.denials(index, &usage.limit.name));
         let keys_denied = denials.map_or_else(
             || usage.keys_above(candidate.limit),
             |denials| denials.keys.len() as u64,
@@ -40,12 +38,12 @@ fn report(
     });
 
     LimitSuggestion {
-        name: usage.name.to_owned(),
-        limit_now: usage.quota.limit(),
-        quota: (labels.format_quota)(&usage.quota),
-        requests: usage.requests,
+        name: usage.limit.name.clone(),
+        limit_now: usage.limit.quota.limit(),
+        quota: (labels.format_quota)(&usage.limit.quota),
+        requests: usage.limit.requests,
         keys: usage.keys as u64,
-        tiers: usage.has_tiers,
+        tiers: usage.limit.has_tiers,
         candidates: candidates.collect(),
         suggested: usage.suggested().map(|candidate| candidate.limit),
         knee: usage
@@ -61,11 +59,11 @@ fn knee_report(
     peaks: &UsagePeaks,
     top: usize,
 ) -> KneeReport {
-    let heaviest = usage.heaviest.above(knee.below, top).into_iter();
+    let heaviest = usage.limit.heaviest.top(knee.below, top).into_iter();
     let top_keys = heaviest.map(|(key, peak)| KeyPeakReport {
-        key: peaks.display_key(usage.name, key),
-        peak: peak.used,
-        at: utc(peak.at),
+        key: peaks.display_key(&usage.limit.name, key),
+        peak: peak.rank,
+        at: utc(peak.first),
     });
 
     KneeReport {
@@ -101,7 +99,7 @@ fn notes(usage: &UsageProfile<'_>) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if usage.has_tiers {
+    if usage.limit.has_tiers {
         notes.push(
             "all tiers were measured together, with the quota of the default tier".to_owned(),
         );
