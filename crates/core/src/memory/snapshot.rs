@@ -24,7 +24,7 @@ use crate::time::Micros;
 // seeds, the probe, the number of limits, the limits, the slots with their limits, logs and permits,
 // and a digest of all that in two words.
 const MAGIC: [u8; 8] = *b"TOLLGATE";
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 /// The size of a counter without its log or permits: a slot and the number of its limit.
 const COUNTER_BYTES: usize = 40;
 /// The words of a limit's name, padded with zeros.
