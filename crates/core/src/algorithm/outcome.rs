@@ -78,15 +78,16 @@ pub(crate) trait FixedStateAlgorithm {
     /// Returns `cost` units, at most what was spent.
     fn refund(&self, state: Self::State, cost: u64, now: Micros) -> Self::State;
 
-    /// The window of a charge whose state is `state`, for [`give_back`](Self::give_back); zero for an
-    /// algorithm without windows.
+    /// The window of a charge whose state is `state`, for [`give_back`](Self::give_back); zero for
+    /// an algorithm without windows.
     fn charged_in(_state: Self::State) -> Micros {
         Micros::ZERO
     }
 
     /// Returns `units` of a charge that was made in this window, unless the state no longer
-    /// contains them. Unlike a [refund](Self::refund), this never returns units that another request
-    /// has spent in a later window. The state of an algorithm without windows stays as it is.
+    /// contains them. Unlike a [refund](Self::refund), this never returns units that another
+    /// request has spent in a later window. The state of an algorithm without windows stays as it
+    /// is.
     fn give_back(
         &self,
         state: Self::State,
