@@ -263,6 +263,11 @@ impl LimitOutcome {
             source
         };
 
+        Self::from_outcome(demand, outcome, source)
+    }
+
+    #[inline(always)]
+    fn from_outcome<K>(demand: &Demand<'_, K>, outcome: Outcome, source: Source) -> Self {
         Self {
             name: *demand.limit.name(),
             outcome,

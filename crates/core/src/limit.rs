@@ -204,59 +204,53 @@ impl FailurePolicy {
 impl Limit {
     /// Creates a limit with this name and quota.
     pub fn new(name: impl Into<String>, quota: impl Into<Quota>) -> Self {
-        Self::from_parts(name.into(), Ok(quota.into()))
+        Self::from_parts(name, Ok(quota))
     }
 
     /// Allows `limit` units per window. A key's window starts with its first request. See
     /// [`FixedWindow`] for what can pass around a window's edge.
     pub fn fixed_window(name: impl Into<String>, limit: u64, window: Duration) -> Self {
-        Self::from_parts(name.into(), FixedWindow::new(limit, window).map(Into::into))
+        Self::from_parts(name, FixedWindow::new(limit, window))
     }
 
     /// Allows `limit` units per calendar unit, in UTC.
     pub fn calendar_window(name: impl Into<String>, limit: u64, unit: Calendar) -> Self {
-        let quota = FixedWindow::aligned(limit, unit).map(Into::into);
-        Self::from_parts(name.into(), quota)
+        Self::from_parts(name, FixedWindow::aligned(limit, unit))
     }
 
     /// Allows `limit` units per sliding window, estimated from the counts of two windows. This is a
     /// good default for API limits.
     pub fn sliding_window(name: impl Into<String>, limit: u64, window: Duration) -> Self {
-        let quota = SlidingWindow::new(limit, window).map(Into::into);
-        Self::from_parts(name.into(), quota)
+        Self::from_parts(name, SlidingWindow::new(limit, window))
     }
 
     /// Allows exactly `limit` units in any interval of the window's length. The store remembers
     /// every request of the window.
     pub fn sliding_log(name: impl Into<String>, limit: u64, window: Duration) -> Self {
-        Self::from_parts(name.into(), SlidingLog::new(limit, window).map(Into::into))
+        Self::from_parts(name, SlidingLog::new(limit, window))
     }
 
     /// Allows bursts of up to `capacity` units, refilled at `rate`.
     pub fn token_bucket(name: impl Into<String>, capacity: u64, rate: Rate) -> Self {
-        let quota = TokenBucket::new(capacity, rate).map(Into::into);
-        Self::from_parts(name.into(), quota)
+        Self::from_parts(name, TokenBucket::new(capacity, rate))
     }
 
     /// A bucket that leaks at `rate` and denies what would overflow its `capacity`.
     pub fn leaky_bucket(name: impl Into<String>, capacity: u64, rate: Rate) -> Self {
-        let quota = LeakyBucket::new(LeakyMode::Meter, capacity, rate).map(Into::into);
-        Self::from_parts(name.into(), quota)
+        Self::from_parts(name, LeakyBucket::new(LeakyMode::Meter, capacity, rate))
     }
 
     /// A queue that holds up to `capacity` units and releases them at `rate`. An allowed request
     /// must wait in the queue first: see [`Decision::wait`](crate::Decision::wait) and
     /// [`Check::wait_in_queue`](crate::limiter::Check::wait_in_queue).
     pub fn queue(name: impl Into<String>, capacity: u64, rate: Rate) -> Self {
-        let quota = LeakyBucket::new(LeakyMode::Queue, capacity, rate).map(Into::into);
-        Self::from_parts(name.into(), quota)
+        Self::from_parts(name, LeakyBucket::new(LeakyMode::Queue, capacity, rate))
     }
 
     /// Allows at most `limit` units in flight. A permit that is neither released nor renewed ends
     /// after `permit_timeout`, so a crashed client does not hold it forever.
     pub fn concurrency(name: impl Into<String>, limit: u64, permit_timeout: Duration) -> Self {
-        let quota = Concurrency::new(limit, permit_timeout).map(Into::into);
-        Self::from_parts(name.into(), quota)
+        Self::from_parts(name, Concurrency::new(limit, permit_timeout))
     }
 
     /// Makes this a shadow limit: it counts and reports, and never denies a request. Use it to try
@@ -385,10 +379,10 @@ impl Limit {
         })
     }
 
-    fn from_parts(name: String, quota: Result<Quota, LimitError>) -> Self {
+    fn from_parts(name: impl Into<String>, quota: Result<impl Into<Quota>, LimitError>) -> Self {
         Self {
-            name,
-            quota,
+            name: name.into(),
+            quota: quota.map(Into::into),
             shadow: false,
             unit: QuotaUnit::default(),
             on_store_failure: FailurePolicy::default(),

@@ -3,6 +3,8 @@
 //! They are the same as [`Fields`](crate::Fields) gives to a request that this limit alone has
 //! allowed, for callers that know their limits in advance and have no time to write them again.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::HeaderValue;
@@ -10,7 +12,7 @@ use tollgate::{LimitOutcome, Micros, Rule};
 
 use crate::fields::{
     INTEGER_MAX, RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET,
-    insert_limit, policy_value, take_value,
+    insert_limit, policy_value,
 };
 use crate::reported::EnabledFields;
 use crate::time::micros_secs_ceil;
@@ -94,21 +96,22 @@ impl LimitFields {
         // One allocation for all values.
         let mut text = StateText::default();
         let [ietf, remaining, reset] = self.write(state, &mut text);
-        let mut text = Bytes::from_owner(text);
+        let text = Bytes::from_owner(text);
+        // Always valid: limit names are restricted to header characters, the rest is digits.
+        let value = |range| HeaderValue::from_maybe_shared(text.slice(range)).ok();
 
-        if self.enabled.ietf {
+        if self.enabled.ietf
+            && let Some(value) = value(ietf)
+        {
             headers.append(RATE_LIMIT_POLICY, self.policy.clone());
-        }
-        if let Some(value) = take_value(&mut text, ietf) {
             headers.append(RATE_LIMIT, value);
         }
-
         if self.enabled.legacy && insert_limit(headers, self.limit.clone(), state.remaining) {
-            for (name, length) in [
+            for (name, range) in [
                 (X_RATE_LIMIT_REMAINING, remaining),
                 (X_RATE_LIMIT_RESET, reset),
             ] {
-                if let Some(value) = take_value(&mut text, length) {
+                if let Some(value) = value(range) {
                     headers.insert(name, value);
                 }
             }
@@ -116,32 +119,23 @@ impl LimitFields {
     }
 
     /// Writes the values of `RateLimit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, and
-    /// returns their lengths. Those that are left out are empty.
-    fn write(&self, state: LimitState, text: &mut StateText) -> [usize; 3] {
-        // Written once for two fields, unless it is too large for one of them.
-        let mut digits = itoa::Buffer::new();
-        let units = digits.format(state.remaining).as_bytes();
-
+    /// returns where they are. Those of fields that are left out are meaningless.
+    fn write(&self, state: LimitState, text: &mut StateText) -> [Range<usize>; 3] {
         if self.enabled.ietf {
             text.bytes(&self.state_start);
-            if state.remaining <= INTEGER_MAX {
-                text.bytes(units);
-            } else {
-                text.number(INTEGER_MAX);
-            }
-            if state.more_after_secs > 0 {
-                text.bytes(b";t=");
-                text.number(state.more_after_secs.min(INTEGER_MAX));
-            }
         }
-        let ietf = text.length;
-        if !self.enabled.legacy {
-            return [ietf, 0, 0];
+        let mut remaining = text.number(state.remaining.min(INTEGER_MAX));
+        if self.enabled.ietf && state.more_after_secs > 0 {
+            text.bytes(b";t=");
+            text.number(state.more_after_secs.min(INTEGER_MAX));
         }
 
-        text.bytes(units);
-        text.number(state.reset_secs);
-        [ietf, units.len(), text.length - ietf - units.len()]
+        let ietf = 0..text.length;
+        // The units left are written once for two fields, unless they are too large for one of them.
+        if state.remaining > INTEGER_MAX {
+            remaining = text.number(state.remaining);
+        }
+        [ietf, remaining, text.number(state.reset_secs)]
     }
 }
 
@@ -180,9 +174,12 @@ impl StateText {
         }
     }
 
+    /// Writes a number, and returns where it is.
     #[inline]
-    fn number(&mut self, number: u64) {
+    fn number(&mut self, number: u64) -> Range<usize> {
+        let start = self.length;
         self.bytes(itoa::Buffer::new().format(number).as_bytes());
+        start..self.length
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn try_admit<B>(
     path: AdmissionPath,
     request: &mut Request<B>,
 ) -> SyncAdmission {
-    policy.monitor.count_request();
+    let is_inspected = policy.monitor.count_request();
     if path == AdmissionPath::Waiting {
         return SyncAdmission::Incomplete(None);
     }
@@ -74,24 +74,20 @@ pub(crate) fn try_admit<B>(
         Err(cause) => return SyncAdmission::Complete(Err(cause)),
     };
 
-    // A denial charges nothing, so it is decided again for its details, unless it counts towards a
-    // lockout.
-    let is_repeatable = limit.rule.lockout().is_none() && !log::traces_decisions();
+    // A denial charges nothing, so it is decided again for its details.
+    let is_silent = !log::traces_decisions();
     let check = policy.limiter.with_rule(&limit.rule).check(&parts);
-    if path == AdmissionPath::Verdict && is_repeatable && matches!(check.try_is_allowed(), Ok(true))
-    {
-        policy.monitor.track_degradation(false);
-        policy.record_admission(request);
+    if path == AdmissionPath::Verdict && is_silent && matches!(check.try_is_allowed(), Ok(true)) {
+        policy.record_allowed(request, is_inspected);
         return SyncAdmission::Complete(Ok(None));
     }
     if path == AdmissionPath::State
-        && is_repeatable
+        && is_silent
         && let Some(fields) = &policy.state_fields
         && let Ok(outcome) = check.try_outcome()
         && outcome.outcome().verdict.is_allowed()
     {
-        policy.monitor.track_degradation(false);
-        policy.record_admission(request);
+        policy.record_allowed(request, is_inspected);
         let state = fields.state(&outcome, policy.limiter.clock().now());
         let policy = policy.clone();
         let task = ResponseTask::AddState { policy, state };

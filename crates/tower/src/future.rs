@@ -26,18 +26,24 @@ pin_project! {
 pin_project! {
     #[project = StateProjection]
     enum State<F, B, E> {
-        // The application handles the request.
-        Admitted { #[pin] future: AdmittedFuture<F> },
+        // The application handles the request, and the layer has nothing to do with its response.
+        Untouched { #[pin] inner: F },
+        // The application handles the request. The task is taken when the response arrives.
+        Admitted { #[pin] inner: F, task: Option<ResponseTask> },
         // The request is rejected, or not decided yet.
         Boxed { future: BoxedResponse<B, E> },
     }
 }
 
 impl<F, B, E> RateLimitFuture<F, B, E> {
-    pub(crate) const fn admitted(future: AdmittedFuture<F>) -> Self {
-        Self {
-            state: State::Admitted { future },
-        }
+    /// The application handles the request. Without a task, the future is as cheap to move and to
+    /// drop as the application's.
+    pub(crate) fn admitted(inner: F, task: Option<ResponseTask>) -> Self {
+        let state = match task {
+            None => State::Untouched { inner },
+            task => State::Admitted { inner, task },
+        };
+        Self { state }
     }
 
     pub(crate) const fn boxed(future: BoxedResponse<B, E>) -> Self {
@@ -55,54 +61,28 @@ where
 
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.project().state.project() {
-            StateProjection::Admitted { future } => future.poll(context),
-            StateProjection::Boxed { future } => future.as_mut().poll(context),
+        let (inner, task) = match self.project().state.project() {
+            StateProjection::Untouched { inner } => {
+                return inner.poll(context).map_ok(ResponseBody::wrap);
+            }
+            StateProjection::Admitted { inner, task } => (inner, task),
+            StateProjection::Boxed { future } => return future.as_mut().poll(context),
+        };
+
+        if let Some(task) = task {
+            task.renew_permit(context);
         }
+        let result = ready!(inner.poll(context));
+        Poll::Ready(match task.take() {
+            Some(task) => task.finish(result),
+            None => result.map(ResponseBody::wrap),
+        })
     }
 }
 
 impl<F, B, E> fmt::Debug for RateLimitFuture<F, B, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimitFuture").finish_non_exhaustive()
-    }
-}
-
-pin_project! {
-    /// The response future of an admitted request.
-    pub(crate) struct AdmittedFuture<F> {
-        #[pin]
-        inner: F,
-        // `None` if the layer has nothing to do with the response.
-        task: Option<ResponseTask>,
-    }
-}
-
-impl<F> AdmittedFuture<F> {
-    pub(crate) const fn new(inner: F, task: Option<ResponseTask>) -> Self {
-        Self { inner, task }
-    }
-}
-
-impl<F, B, E> Future for AdmittedFuture<F>
-where
-    F: Future<Output = Result<Response<B>, E>>,
-{
-    type Output = ServiceResult<B, E>;
-
-    #[inline(always)]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let Some(task) = this.task else {
-            return this.inner.poll(context).map_ok(ResponseBody::wrap);
-        };
-
-        task.renew_permit(context);
-        let result = ready!(this.inner.poll(context));
-        Poll::Ready(match this.task.take() {
-            Some(task) => task.finish(result),
-            None => result.map(ResponseBody::wrap),
-        })
     }
 }
 

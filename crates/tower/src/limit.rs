@@ -1,11 +1,12 @@
 //! One limit of a layer: which requests it applies to, under which key, at which cost, and how the
 //! response changes the cost.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use tollgate::{Demand, EncodedKey, KeyError, KeyParts, LeakyMode, Quota, Rule};
 
-use crate::by::{KeyExtractor, MissingKey};
+use crate::by::{ClientAddress, KeyExtractor, MissingKey};
 use crate::rejection::RejectionCause;
 use crate::request_head::RequestHead;
 use crate::response::ResponseHead;
@@ -21,6 +22,8 @@ pub(crate) struct LayerLimit {
     /// The limit. Its position is its index in the layer.
     pub(crate) rule: Rule,
     key: Arc<dyn KeyExtractor>,
+    /// The key, if it is the address of the peer. Most keys are, so it is not called dynamically.
+    peer_key: Option<ClientAddress>,
     /// Which requests the limit applies to; `None` for all.
     pub(crate) when: Option<RequestFn<bool>>,
     /// What a request costs before its response is known; `None` for 1.
@@ -54,9 +57,12 @@ pub(crate) struct OwnedDemand {
 
 impl LayerLimit {
     pub(crate) fn new(rule: Rule, key: impl KeyExtractor) -> Self {
+        let address = (&key as &dyn Any).downcast_ref::<ClientAddress>();
+        let peer_key = address.filter(|address| address.is_peer()).cloned();
         Self {
             rule,
             key: Arc::new(key),
+            peer_key,
             when: None,
             cost: None,
             quota: None,
@@ -117,6 +123,10 @@ impl LayerLimit {
     ) -> Result<bool, Box<RejectionCause>> {
         if self.when.as_ref().is_some_and(|applies| !applies(head)) {
             return Ok(false);
+        }
+        let peer_key = self.peer_key.as_ref();
+        if peer_key.is_some_and(|address| address.try_write_peer(head, parts)) {
+            return Ok(true);
         }
         match self.key.extract(head, parts) {
             Ok(()) => Ok(true),

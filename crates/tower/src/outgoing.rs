@@ -12,7 +12,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::admission::admit;
-use crate::future::{AdmittedFuture, BoxedResponse, take_ready};
+use crate::future::{BoxedResponse, RateLimitFuture, take_ready};
 use crate::policy::LayerPolicy;
 use crate::rejection::RejectionCause;
 use crate::response_body::ResponseBody;
@@ -92,7 +92,7 @@ where
         Box::pin(async move {
             policy.monitor.count_request();
             match admit(&policy, &mut request, None).await {
-                Ok(admitted) => AdmittedFuture::new(inner.call(request), admitted)
+                Ok(task) => RateLimitFuture::admitted(inner.call(request), task)
                     .await
                     .map_err(OutgoingError::Call),
                 Err(cause) => {

@@ -179,18 +179,28 @@ impl LayerPolicy {
         self.lists.get_or_insert_default()
     }
 
-    /// Whether every request takes one unit of the limit's own quota, and no hook, metric or
-    /// settlement depends on the decision about an allowed one.
+    /// Whether every request takes one unit of the limit's own quota, no hook, metric or settlement
+    /// depends on the decision about an allowed one, and a denial can be repeated, because it does
+    /// not count towards a lockout.
     fn is_plain(&self, limit: &LayerLimit) -> bool {
         limit.takes_one_unit()
             && self.hooks.allowed.is_empty()
             && !metrics::ARE_RECORDED
             && !limit.depends_on_response()
             && !limit.rule.is_shadow()
+            && limit.rule.lockout().is_none()
+    }
+
+    /// Records that the store has allowed a request, and that it is charged if it is inspected.
+    #[inline]
+    pub(crate) fn record_allowed<B>(&self, request: &mut Request<B>, is_inspected: bool) {
+        self.monitor.track_degradation(false);
+        if is_inspected {
+            self.record_admission(request);
+        }
     }
 
     /// Records in an admitted request that it is charged for the limits of the layer.
-    #[inline]
     pub(crate) fn record_admission<B>(&self, request: &mut Request<B>) {
         let names = self.limits.iter().map(|limit| limit.rule.name());
         self.monitor

@@ -11,7 +11,7 @@ use tollgate_http::Fields;
 use tower_service::Service;
 
 use crate::admission::{SyncAdmission, admit, try_admit};
-use crate::future::{AdmittedFuture, BoxedResponse, RateLimitFuture, take_ready};
+use crate::future::{BoxedResponse, RateLimitFuture, take_ready};
 use crate::limit::OwnedDemand;
 use crate::policy::{AdmissionPath, LayerPolicy};
 use crate::rejection::{Rejection, RejectionCause};
@@ -63,8 +63,7 @@ where
         // The fast path needs neither an allocation nor a clone of the service.
         match try_admit(&self.policy, self.path, &mut request) {
             SyncAdmission::Complete(Ok(task)) => {
-                let inner = self.inner.call(request);
-                RateLimitFuture::admitted(AdmittedFuture::new(inner, task))
+                RateLimitFuture::admitted(self.inner.call(request), task)
             }
             SyncAdmission::Complete(Err(cause)) => {
                 let response = reject(&self.policy, &request, &cause);
@@ -96,7 +95,7 @@ where
 {
     Box::pin(async move {
         match admit(&policy, &mut request, demand).await {
-            Ok(task) => AdmittedFuture::new(inner.call(request), task).await,
+            Ok(task) => RateLimitFuture::admitted(inner.call(request), task).await,
             Err(cause) => Ok(reject(&policy, &request, &cause)),
         }
     })

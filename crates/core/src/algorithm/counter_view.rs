@@ -1,7 +1,6 @@
 //! What a counter contains, for people and client libraries that look at it.
 
 use super::fixed_window::WindowStart;
-use super::gcra::{BucketState, Gcra};
 use super::lockout::LockoutView;
 use super::quota::Quota;
 use super::remote::CounterState;
@@ -118,14 +117,16 @@ impl CounterView {
                 };
                 (hits.sum, CounterDetail::SlidingLog { window, oldest })
             }
-            (Quota::TokenBucket(quota), CounterState::Bucket(state)) => {
-                let capacity = i128::from(quota.gcra.capacity);
-                let (used, thousandths) = used_of_bucket(&quota.gcra, state, now);
-                (used, bucket_detail(1_000 * capacity - thousandths))
-            }
-            (Quota::LeakyBucket(quota), CounterState::Bucket(state)) => {
-                let (used, thousandths) = used_of_bucket(&quota.gcra, state, now);
-                (used, bucket_detail(thousandths))
+            (_, CounterState::Bucket(state)) => {
+                let gcra = quota.bucket()?;
+                let used = i128::from(gcra.used(state, 1_000, now));
+                let level = match quota {
+                    Quota::TokenBucket(_) => 1_000 * i128::from(gcra.capacity) - used,
+                    _ => used,
+                };
+                let level_thousandths = i64::try_from(level).unwrap_or(i64::MAX);
+                let detail = CounterDetail::Bucket { level_thousandths };
+                (gcra.used(state, 1, now), detail)
             }
             (Quota::Concurrency(_), CounterState::Entries(permits)) => {
                 (permits.sum, CounterDetail::Concurrency)
@@ -158,19 +159,6 @@ fn window_that_ends(start: WindowStart, ends: Micros, now: Micros) -> Option<Win
             let length = unit.end_of(start).since(start);
             Some(WindowSpan { start, length })
         }
-    }
-}
-
-/// The units used of a bucket, and the same in thousandths, both rounded up.
-fn used_of_bucket(gcra: &Gcra, state: BucketState, now: Micros) -> (u64, i128) {
-    let thousandths = gcra.used(state, 1_000, now);
-    (gcra.used(state, 1, now), i128::from(thousandths))
-}
-
-/// A bucket with this level.
-fn bucket_detail(thousandths: i128) -> CounterDetail {
-    CounterDetail::Bucket {
-        level_thousandths: i64::try_from(thousandths).unwrap_or(i64::MAX),
     }
 }
 

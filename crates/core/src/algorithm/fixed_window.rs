@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use super::calendar::Calendar;
 use super::key_lock::KeyLock;
-use super::outcome::{
-    CLOCK_SLACK, FixedStateAlgorithm, Outcome, Verdict, WindowAlgorithm, charged_count,
-};
+use super::outcome::{CLOCK_SLACK, FixedStateAlgorithm, Outcome, Verdict, charged_count};
 use crate::limit_error::{LimitError, validate_amount, validate_window};
 use crate::time::Micros;
 
@@ -155,9 +153,7 @@ impl FixedStateAlgorithm for FixedWindow {
         let count = open.count.saturating_sub(cost);
         WindowCount { count, ..open }
     }
-}
 
-impl WindowAlgorithm for FixedWindow {
     /// The end of the window.
     fn charged_in(state: WindowCount) -> Micros {
         state.ends

@@ -77,24 +77,26 @@ pub(crate) trait FixedStateAlgorithm {
 
     /// Returns `cost` units, at most what was spent.
     fn refund(&self, state: Self::State, cost: u64, now: Micros) -> Self::State;
-}
 
-/// An algorithm that counts in windows, so that a charge can be taken back from the window in which
-/// it was made.
-pub(crate) trait WindowAlgorithm: FixedStateAlgorithm {
-    /// The window of a charge whose state is `state`, for [`give_back`](Self::give_back).
-    fn charged_in(state: Self::State) -> Micros;
+    /// The window of a charge whose state is `state`, for [`give_back`](Self::give_back); zero for
+    /// an algorithm without windows.
+    fn charged_in(_state: Self::State) -> Micros {
+        Micros::ZERO
+    }
 
     /// Returns `units` of a charge that was made in this window, unless the state no longer
-    /// contains them. Unlike a [refund](FixedStateAlgorithm::refund), this never returns units that another
-    /// request has spent in a later window.
+    /// contains them. Unlike a [refund](Self::refund), this never returns units that another
+    /// request has spent in a later window. The state of an algorithm without windows stays as it
+    /// is.
     fn give_back(
         &self,
         state: Self::State,
-        units: u64,
-        charged_in: Micros,
-        now: Micros,
-    ) -> Self::State;
+        _units: u64,
+        _charged_in: Micros,
+        _now: Micros,
+    ) -> Self::State {
+        state
+    }
 }
 
 /// The units in a window after a charge of `cost`, of which the window owes at most `debt_max`.

@@ -82,33 +82,21 @@ pub(crate) struct Permits {
 /// A permit, numbered in the order of insertion. Cost 0 marks a gap.
 #[derive(Clone, Copy, Debug)]
 struct NumberedPermit {
-    id: PermitId,
-    cost: u64,
-    timeout: Micros,
-    expires: Micros,
+    entry: PermitEntry,
     number: u64,
 }
 
 impl NumberedPermit {
     const fn is_gap(&self) -> bool {
-        self.cost == 0
+        self.entry.cost == 0
     }
 
     const fn position(&self) -> (Micros, u64) {
-        (self.expires, self.number)
+        (self.entry.expires, self.number)
     }
 
     const fn index_entry(&self) -> (u128, Micros, u64) {
-        (self.id.get(), self.expires, self.number)
-    }
-
-    const fn to_entry(self) -> PermitEntry {
-        PermitEntry {
-            id: self.id,
-            cost: self.cost,
-            timeout: self.timeout,
-            expires: self.expires,
-        }
+        (self.entry.id.get(), self.entry.expires, self.number)
     }
 }
 
@@ -120,7 +108,7 @@ impl Permits {
             self.shorten(now);
         }
 
-        let is_expired = |permit: &NumberedPermit| permit.expires <= now;
+        let is_expired = |permit: &NumberedPermit| permit.entry.expires <= now;
         while self.entries.front().is_some_and(is_expired) {
             self.vacate(0);
             self.tidy();
@@ -144,7 +132,7 @@ impl Permits {
 
     /// The permits, soonest to expire first.
     pub(crate) fn entries(&self) -> impl DoubleEndedIterator<Item = PermitEntry> + Clone + '_ {
-        self.held().map(|permit| permit.to_entry())
+        self.held().map(|permit| permit.entry)
     }
 
     /// Adds a permit that fits. One without units is not added.
@@ -154,15 +142,12 @@ impl Permits {
         }
 
         let permit = NumberedPermit {
-            id: entry.id,
-            cost: entry.cost,
-            timeout: entry.timeout,
-            expires: entry.expires,
+            entry,
             number: self.next_number,
         };
         self.next_number += 1;
-        self.sum = self.sum.saturating_add(permit.cost);
-        self.latest_grant = self.latest_grant.max(permit.expires.since(permit.timeout));
+        self.sum = self.sum.saturating_add(entry.cost);
+        self.latest_grant = self.latest_grant.max(entry.expires.since(entry.timeout));
 
         // Permits with the same timeout expire in the order of their grants, so this is the end.
         let at = self.first_from(permit.position());
@@ -179,7 +164,7 @@ impl Permits {
     /// same id, the soonest to expire.
     pub(crate) fn remove(&mut self, id: PermitId) -> Option<PermitEntry> {
         let at = self.find(id)?;
-        let entry = self.entries[at].to_entry();
+        let entry = self.entries[at].entry;
         self.vacate(at);
         self.tidy();
         Some(entry)
@@ -188,7 +173,7 @@ impl Permits {
     /// The moment at which the last permit expires.
     pub(crate) fn empty_at(&self) -> Micros {
         let last = self.entries.back();
-        last.map_or(Micros::ZERO, |permit| permit.expires)
+        last.map_or(Micros::ZERO, |permit| permit.entry.expires)
     }
 
     /// The entries without the gaps.
@@ -204,7 +189,7 @@ impl Permits {
 
     fn find(&self, id: PermitId) -> Option<usize> {
         if self.index.is_empty() {
-            let is_searched = |permit: &NumberedPermit| permit.id == id && !permit.is_gap();
+            let is_searched = |permit: &NumberedPermit| permit.entry.id == id && !permit.is_gap();
             return self.entries.iter().position(is_searched);
         }
 
@@ -217,8 +202,8 @@ impl Permits {
     fn vacate(&mut self, at: usize) {
         let permit = &mut self.entries[at];
         self.index.remove(&permit.index_entry());
-        self.sum = self.sum.saturating_sub(permit.cost);
-        permit.cost = 0;
+        self.sum = self.sum.saturating_sub(permit.entry.cost);
+        permit.entry.cost = 0;
         self.gaps += 1;
     }
 

@@ -154,19 +154,7 @@ impl HitLog {
     }
 
     /// Removes `cost` units, starting with the newest hit.
-    pub(crate) fn refund(&mut self, mut cost: u64) {
-        while cost > 0 {
-            let Some(last) = self.hits.back_mut() else {
-                return;
-            };
-
-            let refunded = last.cost.min(cost);
-            last.cost -= refunded;
-            cost -= refunded;
-            self.sum = self.sum.saturating_sub(refunded);
-            if last.cost == 0 {
-                self.hits.pop_back();
-            }
-        }
+    pub(crate) fn refund(&mut self, cost: u64) {
+        self.give_back(cost, Micros::new(u64::MAX));
     }
 }

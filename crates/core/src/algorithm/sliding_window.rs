@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use super::division::ProductInt;
 use super::key_lock::KeyLock;
-use super::outcome::{
-    CLOCK_SLACK, FixedStateAlgorithm, Outcome, Verdict, WindowAlgorithm, charged_count,
-};
+use super::outcome::{CLOCK_SLACK, FixedStateAlgorithm, Outcome, Verdict, charged_count};
 use crate::limit_error::{AMOUNT_MAX, LimitError, validate_amount, validate_window};
 use crate::time::Micros;
 
@@ -236,9 +234,7 @@ impl FixedStateAlgorithm for SlidingWindow {
             ..counts
         }
     }
-}
 
-impl WindowAlgorithm for SlidingWindow {
     /// The start of the current window.
     fn charged_in(counts: SlidingCounts) -> Micros {
         counts.start

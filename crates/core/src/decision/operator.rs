@@ -85,15 +85,7 @@ impl LimitOutcome {
             more_after: Micros::ZERO,
             lock: KeyLock::NONE,
         };
-        Self {
-            name: *demand.limit.name(),
-            outcome,
-            window: demand.quota().window(),
-            unit: demand.limit.unit(),
-            shadow: demand.limit.is_shadow(),
-            source,
-            fallback: None,
-        }
+        Self::from_outcome(demand, outcome, source)
     }
 
     /// True when an operator has blocked the key.

@@ -1,7 +1,6 @@
 //! A whole key: what identifies a counter.
 
 use std::fmt;
-use std::hash::Hasher;
 use std::num::NonZeroU32;
 
 use super::parts::{Parts, encode_text};
@@ -75,19 +74,13 @@ impl<'a> Key<'a> {
         self.parts
     }
 
-    /// Hashes the key in two writes. The first has a fixed length and the second ends the input, so
-    /// different keys never write the same input.
+    /// What a hash of the key consists of: its parts, and a number to be combined with their hash,
+    /// which tells limits apart, and the two forms of parts.
     #[inline(always)]
-    pub(crate) fn feed(&self, hasher: &mut impl Hasher) {
+    pub(crate) const fn hash_input(&self) -> (&'a [u8], u128) {
         match self.parts {
-            Parts::Text(text) => {
-                hasher.write_u128(self.prefix.digest);
-                hasher.write(text.as_bytes());
-            }
-            Parts::Encoded(parts) => {
-                hasher.write_u128(!self.prefix.digest);
-                hasher.write(parts);
-            }
+            Parts::Text(text) => (text.as_bytes(), self.prefix.digest),
+            Parts::Encoded(parts) => (parts, !self.prefix.digest),
         }
     }
 }

@@ -76,11 +76,23 @@ impl Fingerprinter {
 
     /// The fingerprint of a key.
     #[inline(always)]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "each half takes one of two words"
+    )]
     pub(crate) fn fingerprint(&self, key: &Key<'_>) -> Fingerprint {
-        let (mut high, mut low) = (self.high.build_hasher(), self.low.build_hasher());
-        key.feed(&mut high);
-        key.feed(&mut low);
-        Fingerprint::new(high.finish(), low.finish())
+        let (parts, digest) = key.hash_input();
+        let half = |state: &RandomState| {
+            let mut hasher = state.build_hasher();
+            hasher.write(parts);
+            hasher.finish()
+        };
+        // Two hashes differ by the difference of two digests as rarely as they are equal, so the
+        // digest need not be hashed again for each key.
+        Fingerprint::new(
+            half(&self.high) ^ (digest >> 64) as u64,
+            half(&self.low) ^ digest as u64,
+        )
     }
 
     /// The fingerprint of fixed bytes, which differs between builds with different hash functions.

@@ -157,9 +157,11 @@ impl KeyParts {
     /// The parts written so far, encoded, or why they are no key.
     #[inline]
     pub(super) fn as_bytes(&self) -> Result<&[u8], KeyError> {
-        self.validate()?;
         // The first bytes are in `short` for as long as all of them are.
-        Ok(self.short.get(..self.length).unwrap_or(&self.long))
+        match self.short.get(..self.length) {
+            Some(short) if !self.has_empty_part => Ok(short),
+            _ => self.validate().map(|()| &*self.long),
+        }
     }
 
     /// The encoded parts, provided that they are not too long.
@@ -199,9 +201,20 @@ impl KeyParts {
 
     #[inline(always)]
     fn ipv4(&mut self, address: Ipv4Addr) {
-        // Many keys are a single IPv4 address, so it is copied in one piece.
         let [a, b, c, d] = address.octets();
-        self.append(&[IPV4, a, b, c, d]);
+        let part = [IPV4, a, b, c, d];
+        // Many keys are a single IPv4 address, so its length is known to the compiler.
+        match self
+            .short
+            .get_mut(self.length..)
+            .and_then(<[u8]>::first_chunk_mut)
+        {
+            Some(place) => {
+                *place = part;
+                self.length += part.len();
+            }
+            None => self.append(&part),
+        }
     }
 
     #[inline(never)]

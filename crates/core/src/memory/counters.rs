@@ -120,6 +120,29 @@ impl Counters {
         }
     }
 
+    /// A demand of which nothing is charged yet.
+    pub(super) fn peek_context<'a>(
+        &'a self,
+        demand: &'a Demand<'_>,
+        fingerprint: Fingerprint,
+        now: Micros,
+    ) -> DemandContext<'a> {
+        self.context(demand, fingerprint, Intent::Peek, PermitId::NONE, now)
+    }
+
+    /// Charges a new slot to the cap, and makes room for it if there is none.
+    pub(super) fn charge_slot(
+        &self,
+        shard: &mut CounterShard,
+        limit: LimitNumber,
+        needy: Fingerprint,
+        now: Micros,
+    ) {
+        if self.key_cap().charge(limit, CapCharge::SLOT) > 0 {
+            self.make_room(shard, needy, now);
+        }
+    }
+
     /// Decides several demands: evaluates all of them, then commits all or none. Passes their
     /// outcomes to `report` in the order of the demands, and returns the moment of the decision.
     pub(super) fn spend_all(
@@ -131,11 +154,7 @@ impl Counters {
         clock: impl Fn() -> Micros,
         report: impl FnMut(Outcome),
     ) -> Micros {
-        for (demand, fingerprint) in demands.iter().zip(fingerprints) {
-            self.release_expired(demand, *fingerprint, intent.is_reserve(), &clock);
-        }
-
-        let mut locks = self.lock_all(fingerprints);
+        let mut locks = self.lock_all(demands, fingerprints, intent.is_reserve(), &clock);
         let now = clock();
         let contexts = demands
             .iter()
@@ -265,9 +284,7 @@ impl Counters {
 
         let index = shard.find(fingerprint).unwrap_or_else(|| {
             let limit = self.limit_number(context);
-            if self.key_cap().charge(limit, CapCharge::SLOT) > 0 {
-                self.make_room(shard, fingerprint, now);
-            }
+            self.charge_slot(shard, limit, fingerprint, now);
             shard.create(limit, evaluation, context)
         });
         if shard.commit(index, evaluation, context) > 0 {
@@ -287,14 +304,9 @@ impl Counters {
     /// Refunds the costs of demands to the counters that exist, in one step.
     pub(super) fn refund(&self, demands: &[Demand<'_>], now: Micros) {
         let fingerprints = self.fingerprints(demands);
-        for (demand, fingerprint) in demands.iter().zip(&fingerprints) {
-            self.release_expired(demand, *fingerprint, false, || now);
-        }
-
-        let mut locks = self.lock_all(&fingerprints);
+        let mut locks = self.lock_all(demands, &fingerprints, false, || now);
         for (demand, fingerprint) in demands.iter().zip(fingerprints) {
-            let (intent, permit_id) = (Intent::Spend, PermitId::NONE);
-            let context = self.context(demand, fingerprint, intent, permit_id, now);
+            let context = self.peek_context(demand, fingerprint, now);
             let shard = self.locked_shard(&mut locks, fingerprint);
             if let Some(index) = shard.find(fingerprint) {
                 shard.refund(index, &context);
@@ -326,9 +338,19 @@ impl Counters {
         self.update_reservations(&mut shard, |reservations| reservations.forget(fingerprint));
     }
 
-    /// Locks the shards of these counters in ascending order, so that concurrent requests cannot
-    /// deadlock. Returns each with its index.
-    pub(super) fn lock_all(&self, fingerprints: &[Fingerprint]) -> ShardLocks<'_> {
+    /// Returns expired reservations of these counters, then locks their shards in ascending order, so
+    /// that concurrent requests cannot deadlock. Returns each with its index.
+    pub(super) fn lock_all(
+        &self,
+        demands: &[Demand<'_>],
+        fingerprints: &[Fingerprint],
+        is_final: bool,
+        clock: impl Fn() -> Micros,
+    ) -> ShardLocks<'_> {
+        for (demand, fingerprint) in demands.iter().zip(fingerprints) {
+            self.release_expired(demand, *fingerprint, is_final, &clock);
+        }
+
         let mut indexes: SmallVec<[usize; 4]> = SmallVec::new();
         for fingerprint in fingerprints {
             indexes.push(self.shard_index(*fingerprint));

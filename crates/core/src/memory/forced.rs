@@ -2,9 +2,8 @@
 
 use super::slot_quota::{Evaluation, bucket_slot, read_bucket};
 use super::store::MemoryStore;
-use crate::algorithm::{BucketState, Gcra, PermitId};
+use crate::algorithm::{BucketState, Gcra};
 use crate::demand::Demand;
-use crate::store::Intent;
 use crate::time::Micros;
 
 impl MemoryStore {
@@ -34,9 +33,7 @@ impl MemoryStore {
         counters.sweep_if_due(now);
 
         let fingerprint = counters.fingerprinter.fingerprint(&demand.key);
-        let context = counters
-            .context(demand, fingerprint, Intent::Peek, PermitId::NONE, now)
-            .with_cost(0);
+        let context = counters.peek_context(demand, fingerprint, now).with_cost(0);
         let mut shard = counters.lock(fingerprint);
         let index = shard.find(fingerprint);
         let evaluation = shard.evaluate(index, &context);

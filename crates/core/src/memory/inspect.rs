@@ -4,10 +4,10 @@ use super::context::DemandContext;
 use super::counters::Counters;
 use super::reservations::Reservations;
 use super::shard::CounterShard;
-use crate::algorithm::{AMOUNT_MAX, CounterView, Outcome, PermitId, ReservedUnits};
+use crate::algorithm::{AMOUNT_MAX, CounterView, Outcome, ReservedUnits};
 use crate::demand::Demand;
 use crate::key::Fingerprint;
-use crate::store::{Intent, Source, SpendReply};
+use crate::store::{Source, SpendReply};
 use crate::time::Micros;
 
 impl Counters {
@@ -19,16 +19,11 @@ impl Counters {
         fingerprints: &[Fingerprint],
         clock: impl Fn() -> Micros,
     ) -> SpendReply {
-        for (demand, fingerprint) in demands.iter().zip(fingerprints) {
-            self.release_expired(demand, *fingerprint, false, &clock);
-        }
-
-        let mut locks = self.lock_all(fingerprints);
+        let mut locks = self.lock_all(demands, fingerprints, false, &clock);
         let now = clock();
         let (mut outcomes, mut counters) = (Vec::new(), Vec::new());
         for (demand, fingerprint) in demands.iter().zip(fingerprints) {
-            let (intent, permit_id) = (Intent::Peek, PermitId::NONE);
-            let context = self.context(demand, *fingerprint, intent, permit_id, now);
+            let context = self.peek_context(demand, *fingerprint, now);
             let shard = self.locked_shard(&mut locks, *fingerprint);
             let (outcome, counter) = self.inspect(shard, &context);
             outcomes.push(outcome);

@@ -8,7 +8,6 @@ use std::slice;
 
 use super::context::DemandContext;
 use super::counters::Counters;
-use super::key_cap::CapCharge;
 use super::shard::CounterShard;
 use super::slot::Slot;
 use super::slot_quota::Evaluation;
@@ -118,9 +117,7 @@ impl Counters {
             shard.set(index, slot);
         } else {
             let limit = self.limit_number(context);
-            if self.key_cap().charge(limit, CapCharge::SLOT) > 0 {
-                self.make_room(shard, fingerprint, context.now);
-            }
+            self.charge_slot(shard, limit, fingerprint, context.now);
             shard.insert_lockout(slot, limit);
         }
     }
@@ -135,8 +132,7 @@ impl MemoryStore {
 
         let (counters, now) = (self.counters(), self.now());
         let fingerprint = counters.fingerprinter.fingerprint(&demand.key);
-        let (intent, permit_id) = (Intent::Peek, PermitId::NONE);
-        let context = counters.context(demand, fingerprint, intent, permit_id, now);
+        let context = counters.peek_context(demand, fingerprint, now);
         let mut shard = counters.lock(fingerprint);
         let state = LockoutState::locked(lockout, rest, now);
         counters.store_lockout(&mut shard, state, &context);

@@ -171,8 +171,7 @@ impl Counters {
         let expired = self.update_reservations(&mut shard, |reservations| {
             reservations.take_expired(counter, now)
         });
-        let (intent, permit_id) = (Intent::Spend, PermitId::NONE);
-        let context = self.context(demand, counter, intent, permit_id, now);
+        let context = self.peek_context(demand, counter, now);
         let is_released =
             |expired: &HeldReservation| expired.on_expiry == ReservationExpiry::Release;
         for reservation in expired.into_iter().filter(is_released) {
@@ -233,7 +232,7 @@ impl Counters {
         let removed =
             self.update_reservations(&mut shard, |reservations| reservations.remove(counter, id));
         if let Some(reservation) = removed {
-            let context = self.context(demand, counter, Intent::Spend, id, now);
+            let context = self.peek_context(demand, counter, now);
             Self::give_back(&mut shard, &reservation, reservation.units, &context);
             self.drop_unused_marks(&mut shard, counter);
         }

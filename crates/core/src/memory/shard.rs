@@ -8,11 +8,13 @@ use super::limit_usage::LimitNumber;
 use super::reservations::Reservations;
 use super::side_table::{SideEntry, SideState, SideTable};
 use super::slot::{QuotaUsage, Slot};
-use super::slot_quota::{Evaluation, SlotQuota, bucket_slot, read_bucket};
+use super::slot_quota::{
+    CounterHome, Evaluation, SlotFormat as _, SlotQuota, bucket_slot, read_bucket,
+};
 use super::slot_table::SlotTable;
 use crate::algorithm::remote::{CounterState, EntryTotals};
 use crate::algorithm::{
-    BucketState, CounterView, Gcra, HitLog, Outcome, PermitEntry, Permits, Quota,
+    BucketState, CounterView, Gcra, HitLog, Outcome, PermitEntry, Permits, Quota, SlidingLog,
 };
 use crate::key::Fingerprint;
 use crate::time::Micros;
@@ -30,7 +32,7 @@ const HOT_INDEX: usize = usize::MAX;
 /// A shard keeps a copy of one counter, the hot slot, on its first cache line, which it shares with
 /// the lock. A key that is checked twice in a row moves into the hot slot. While it is checked
 /// again and again, no other memory is touched. The copy in the table is out of date meanwhile.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct CounterShard {
     hot_slot: Slot,
@@ -45,20 +47,6 @@ pub(super) struct CounterShard {
     pub(super) heat: Heat,
     /// The reservations of the shard's counters; `None` until there is one.
     pub(super) reservations: Option<Box<Reservations>>,
-}
-
-impl Default for CounterShard {
-    fn default() -> Self {
-        Self {
-            hot_slot: Slot::VACANT,
-            last_low: 0,
-            table: SlotTable::default(),
-            side_table: SideTable::default(),
-            eviction_salt: 0,
-            heat: Heat::default(),
-            reservations: None,
-        }
-    }
 }
 
 impl CounterShard {
@@ -190,7 +178,7 @@ impl CounterShard {
     pub(super) fn spend_in_slot(
         &mut self,
         index: usize,
-        quota: &impl SlotQuota,
+        quota: &dyn SlotQuota,
         context: &DemandContext<'_>,
     ) -> Outcome {
         spend_in(self.slot_mut(index), quota, context)
@@ -211,16 +199,13 @@ impl CounterShard {
         let slot = index.map(|index| *self.slot(index));
         let slot = slot.as_ref();
 
-        let outcome = match quota {
-            Quota::SlidingWindow(quota) => return quota.evaluate_demand(slot, context),
-            Quota::TokenBucket(quota) => return quota.evaluate_demand(slot, context),
-            Quota::LeakyBucket(quota) => return quota.evaluate_demand(slot, context),
-            Quota::FixedWindow(quota) => return quota.evaluate_demand(slot, context),
-            Quota::SlidingLog(quota) => match self.side_state(slot) {
+        let outcome = match CounterHome::new(quota) {
+            CounterHome::Slot(quota) => return quota.evaluate_demand(slot, context),
+            CounterHome::Log(quota) => match self.side_state(slot) {
                 Some(SideState::Log(log)) => quota.evaluate(log, cost, now),
                 _ => quota.evaluate(&mut HitLog::default(), cost, now),
             },
-            Quota::Concurrency(quota) => match self.side_state(slot) {
+            CounterHome::Permits(quota) => match self.side_state(slot) {
                 Some(SideState::Permits(permits)) => quota.evaluate(permits, cost, now),
                 _ => quota.evaluate(&mut Permits::default(), cost, now),
             },
@@ -276,21 +261,12 @@ impl CounterShard {
         let slot = *self.slot(index);
         let &DemandContext { cost, now, .. } = context;
 
-        let refunded = match context.quota {
-            Quota::FixedWindow(quota) => quota.refund_slot(&slot, cost, now),
-            Quota::SlidingWindow(quota) => quota.refund_slot(&slot, cost, now),
-            Quota::TokenBucket(quota) => quota.refund_slot(&slot, cost, now),
-            Quota::LeakyBucket(quota) => quota.refund_slot(&slot, cost, now),
-            Quota::SlidingLog(quota) => {
-                self.update_side(index, context, |state| {
-                    if let SideState::Log(log) = state {
-                        quota.prune(log, now);
-                        log.refund(cost);
-                    }
-                });
-                return;
+        let refunded = match CounterHome::new(context.quota) {
+            CounterHome::Slot(quota) => quota.refund_slot(&slot, cost, now),
+            CounterHome::Log(quota) => {
+                return self.update_log(index, quota, context, |log| log.refund(cost));
             }
-            Quota::Concurrency(_) => return,
+            CounterHome::Permits(_) => return,
         };
         self.set(index, refunded);
     }
@@ -316,19 +292,13 @@ impl CounterShard {
         context: &DemandContext<'_>,
     ) {
         let (slot, now) = (*self.slot(index), context.now);
-        let returned = match context.quota {
-            Quota::FixedWindow(quota) => quota.give_back_slot(&slot, units, charged_in, now),
-            Quota::SlidingWindow(quota) => quota.give_back_slot(&slot, units, charged_in, now),
-            Quota::SlidingLog(quota) => {
-                self.update_side(index, context, |state| {
-                    if let SideState::Log(log) = state {
-                        quota.prune(log, now);
-                        log.give_back(units, charged_in);
-                    }
-                });
-                return;
+        let returned = match CounterHome::new(context.quota) {
+            CounterHome::Slot(quota) => quota.give_back_slot(&slot, units, charged_in, now),
+            CounterHome::Log(quota) => {
+                let update = |log: &mut HitLog| log.give_back(units, charged_in);
+                return self.update_log(index, quota, context, update);
             }
-            Quota::TokenBucket(_) | Quota::LeakyBucket(_) | Quota::Concurrency(_) => return,
+            CounterHome::Permits(_) => return,
         };
         self.set(index, returned);
     }
@@ -337,11 +307,10 @@ impl CounterShard {
     /// [`give_back`](Self::give_back).
     pub(super) fn charged_in(&mut self, index: usize, context: &DemandContext<'_>) -> Micros {
         let (slot, now) = (*self.slot(index), context.now);
-        match context.quota {
-            Quota::FixedWindow(quota) => quota.charged_in_slot(&slot, now),
-            Quota::SlidingWindow(quota) => quota.charged_in_slot(&slot, now),
-            Quota::TokenBucket(_) | Quota::LeakyBucket(_) | Quota::Concurrency(_) => Micros::ZERO,
-            Quota::SlidingLog(_) => match self.side_state(Some(&slot)) {
+        match CounterHome::new(context.quota) {
+            CounterHome::Slot(quota) => quota.charged_in_slot(&slot, now),
+            CounterHome::Permits(_) => Micros::ZERO,
+            CounterHome::Log(_) => match self.side_state(Some(&slot)) {
                 Some(SideState::Log(log)) => log.newest(),
                 _ => Micros::ZERO,
             },
@@ -488,6 +457,22 @@ impl CounterShard {
         })
     }
 
+    /// Changes the log of the counter at `index`, without what has expired.
+    fn update_log(
+        &mut self,
+        index: usize,
+        quota: &SlidingLog,
+        context: &DemandContext<'_>,
+        update: impl FnOnce(&mut HitLog),
+    ) {
+        self.update_side(index, context, |state| {
+            if let SideState::Log(log) = state {
+                quota.prune(log, context.now);
+                update(log);
+            }
+        });
+    }
+
     /// Changes a state in the side table, and updates its slot and its charge. Returns by how many
     /// keys the store now exceeds its cap.
     fn update_side(
@@ -512,7 +497,11 @@ impl CounterShard {
 
 /// Evaluates a demand, and stores the slot that follows if it is charged.
 #[inline(always)]
-fn spend_in(slot: &mut Slot, quota: &impl SlotQuota, context: &DemandContext<'_>) -> Outcome {
+fn spend_in(
+    slot: &mut Slot,
+    quota: &(impl SlotQuota + ?Sized),
+    context: &DemandContext<'_>,
+) -> Outcome {
     let cost = context.cost;
     let evaluation = quota.evaluate(Some(slot), context.fingerprint, cost, context.now);
 

@@ -66,7 +66,7 @@ pub(super) enum Kind {
 ///   fingerprint above them;
 /// - a word with the moment from which on the counter is expired (53 bits), the usage where the
 ///   two words do not determine it (8 bits), and the kind (3 bits).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 pub(super) struct Slot {
     low: u64,

@@ -3,8 +3,8 @@
 use super::context::DemandContext;
 use super::slot::{Kind, QuotaUsage, Slot};
 use crate::algorithm::{
-    BucketState, FixedStateAlgorithm, FixedWindow, Gcra, LeakyBucket, LeakyMode, Outcome,
-    SlidingCounts, SlidingWindow, TokenBucket, WindowAlgorithm, WindowCount,
+    BucketState, Concurrency, FixedStateAlgorithm, FixedWindow, Gcra, LeakyBucket, LeakyMode,
+    Outcome, Quota, SlidingCounts, SlidingLog, SlidingWindow, TokenBucket, WindowCount,
 };
 use crate::key::Fingerprint;
 use crate::store::Intent;
@@ -22,7 +22,40 @@ pub(super) struct Evaluation {
 }
 
 /// A quota whose state fits into a slot. A counter that was never used has no slot.
-pub(super) trait SlotQuota: FixedStateAlgorithm {
+pub(super) trait SlotQuota {
+    /// Evaluates a demand of `cost` without changing the slot.
+    fn evaluate(
+        &self,
+        slot: Option<&Slot>,
+        fingerprint: Fingerprint,
+        cost: u64,
+        now: Micros,
+    ) -> Evaluation;
+
+    /// Evaluates a demand without changing the slot. If it is only counted, the next slot is the one
+    /// after the charge, whether it fits or not.
+    fn evaluate_demand(&self, slot: Option<&Slot>, context: &DemandContext<'_>) -> Evaluation;
+
+    /// The slot without `units` that a reservation has charged in this window. That of a bucket does
+    /// not change.
+    fn give_back_slot(&self, slot: &Slot, units: u64, charged_in: Micros, now: Micros) -> Slot;
+
+    /// The window to which the slot was just charged; zero for a bucket.
+    fn charged_in_slot(&self, slot: &Slot, now: Micros) -> Micros;
+
+    /// The slot with `cost` units refunded.
+    fn refund_slot(&self, slot: &Slot, cost: u64, now: Micros) -> Slot;
+
+    /// The numbers that tell two quotas of one shape apart.
+    fn numbers(&self) -> [u64; 3];
+
+    /// The last moment up to which the order and the times of spends do not matter: any of them
+    /// leads to the same state, and what fits now also fits later. `None` if they always matter.
+    fn orderless_until(&self, slot: &Slot) -> Option<Micros>;
+}
+
+/// How the state of a quota is written into a slot.
+pub(super) trait SlotFormat: FixedStateAlgorithm {
     /// The state in a slot, and whether it was converted from other parameters of the quota.
     fn read(&self, slot: &Slot, now: Micros) -> (Self::State, bool);
 
@@ -32,14 +65,42 @@ pub(super) trait SlotQuota: FixedStateAlgorithm {
     /// The slot of a state.
     fn write(&self, fingerprint: Fingerprint, state: Self::State) -> Slot;
 
-    /// The numbers that tell two quotas of one shape apart.
+    /// See [`SlotQuota::numbers`].
     fn numbers(&self) -> [u64; 3];
 
-    /// The last moment up to which the order and the times of spends do not matter: any of them
-    /// leads to the same state, and what fits now also fits later. `None` if they always matter.
+    /// See [`SlotQuota::orderless_until`].
     fn orderless_until(&self, slot: &Slot) -> Option<Micros>;
 
-    /// Evaluates a demand of `cost` without changing the slot.
+    /// The state in a slot, or that of a counter that was never used.
+    fn state(&self, slot: Option<&Slot>, now: Micros) -> Self::State {
+        slot.map_or_else(Self::State::default, |slot| self.read(slot, now).0)
+    }
+}
+
+/// A quota by where the state of its counters is. Paths that every request takes match the
+/// [`Quota`] instead, because a dynamic call takes longer there.
+pub(super) enum CounterHome<'q> {
+    Slot(&'q dyn SlotQuota),
+    /// In the side table.
+    Log(&'q SlidingLog),
+    /// In the side table.
+    Permits(&'q Concurrency),
+}
+
+impl<'q> CounterHome<'q> {
+    pub(super) const fn new(quota: &'q Quota) -> Self {
+        match quota {
+            Quota::SlidingWindow(quota) => Self::Slot(quota),
+            Quota::TokenBucket(quota) => Self::Slot(quota),
+            Quota::LeakyBucket(quota) => Self::Slot(quota),
+            Quota::FixedWindow(quota) => Self::Slot(quota),
+            Quota::SlidingLog(quota) => Self::Log(quota),
+            Quota::Concurrency(quota) => Self::Permits(quota),
+        }
+    }
+}
+
+impl<Q: SlotFormat> SlotQuota for Q {
     #[inline(always)]
     fn evaluate(
         &self,
@@ -49,7 +110,7 @@ pub(super) trait SlotQuota: FixedStateAlgorithm {
         now: Micros,
     ) -> Evaluation {
         let (state, is_converted) =
-            slot.map_or((Self::State::default(), false), |slot| self.read(slot, now));
+            slot.map_or((Q::State::default(), false), |slot| self.read(slot, now));
         let (next, outcome) = self.spend(state, cost, now);
 
         Evaluation {
@@ -59,8 +120,6 @@ pub(super) trait SlotQuota: FixedStateAlgorithm {
         }
     }
 
-    /// Evaluates a demand without changing the slot. If it is only counted, the next slot is the one
-    /// after the charge, whether it fits or not.
     fn evaluate_demand(&self, slot: Option<&Slot>, context: &DemandContext<'_>) -> Evaluation {
         let &DemandContext {
             fingerprint,
@@ -81,37 +140,32 @@ pub(super) trait SlotQuota: FixedStateAlgorithm {
         }
     }
 
-    /// The state in a slot, or that of a counter that was never used.
-    fn state(&self, slot: Option<&Slot>, now: Micros) -> Self::State {
-        slot.map_or_else(Self::State::default, |slot| self.read(slot, now).0)
-    }
-
-    /// The slot without `units` that a reservation has charged in this window.
-    fn give_back_slot(&self, slot: &Slot, units: u64, charged_in: Micros, now: Micros) -> Slot
-    where
-        Self: WindowAlgorithm,
-    {
+    fn give_back_slot(&self, slot: &Slot, units: u64, charged_in: Micros, now: Micros) -> Slot {
         let (state, _) = self.read(slot, now);
         let returned = self.give_back(state, units, charged_in, now);
         self.write(slot.fingerprint(), returned)
     }
 
-    /// The window to which the slot was just charged.
-    fn charged_in_slot(&self, slot: &Slot, now: Micros) -> Micros
-    where
-        Self: WindowAlgorithm,
-    {
+    fn charged_in_slot(&self, slot: &Slot, now: Micros) -> Micros {
         Self::charged_in(self.read(slot, now).0)
     }
 
-    /// The slot with `cost` units refunded.
     fn refund_slot(&self, slot: &Slot, cost: u64, now: Micros) -> Slot {
         let (state, _) = self.read(slot, now);
         self.write(slot.fingerprint(), self.refund(state, cost, now))
     }
+
+    #[inline(always)]
+    fn numbers(&self) -> [u64; 3] {
+        SlotFormat::numbers(self)
+    }
+
+    fn orderless_until(&self, slot: &Slot) -> Option<Micros> {
+        SlotFormat::orderless_until(self, slot)
+    }
 }
 
-impl SlotQuota for SlidingWindow {
+impl SlotFormat for SlidingWindow {
     #[inline(always)]
     fn read(&self, slot: &Slot, _: Micros) -> (SlidingCounts, bool) {
         let counts = SlidingCounts {
@@ -150,7 +204,7 @@ impl SlotQuota for SlidingWindow {
     }
 }
 
-impl SlotQuota for FixedWindow {
+impl SlotFormat for FixedWindow {
     #[inline(always)]
     fn read(&self, slot: &Slot, _: Micros) -> (WindowCount, bool) {
         let window = WindowCount {
@@ -182,38 +236,41 @@ impl SlotQuota for FixedWindow {
     }
 }
 
-impl SlotQuota for TokenBucket {
+/// A quota that is a bucket.
+trait BucketQuota: FixedStateAlgorithm<State = BucketState> {
+    fn gcra(&self) -> &Gcra;
+
+    /// Whether the order of spends matters even before the bucket is idle.
+    fn is_ordered(&self) -> bool;
+}
+
+impl BucketQuota for TokenBucket {
     #[inline(always)]
-    fn read(&self, slot: &Slot, now: Micros) -> (BucketState, bool) {
-        read_bucket(&self.gcra, slot, now)
+    fn gcra(&self) -> &Gcra {
+        &self.gcra
     }
 
-    #[inline(always)]
-    fn moment(state: &BucketState) -> Micros {
-        state.at
-    }
-
-    #[inline(always)]
-    fn write(&self, fingerprint: Fingerprint, state: BucketState) -> Slot {
-        bucket_slot(&self.gcra, fingerprint, state)
-    }
-
-    #[inline(always)]
-    fn numbers(&self) -> [u64; 3] {
-        bucket_numbers(&self.gcra)
-    }
-
-    /// The moment at which the bucket is full: until then, a spend takes the same time to refill
-    /// whenever it happens.
-    fn orderless_until(&self, slot: &Slot) -> Option<Micros> {
-        Some(slot.until())
+    fn is_ordered(&self) -> bool {
+        false
     }
 }
 
-impl SlotQuota for LeakyBucket {
+impl BucketQuota for LeakyBucket {
+    #[inline(always)]
+    fn gcra(&self) -> &Gcra {
+        &self.gcra
+    }
+
+    /// The order in a queue determines how long each request waits.
+    fn is_ordered(&self) -> bool {
+        self.mode == LeakyMode::Queue
+    }
+}
+
+impl<Q: BucketQuota> SlotFormat for Q {
     #[inline(always)]
     fn read(&self, slot: &Slot, now: Micros) -> (BucketState, bool) {
-        read_bucket(&self.gcra, slot, now)
+        read_bucket(self.gcra(), slot, now)
     }
 
     #[inline(always)]
@@ -223,18 +280,19 @@ impl SlotQuota for LeakyBucket {
 
     #[inline(always)]
     fn write(&self, fingerprint: Fingerprint, state: BucketState) -> Slot {
-        bucket_slot(&self.gcra, fingerprint, state)
+        bucket_slot(self.gcra(), fingerprint, state)
     }
 
     #[inline(always)]
     fn numbers(&self) -> [u64; 3] {
-        bucket_numbers(&self.gcra)
+        let (units, micros) = self.gcra().rate();
+        [self.gcra().capacity, units, micros]
     }
 
-    /// The moment at which the bucket is drained. In a queue the order always matters, because it
-    /// determines how long each request waits.
+    /// The moment at which the bucket is idle: until then, a spend takes the same time to refill
+    /// whenever it happens.
     fn orderless_until(&self, slot: &Slot) -> Option<Micros> {
-        (self.mode == LeakyMode::Meter).then_some(slot.until())
+        (!self.is_ordered()).then(|| slot.until())
     }
 }
 
@@ -253,12 +311,6 @@ pub(super) fn read_bucket(gcra: &Gcra, slot: &Slot, now: Micros) -> (BucketState
         gcra.convert(stored, span, now)
     };
     (converted.unwrap_or(stored), converted.is_some())
-}
-
-#[inline(always)]
-const fn bucket_numbers(gcra: &Gcra) -> [u64; 3] {
-    let (units, micros) = gcra.rate();
-    [gcra.capacity, units, micros]
 }
 
 /// The slot of a bucket. It contains the span with which the bucket is used, so that a change of

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::io;
 
 use super::builder::MemoryStoreBuilder;
-use super::key_cap::{CapCharge, KeyCap};
+use super::key_cap::KeyCap;
 use super::limit_usage::LimitNumber;
 use super::shard::CounterShard;
 use super::side_table::SideState;
@@ -24,7 +24,7 @@ use crate::time::Micros;
 // seeds, the probe, the number of limits, the limits, the slots with their limits, logs and permits,
 // and a digest of all that in two words.
 const MAGIC: [u8; 8] = *b"TOLLGATE";
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 /// The size of a counter without its log or permits: a slot and the number of its limit.
 const COUNTER_BYTES: usize = 40;
 /// The words of a limit's name, padded with zeros.
@@ -174,9 +174,7 @@ impl MemoryStore {
             return;
         }
 
-        if key_cap.charge(limit, CapCharge::SLOT) > 0 {
-            counters.make_room(&mut shard, fingerprint, now);
-        }
+        counters.charge_slot(&mut shard, limit, fingerprint, now);
         shard.restore(slot, limit, side, key_cap);
         // A log may take the memory of many keys, so one eviction may not be enough.
         while key_cap.excess() > 0 && counters.make_room(&mut shard, fingerprint, now) {}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tokio::time::{Instant, timeout_at};
 use tollgate::algorithm::KeyLock;
-use tollgate::store::lease::{LeaseOutcome, LeaseStep, PendingCall};
+use tollgate::store::lease::{LeaseCall, LeaseOutcome, LeaseStep, PendingCall};
 use tollgate::store::{Intent, Part, PartList, SpendReply, StoreFuture};
 use tollgate::{
     Consistency, Demand, DemandBuf, Micros, Outcome, PermitId, Source, StoreError, Verdict,
@@ -55,9 +55,7 @@ impl LeaseCaller {
             loop {
                 match self.leases.spend(&demand) {
                     LeaseStep::Decided(outcome, renewal) => {
-                        if let Some(call) = renewal {
-                            self.call_in_background(call);
-                        }
+                        self.renew(renewal);
                         return Ok(outcome.into());
                     }
                     LeaseStep::Call(call) => {
@@ -87,11 +85,25 @@ impl LeaseCaller {
         }
 
         let demands = std::slice::from_ref(demand);
-        let call = self
-            .router
-            .spend(demands, Intent::Spend, PermitId::NONE, deadline);
+        self.spend_strictly(demands, Intent::Spend, PermitId::NONE, deadline)
+            .await
+    }
+
+    /// Decides demands at the store, and caches what it denies.
+    async fn spend_strictly(
+        self: &Arc<Self>,
+        demands: &[Demand<'_>],
+        intent: Intent,
+        permit_id: PermitId,
+        deadline: Instant,
+    ) -> Result<SpendReply, StoreError> {
+        let call = self.router.spend(demands, intent, permit_id, deadline);
         let reply = call.await?;
-        self.cache_denials(demands, &reply);
+        for (demand, (outcome, _)) in demands.iter().zip(reply.outcomes()) {
+            if is_leased(demand) && !outcome.verdict.is_allowed() {
+                self.leases.cache_denial(demand, outcome);
+            }
+        }
         Ok(reply)
     }
 
@@ -181,9 +193,7 @@ impl LeaseCaller {
                 return None;
             };
             by_leases.push(Some(outcome));
-            if let Some(call) = renewal {
-                self.call_in_background(*call);
-            }
+            self.renew(renewal.map(|call| *call));
         }
 
         if is_denied(demands, &by_leases) {
@@ -204,10 +214,14 @@ impl LeaseCaller {
             LeaseStep::Strict(renewal) => (None, renewal),
             LeaseStep::Wait(_) | LeaseStep::Call(_) => (None, None),
         };
+        self.renew(renewal);
+        outcome
+    }
+
+    fn renew(self: &Arc<Self>, renewal: Option<LeaseCall>) {
         if let Some(call) = renewal {
             self.call_in_background(call);
         }
-        outcome
     }
 
     /// Denies a request by a denial that is known here. Other limits with a lockout must count
@@ -266,15 +280,6 @@ impl LeaseCaller {
         }
         outcome
     }
-
-    /// Enters the store's denials into the lease table.
-    fn cache_denials(&self, demands: &[Demand<'_>], reply: &SpendReply) {
-        for (demand, (outcome, _)) in demands.iter().zip(reply.outcomes()) {
-            if is_leased(demand) && !outcome.verdict.is_allowed() {
-                self.leases.cache_denial(demand, outcome);
-            }
-        }
-    }
 }
 
 /// Waits for the lease call of another request. Returns false when the request has just enough time
@@ -319,11 +324,9 @@ impl Part for JointPart {
             return Ok(lease_reply(decided));
         }
 
-        let router = &self.caller.router;
-        let call = router.spend(demands, intent, permit_id, self.deadline);
-        let reply = call.await?;
-        self.caller.cache_denials(demands, &reply);
-        Ok(reply)
+        self.caller
+            .spend_strictly(demands, intent, permit_id, self.deadline)
+            .await
     }
 
     fn undo(

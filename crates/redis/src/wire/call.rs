@@ -48,6 +48,15 @@ impl StoreCall {
     }
 }
 
+// The endings of the names of keys, which are those of a counter.
+const COUNTER: &[u8] = b"";
+/// The hash that has the reservations of a counter.
+const RESERVATIONS: &[u8] = b"|r";
+/// The lockout of a counter.
+const LOCKOUT: &[u8] = b"|l";
+/// A reservation that is settled; its id follows.
+const SETTLED: &[u8] = b"|s";
+
 /// Encodes store calls.
 ///
 /// The name of a counter is `PREFIX{KEY ATTRIBUTES}LIMIT|SHAPE`. The braces are a hash tag: in a
@@ -60,7 +69,7 @@ pub(crate) struct CallEncoder {
 
 impl CallEncoder {
     /// The name of a counter on the server.
-    fn counter_name(&self, key: &Key<'_>) -> Vec<u8> {
+    fn name(&self, key: &Key<'_>, ending: &[u8]) -> Vec<u8> {
         let mut name = Vec::with_capacity(self.prefix.len() + 96);
         name.extend_from_slice(self.prefix.as_bytes());
         name.push(b'{');
@@ -69,13 +78,14 @@ impl CallEncoder {
         name.extend_from_slice(key.limit().as_bytes());
         name.push(b'|');
         key.shape().write(&mut name);
+        name.extend_from_slice(ending);
         name
     }
 
     /// The slot of a counter in a cluster; else 0.
     pub(crate) fn slot(&self, key: &Key<'_>) -> u16 {
         if self.is_cluster {
-            hash_slot(&self.counter_name(key))
+            hash_slot(&self.name(key, COUNTER))
         } else {
             0
         }
@@ -106,12 +116,11 @@ impl CallEncoder {
         demands: &[Demand<'_>],
         permit_id: PermitId,
     ) -> StoreCall {
-        let mut head = Vec::with_capacity(27 + 64 * demands.len());
-        write_head(&mut head, intent.into(), demands.len());
-        if let Intent::Reserve { ttl } = intent {
-            write_reservation(&mut head, ttl, permit_id);
-        }
-        self.call_with_head(head, intent.into(), demands, permit_id)
+        let ttl = match intent {
+            Intent::Reserve { ttl } => Some(ttl),
+            _ => None,
+        };
+        self.call_with_ttl(intent.into(), ttl, demands, permit_id)
     }
 
     /// Encodes a call about these demands. The permit is used by concurrency limits only.
@@ -121,20 +130,24 @@ impl CallEncoder {
         demands: &[Demand<'_>],
         permit_id: PermitId,
     ) -> StoreCall {
-        let mut head = Vec::with_capacity(3 + 64 * demands.len());
-        write_head(&mut head, operation, demands.len());
-        self.call_with_head(head, operation, demands, permit_id)
+        self.call_with_ttl(operation, None, demands, permit_id)
     }
 
-    fn call_with_head(
+    fn call_with_ttl(
         &self,
-        mut arguments: Vec<u8>,
         operation: Operation,
+        ttl: Option<Micros>,
         demands: &[Demand<'_>],
         permit_id: PermitId,
     ) -> StoreCall {
+        let mut arguments = Vec::with_capacity(27 + 64 * demands.len());
+        write_head(&mut arguments, operation, demands.len());
+        if let Some(ttl) = ttl {
+            write_reservation(&mut arguments, ttl, permit_id);
+        }
+
         let mut keys: SmallVec<[Vec<u8>; 1]> = SmallVec::with_capacity(demands.len());
-        keys.extend(demands.iter().map(|demand| self.counter_name(&demand.key)));
+        keys.extend(demands.iter().map(|demand| self.name(&demand.key, COUNTER)));
 
         let mut lockouts = Vec::new();
         for (index, demand) in demands.iter().enumerate() {
@@ -157,11 +170,11 @@ impl CallEncoder {
                     write_numbers(&mut arguments, &[cost]);
                 }
                 write_period(&mut arguments, quota);
-                keys.push(self.reservations_name(&demand.key));
+                keys.push(self.name(&demand.key, RESERVATIONS));
             }
             if let Some(lockout) = &flags.lockout {
                 write_lockout(&mut arguments, lockout);
-                keys.push(self.lockout_name(&demand.key));
+                keys.push(self.name(&demand.key, LOCKOUT));
                 lockouts.push(index);
             }
         }
@@ -196,26 +209,11 @@ impl CallEncoder {
         write_numbers(&mut arguments, &[returned.min(AMOUNT_MAX)]);
         write_period(&mut arguments, quota);
 
-        let counter = self.counter_name(&demand.key);
-        let mut settled = counter.clone();
-        settled.extend_from_slice(b"|s");
-        settled.extend_from_slice(&reservation.get().to_le_bytes());
-        let keys = SmallVec::from_vec(vec![counter, self.reservations_name(&demand.key), settled]);
+        let mut names =
+            [COUNTER, RESERVATIONS, SETTLED].map(|ending| self.name(&demand.key, ending));
+        names[2].extend_from_slice(&reservation.get().to_le_bytes());
+        let keys = names.into_iter().collect();
         self.encode(operation, 1, keys, arguments)
-    }
-
-    /// The name of the hash that has the reservations of a counter.
-    fn reservations_name(&self, key: &Key<'_>) -> Vec<u8> {
-        let mut name = self.counter_name(key);
-        name.extend_from_slice(b"|r");
-        name
-    }
-
-    /// The name of the lockout of a counter.
-    fn lockout_name(&self, key: &Key<'_>) -> Vec<u8> {
-        let mut name = self.counter_name(key);
-        name.extend_from_slice(b"|l");
-        name
     }
 
     /// Encodes a call that spends a demand, settles the lease and asks for more units.
@@ -250,14 +248,10 @@ impl CallEncoder {
 
     /// Encodes a call that deletes a counter.
     pub(crate) fn reset(&self, key: &Key<'_>) -> StoreCall {
-        let names = vec![
-            self.counter_name(key),
-            self.reservations_name(key),
-            self.lockout_name(key),
-        ];
+        let names = [COUNTER, RESERVATIONS, LOCKOUT].map(|ending| self.name(key, ending));
         let mut arguments = Vec::new();
         write_head(&mut arguments, Operation::Reset, 1);
-        self.encode(Operation::Reset, 1, SmallVec::from_vec(names), arguments)
+        self.encode(Operation::Reset, 1, names.into_iter().collect(), arguments)
     }
 
     /// Encodes a call about the records of a group. The names of counters contain `|`, so these

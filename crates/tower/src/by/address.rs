@@ -75,15 +75,36 @@ impl ClientAddress {
         }
     }
 
-    /// Writes the group of the client behind this peer.
+    /// Whether every client is the peer of its connection.
+    pub(crate) const fn is_peer(&self) -> bool {
+        !self.resolver.trusts_any()
+    }
+
+    /// Writes the address of the peer if it is a group of its own and nothing else has to be done:
+    /// the usual case.
+    #[inline(always)]
+    pub(crate) fn try_write_peer(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> bool {
+        match head.peer_extension() {
+            Some(SocketAddr::V4(peer)) if !self.is_inspected(peer.port()) => {
+                parts.address(IpAddr::V4(*peer.ip()));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Writes the group of the client behind the peer. A function of its own, to keep the usual
+    /// path short.
     #[inline(never)]
-    fn write_client(&self, peer: SocketAddr, headers: &HeaderMap, parts: &mut KeyParts) {
-        let (peer, port) = (peer.ip(), peer.port());
+    fn write_client(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> Result<(), MissingKey> {
+        let peer = head.peer_socket().ok_or_else(no_peer_address)?;
+        let (peer, port, headers) = (peer.ip(), peer.port(), head.headers());
         if !self.resolver.trusts(peer) && self.is_inspected(port) {
             self.inspect(peer, headers);
         }
         let client = self.resolver.address(peer, headers);
         parts.address(self.resolver.group(client));
+        Ok(())
     }
 
     /// Whether to inspect a request from this port of a peer that is not trusted.
@@ -117,18 +138,10 @@ impl ClientAddress {
 
 impl KeyExtractor for ClientAddress {
     fn extract(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> Result<(), MissingKey> {
-        // The usual case: the client is the peer, and its address is a group of its own.
-        if let Some(SocketAddr::V4(peer)) = head.peer_extension()
-            && !self.resolver.trusts_any()
-            && !self.is_inspected(peer.port())
-        {
-            parts.address(IpAddr::V4(*peer.ip()));
+        if self.is_peer() && self.try_write_peer(head, parts) {
             return Ok(());
         }
-
-        let peer = head.peer_socket().ok_or_else(no_peer_address)?;
-        self.write_client(peer, head.headers(), parts);
-        Ok(())
+        self.write_client(head, parts)
     }
 }
 

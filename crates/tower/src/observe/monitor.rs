@@ -55,11 +55,14 @@ impl Drop for WaitingSettlement<'_> {
 struct ChargedLimits(Vec<(Limiter, LimitName)>);
 
 impl LayerMonitor {
-    /// Counts a request that has arrived.
-    pub(crate) fn count_request(&self) {
-        if self.requests.load(Relaxed) < INSPECTED_REQUESTS {
+    /// Counts a request that has arrived, and returns whether it is inspected.
+    #[inline]
+    pub(crate) fn count_request(&self) -> bool {
+        let is_inspected = self.requests.load(Relaxed) < INSPECTED_REQUESTS;
+        if is_inspected {
             self.requests.fetch_add(1, Relaxed);
         }
+        is_inspected
     }
 
     /// Records in the request that it is charged for these limits, and warns once if an outer layer

@@ -44,28 +44,20 @@ impl Quota {
 
         Some(match (self, state) {
             (Self::TokenBucket(quota), Bucket(state)) => {
-                let (next, outcome) = quota.spend(state, units, now);
-                (Bucket(next), outcome)
+                wrap(Bucket, quota.spend(state, units, now))
             }
             (Self::LeakyBucket(quota), Bucket(state)) => {
-                let (next, outcome) = quota.spend(state, units, now);
-                (Bucket(next), outcome)
+                wrap(Bucket, quota.spend(state, units, now))
             }
-            (Self::FixedWindow(quota), Fixed(state)) => {
-                let (next, outcome) = quota.spend(state, units, now);
-                (Fixed(next), outcome)
-            }
+            (Self::FixedWindow(quota), Fixed(state)) => wrap(Fixed, quota.spend(state, units, now)),
             (Self::SlidingWindow(quota), Sliding(state)) => {
-                let (next, outcome) = quota.spend(state, units, now);
-                (Sliding(next), outcome)
+                wrap(Sliding, quota.spend(state, units, now))
             }
             (Self::SlidingLog(quota), Entries(state)) => {
-                let (next, outcome) = state.spend(quota.limit, quota.length, units, now);
-                (Entries(next), outcome)
+                wrap(Entries, state.spend(quota.limit, quota.length, units, now))
             }
             (Self::Concurrency(quota), Entries(state)) => {
-                let (next, outcome) = quota.spend(state, units, now);
-                (Entries(next), outcome)
+                wrap(Entries, quota.spend(state, units, now))
             }
             _ => return None,
         })
@@ -80,4 +72,11 @@ impl Quota {
             _ => None,
         }
     }
+}
+
+fn wrap<S>(
+    kind: impl FnOnce(S) -> CounterState,
+    (state, outcome): (S, Outcome),
+) -> (CounterState, Outcome) {
+    (kind(state), outcome)
 }

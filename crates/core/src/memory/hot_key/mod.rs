@@ -38,7 +38,7 @@ use self::stripes::Stripes;
 pub(super) use self::stripes::set_thread_number;
 use super::context::DemandContext;
 use super::shard::CounterShard;
-use super::slot_quota::SlotQuota;
+use super::slot_quota::{CounterHome, SlotQuota};
 use crate::algorithm::{Outcome, Quota, Verdict};
 use crate::key::Fingerprint;
 use crate::seqlock::SeqLock;
@@ -151,12 +151,9 @@ impl HotKey {
             context,
             is_contended: is_contended || self.is_eager != 0,
         };
-        match context.quota {
-            Quota::SlidingWindow(quota) => Some(turn.spend(quota)),
-            Quota::TokenBucket(quota) => Some(turn.spend(quota)),
-            Quota::LeakyBucket(quota) => Some(turn.spend(quota)),
-            Quota::FixedWindow(quota) => Some(turn.spend(quota)),
-            Quota::SlidingLog(_) | Quota::Concurrency(_) => None,
+        match CounterHome::new(context.quota) {
+            CounterHome::Slot(quota) => Some(turn.spend(quota)),
+            _ => None,
         }
     }
 
@@ -181,15 +178,10 @@ impl HotKey {
         let left = self.stripes.take_all(record.split.number);
         let spent = record.split.units.saturating_sub(left);
         let (fingerprint, now) = (record.slot.fingerprint(), record.split.since);
-        let slot = Some(&record.slot);
-        let evaluation = match &quota {
-            Quota::SlidingWindow(quota) => quota.evaluate(slot, fingerprint, spent, now),
-            Quota::TokenBucket(quota) => quota.evaluate(slot, fingerprint, spent, now),
-            Quota::LeakyBucket(quota) => quota.evaluate(slot, fingerprint, spent, now),
-            Quota::FixedWindow(quota) => quota.evaluate(slot, fingerprint, spent, now),
-            Quota::SlidingLog(_) | Quota::Concurrency(_) => return,
-        };
-        if let Some(index) = shard.find(fingerprint).filter(|_| spent > 0) {
+        if let Some(index) = shard.find(fingerprint).filter(|_| spent > 0)
+            && let CounterHome::Slot(quota) = CounterHome::new(&quota)
+        {
+            let evaluation = quota.evaluate(Some(&record.slot), fingerprint, spent, now);
             shard.set(index, evaluation.next);
         }
     }
@@ -211,7 +203,7 @@ struct Turn<'a> {
 
 impl Turn<'_> {
     /// Decides the demand: together with a refill of this thread's stripe, or by the slot.
-    fn spend(&mut self, quota: &impl SlotQuota) -> Outcome {
+    fn spend(&mut self, quota: &dyn SlotQuota) -> Outcome {
         let fingerprint = self.context.fingerprint;
         let split = self.shard.heat.split.as_deref();
         let is_split = split.is_some_and(|split| split.record.slot.holds(fingerprint));
@@ -244,7 +236,7 @@ impl Turn<'_> {
 
     /// Publishes a hot key after a decision: split if enough is left, for its denials if nothing is
     /// left, or not at all.
-    fn publish(&mut self, quota: &impl SlotQuota, outcome: &Outcome) {
+    fn publish(&mut self, quota: &dyn SlotQuota, outcome: &Outcome) {
         if outcome.verdict.is_allowed() && self.split(quota, outcome.remaining).is_some() {
             return;
         }
@@ -262,7 +254,7 @@ impl Turn<'_> {
     }
 
     /// Splits the key if that is possible, and fills the stripe of this thread.
-    fn split(&mut self, quota: &impl SlotQuota, remaining: u64) -> Option<()> {
+    fn split(&mut self, quota: &dyn SlotQuota, remaining: u64) -> Option<()> {
         let (policy, now) = (&self.context.settings.split_policy, self.context.now);
         let slot = *self.shard.slot(self.index);
         let until = quota.orderless_until(&slot)?;
@@ -297,7 +289,7 @@ impl Turn<'_> {
 
     /// Charges the demand together with units for the stripe of this thread. `None` if the key must
     /// be merged first: too little is left, or the split is over.
-    fn refill_stripe(&mut self, quota: &impl SlotQuota) -> Option<Outcome> {
+    fn refill_stripe(&mut self, quota: &dyn SlotQuota) -> Option<Outcome> {
         let &DemandContext {
             fingerprint,
             cost,
