@@ -10,8 +10,7 @@ use http::{HeaderMap, Response, StatusCode};
 use serde::Serialize;
 use tollgate::{Decision, LimitOutcome, Retry};
 
-use crate::body::DecisionBody;
-use crate::json::ObjectWriter;
+use crate::body::{DecisionBody, ObjectWriter};
 use crate::reported::enforced;
 use crate::time::retry_secs;
 
