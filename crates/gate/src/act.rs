@@ -9,7 +9,7 @@ use tollgate::{EncodedKey, LimitName, Micros};
 use tollgate_rules::{Attributes, Explanation, SelectError};
 
 use super::active::ActiveConfig;
-use super::decide::Gate;
+use super::gate::Gate;
 use crate::actions::{
     ACTION_MAX_AGE, ACTIONS_MAX, Action, ActionChange, ActionEdit, ActionKind, ActionTable,
     ActionTarget, QuotaChangeError,

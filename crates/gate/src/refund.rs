@@ -1,4 +1,4 @@
-//! Refunds and resets: charges that are taken back.
+//! Refunds, resets and releases: what is taken back of charges.
 
 use tollgate::store::Intent;
 use tollgate::{Demand, EncodedKey, Quota};
@@ -6,8 +6,9 @@ use tollgate_rules::{Attributes, Selection};
 
 use super::actions::AppliedRequest;
 use super::active::{ActiveConfig, DecideError};
-use super::decide::Gate;
-use super::select::CheckOptions;
+use super::decide::CheckOptions;
+use super::gate::Gate;
+use super::permit::{PermitToken, PermitTokenError, TokenKind};
 
 impl Gate {
     /// Refunds what a check charged. Concurrency limits are left out: their permits are released
@@ -19,7 +20,7 @@ impl Gate {
         options: CheckOptions<'_>,
     ) -> Result<(), DecideError> {
         let inline = active.inline_rules(options)?;
-        let demands = active.select(attributes, &inline, options.without_charge())?;
+        let demands = active.select(attributes, &inline, without_charge(options))?;
         active.refund(&demands).await
     }
 
@@ -31,10 +32,36 @@ impl Gate {
         options: CheckOptions<'_>,
     ) -> Result<(), DecideError> {
         let inline = active.inline_rules(options)?;
-        for demand in &active.select(attributes, &inline, options.without_charge())? {
+        for demand in &active.select(attributes, &inline, without_charge(options))? {
             active.reset(demand).await?;
         }
         Ok(())
+    }
+
+    /// Reads the token of a permit.
+    pub fn open_permit(&self, token: &str) -> Result<PermitToken, PermitTokenError> {
+        self.active().permits.open(TokenKind::Permit, token)
+    }
+
+    /// Releases a permit. Returns false if it was already released or had timed out.
+    pub async fn release(&self, permit: &PermitToken) -> Result<bool, DecideError> {
+        let active = self.active();
+
+        let mut was_held = false;
+        for counter in &permit.counters {
+            let rule = active.rule_from_text(&counter.limit)?;
+            let limit = active.limiter.with_rule(&rule);
+            was_held |= limit.release(&counter.key, permit.id).await?;
+        }
+        Ok(was_held)
+    }
+}
+
+/// The same for an operation that charges nothing, so that nothing of it is counted.
+const fn without_charge(options: CheckOptions<'_>) -> CheckOptions<'_> {
+    CheckOptions {
+        intent: Intent::Peek,
+        ..options
     }
 }
 

@@ -6,10 +6,10 @@ use tollgate_rules::{Attribute, Attributes, Cost, RequestedLimit, Selection};
 
 use super::actions::AppliedRequest;
 use super::active::{ActiveConfig, DecideError};
-use super::decide::{Gate, GateDecision};
+use super::decide::{CheckOptions, GateDecision};
 use super::denial::RequestOrigin;
+use super::gate::Gate;
 use super::permit::{PermitToken, PermitTokenError, TokenCounter, TokenKind};
-use super::select::CheckOptions;
 use crate::metrics::ReservationResult;
 
 /// What a reservation has really cost.
@@ -40,8 +40,7 @@ impl Gate {
         ttl: Micros,
     ) -> Result<GateDecision, DecideError> {
         let inline = active.inline_rules(options)?;
-        let selected = active.select(attributes, &inline, options);
-        let selected = selected.inspect_err(|error| self.metrics().count_refusal(error))?;
+        let selected = self.select(active, attributes, &inline, options)?;
         let (demands, fixed): (Selection<'_>, Vec<bool>) = selected
             .into_iter()
             .map(|demand| active.reserved(demand, options.limits.unwrap_or_default()))

@@ -344,7 +344,7 @@ async fn an_inspection_shows_the_counter_of_a_blocked_key() {
     let answer = operation
         .answer(context, JsonBody::new(body.as_bytes()))
         .await;
-    let answer = answer.unwrap().encode();
+    let answer = answer.unwrap();
     let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
     assert_eq!(
         (answer.status.as_u16(), &body["status"]),

@@ -6,7 +6,6 @@ use http::{Method, StatusCode};
 use tollgate_http::Problem;
 use tollgate_rules::{InlineLimitError, SelectError};
 
-use super::answer::EncodedAnswer;
 use crate::{AccessError, DecideError, PermitTokenError};
 
 /// The longest path that a message repeats, in characters; longer ones are cut off.
@@ -49,15 +48,6 @@ impl ApiError {
                 status,
                 StatusCode::REQUEST_TIMEOUT | StatusCode::SERVICE_UNAVAILABLE
             ),
-        }
-    }
-
-    /// The status and the body.
-    pub fn encode(&self) -> EncodedAnswer {
-        EncodedAnswer {
-            status: self.status,
-            is_problem: true,
-            body: self.problem().to_json().into(),
         }
     }
 

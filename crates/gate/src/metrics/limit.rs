@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tollgate::{LimitOutcome, Source};
+use tollgate::{Demand, EncodedKey, LimitOutcome, Micros, Source};
 
 use super::page::{MetricSample, to_f64};
-use crate::top_keys::KeySketch;
+use crate::top_keys::{KeySketch, UsageKind};
 
 /// The values of the label `outcome`.
 const OUTCOMES: [&str; 3] = ["allowed", "denied", "shadow_denied"];
@@ -184,8 +184,16 @@ impl LimitMetrics {
         &self.name
     }
 
-    /// Counts an outcome.
+    /// Limits of the configuration are, overrides and limits that requests bring along are not.
+    pub(super) const fn is_configured(&self) -> bool {
+        self.is_configured
+    }
+
+    /// Counts an outcome. A limit that was not asked, because another one is blocked, has none.
     pub fn count(&self, limit_outcome: &LimitOutcome) {
+        if !limit_outcome.is_counted() && !limit_outcome.is_exempt() {
+            return;
+        }
         let outcome = match (limit_outcome.retry(), limit_outcome.is_shadow()) {
             (None, _) => 0,
             (Some(_), false) => 1,
@@ -200,6 +208,27 @@ impl LimitMetrics {
         if limit_outcome.outcome().lock.is_new() {
             self.lockouts.fetch_add(1, Relaxed);
         }
+    }
+
+    /// Counts the key of a demand that was charged or denied, if keys are recorded. Shadow limits
+    /// deny here, too. `is_allowed` is about the whole request.
+    pub(crate) fn record_key(
+        &self,
+        demand: &Demand<'_, EncodedKey>,
+        outcome: &LimitOutcome,
+        is_allowed: bool,
+        now: Micros,
+    ) {
+        let Some(keys) = &self.keys else {
+            return;
+        };
+        let kind = match outcome.retry() {
+            Some(_) => UsageKind::Denied,
+            None if is_allowed => UsageKind::Admitted,
+            // Another limit denied the request, so this one was not charged.
+            None => return,
+        };
+        keys.record(kind, &demand.key, demand.cost, now);
     }
 
     pub(crate) fn count_reservation(&self, result: ReservationResult) {

@@ -19,24 +19,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
+use prometheus::Histogram;
+use prometheus::core::Collector as _;
 use tollgate::Micros;
 use tollgate_rules::SelectError;
 
 pub use self::duration::DurationBuckets;
-use self::duration::DurationHistogram;
+use self::duration::new_histogram;
 pub use self::inline::InlineMetrics;
 pub(crate) use self::limit::ReservationResult;
 pub use self::limit::{LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
 pub use self::page::{CONTENT_TYPE, MetricSample, MetricType, MetricsPage, seconds, to_f64};
 pub use self::token::TokenCounts;
+pub(crate) use self::usage::UsageAlert;
 pub use self::usage::{USAGE_PERCENTS, UsageReport, UsageWatch};
-pub(crate) use self::usage::{UsageAlert, UsedShare};
 use crate::top_keys::{ALL_BYTES_MAX, LIMIT_BYTES_MAX};
 
 /// Everything that is counted about decisions and tokens.
 #[derive(Debug)]
 pub struct Metrics {
-    durations: DurationHistogram,
+    durations: Histogram,
     /// The limits of the active configuration.
     limits: Mutex<Vec<Arc<LimitMetrics>>>,
     inline: Arc<InlineMetrics>,
@@ -57,7 +59,7 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         Self {
-            durations: DurationHistogram::new(),
+            durations: new_histogram(),
             limits: Mutex::default(),
             inline: Arc::default(),
             next_id: AtomicU32::new(1),
@@ -119,12 +121,12 @@ impl Metrics {
 
     /// Adds a decision's duration to the histogram.
     pub fn observe_decision(&self, duration: Micros) {
-        self.durations.observe(duration);
+        self.durations.observe(seconds(duration));
     }
 
     /// The durations of all decisions so far.
     pub fn durations(&self) -> DurationBuckets {
-        self.durations.buckets()
+        DurationBuckets::from(&self.durations)
     }
 
     /// The outcomes of each limit so far, by its name.
@@ -210,7 +212,7 @@ impl Metrics {
                 .iter()
                 .filter_map(|limit| limit.lockout_sample()),
         );
-        page.add(self.durations.families());
+        page.add(self.durations.collect());
         page.family(
             MetricType::COUNTER,
             "ambiguous_paths_total",

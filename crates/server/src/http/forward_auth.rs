@@ -9,23 +9,28 @@ mod parameters;
 mod warnings;
 
 use hyper::body::Incoming;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE};
 use hyper::{Request, Response, StatusCode};
 use tollgate::store::Intent;
-use tollgate_gate::api::ApiError;
-use tollgate_gate::{ActiveConfig, CheckOptions, Gate, GateDecision, PERMIT_HEADER_MAX};
-use tollgate_http::Problem;
+use tollgate_gate::api::{ApiContext, ApiError};
+use tollgate_gate::{CheckOptions, Gate, GateDecision, PERMIT_HEADER_MAX};
+use tollgate_http::{Fields, Problem};
 
 use self::original_request::OriginalRequest;
+pub(super) use self::parameters::FORWARD_AUTH;
 use self::parameters::ForwardAuthParameters;
 pub(super) use self::warnings::ForwardAuthWarnings;
-use super::respond::{self, Body, json};
+use super::respond::{Body, NO_STORE, denied, json};
 use crate::listen::ClientConnection;
 
 /// Decides the request that a proxy describes, and responds to the proxy.
 pub(super) async fn handle(
-    gate: &Gate,
-    active: &ActiveConfig,
+    ApiContext {
+        gate,
+        active,
+        origin,
+        ..
+    }: ApiContext<'_>,
     request: &Request<Incoming>,
     connection: &ClientConnection,
     warnings: &ForwardAuthWarnings,
@@ -46,7 +51,7 @@ pub(super) async fn handle(
         limits: None,
         cost: None,
         intent: Intent::Spend,
-        origin: &active.origin(request.headers()),
+        origin,
     };
     let GateDecision {
         decision,
@@ -73,20 +78,17 @@ pub(super) async fn handle(
             }
             let template = active.config.denial.as_ref();
             let body = template.map(|template| (template, decision.denied_by()));
-            respond::denied(problem, parameters.deny_status, body)
+            denied(problem, parameters.deny_status, body)
         }
     };
-    respond::add_fields(
-        response.headers_mut(),
-        &decision,
-        active.config.headers,
-        gate.now(),
-    );
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, NO_STORE);
+    Fields::new(&decision, active.config.headers, gate.now()).add_to(headers);
     if let Some(permit) = permit
         && permit.len() <= PERMIT_HEADER_MAX
         && let Ok(permit) = permit.parse()
     {
-        response.headers_mut().insert("x-ratelimit-permit", permit);
+        headers.insert("x-ratelimit-permit", permit);
     }
     Ok(response)
 }
@@ -103,8 +105,7 @@ fn refusal(
     }
 
     gate.metrics().count_error(error.code);
-    let mut response = respond::denied(error.problem(), deny_status, None);
-    let no_store = HeaderValue::from_static("no-store");
-    response.headers_mut().insert(CACHE_CONTROL, no_store);
+    let mut response = denied(error.problem(), deny_status, None);
+    response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
     Ok(response)
 }
