@@ -6,6 +6,7 @@
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::HeaderValue;
+use smallvec::SmallVec;
 use tollgate::{LimitOutcome, Micros, Rule};
 
 use crate::fields::{
@@ -92,7 +93,7 @@ impl LimitFields {
     /// [`Fields::add_to`](crate::Fields::add_to).
     pub fn add_to(&self, state: LimitState, headers: &mut HeaderMap) {
         // One allocation for all values.
-        let mut text = StateText::default();
+        let mut text = StateText::new();
         let [ietf, remaining, reset] = self.write(state, &mut text);
         let mut text = Bytes::from_owner(text);
 
@@ -123,67 +124,37 @@ impl LimitFields {
         let units = digits.format(state.remaining).as_bytes();
 
         if self.enabled.ietf {
-            text.bytes(&self.state_start);
+            text.extend_from_slice(&self.state_start);
             if state.remaining <= INTEGER_MAX {
-                text.bytes(units);
+                text.extend_from_slice(units);
             } else {
-                text.number(INTEGER_MAX);
+                write_number(text, INTEGER_MAX);
             }
             if state.more_after_secs > 0 {
-                text.bytes(b";t=");
-                text.number(state.more_after_secs.min(INTEGER_MAX));
+                text.extend_from_slice(b";t=");
+                write_number(text, state.more_after_secs.min(INTEGER_MAX));
             }
         }
-        let ietf = text.length;
+        let ietf = text.len();
         if !self.enabled.legacy {
             return [ietf, 0, 0];
         }
 
-        text.bytes(units);
-        text.number(state.reset_secs);
-        [ietf, units.len(), text.length - ietf - units.len()]
+        text.extend_from_slice(units);
+        write_number(text, state.reset_secs);
+        [ietf, units.len(), text.len() - ietf - units.len()]
     }
 }
 
 /// The values of a response, one after the other. All fit: a name of 47 bytes with its quotes, three
 /// parameters and four numbers.
-struct StateText {
-    bytes: [u8; STATE_MAX],
-    length: usize,
-}
+type StateText = SmallVec<[u8; STATE_MAX]>;
 
 /// The length of the longest values together, rounded up.
 const STATE_MAX: usize = 128;
 
-impl Default for StateText {
-    fn default() -> Self {
-        Self {
-            bytes: [0; STATE_MAX],
-            length: 0,
-        }
-    }
-}
-
-impl AsRef<[u8]> for StateText {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes[..self.length]
-    }
-}
-
-impl StateText {
-    #[inline]
-    fn bytes(&mut self, bytes: &[u8]) {
-        let end = self.length + bytes.len();
-        if let Some(place) = self.bytes.get_mut(self.length..end) {
-            place.copy_from_slice(bytes);
-            self.length = end;
-        }
-    }
-
-    #[inline]
-    fn number(&mut self, number: u64) {
-        self.bytes(itoa::Buffer::new().format(number).as_bytes());
-    }
+fn write_number(text: &mut StateText, number: u64) {
+    text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 #[cfg(test)]
