@@ -41,7 +41,7 @@ pub use denial::{Denial, DenialObserver, RequestOrigin};
 pub use direct::DirectLimit;
 pub use gate::Gate;
 pub use operations::{StoreSigns, StoreState};
-pub use overrides::{OVERRIDES, THROTTLE};
+pub use overrides::{MULTIPLE, OVERRIDE_UNITS, OVERRIDES, THROTTLE};
 pub use permit::{PERMIT_HEADER_MAX, PermitTokenError};
 pub use reserve::{GateSettlement, SettledCost};
 pub use store::{OpenStore, StoreOpenError};
