@@ -72,13 +72,8 @@ impl ActiveConfig {
     pub(super) fn open(config: Config, metrics: &Metrics) -> Result<Self, StoreOpenError> {
         let store = OpenStore::open(&config.store)?;
         let records = store.records(Arc::new(SystemClock::new()));
-        Ok(Self::with_store(
-            store.limiter(),
-            store,
-            records,
-            config,
-            metrics,
-        ))
+        let limiter = build(store.limiter());
+        Ok(Self::new(config, limiter, store, records, metrics))
     }
 
     /// A configuration in memory, by a clock that a test controls.
@@ -89,19 +84,8 @@ impl ActiveConfig {
     ) -> Self {
         let store = tollgate::MemoryStore::builder().clock(clock.clone());
         let store = OpenStore::from(store.build());
-        let limiter = store.limiter().clock(clock.clone());
+        let limiter = build(store.limiter().clock(clock.clone()));
         let records = store.records(Arc::new(clock.clone()));
-        Self::with_store(limiter, store, records, config, metrics)
-    }
-
-    fn with_store(
-        limiter: LimiterBuilder,
-        store: OpenStore,
-        records: SharedRecords,
-        config: Config,
-        metrics: &Metrics,
-    ) -> Self {
-        let limiter = limiter.build().expect("a limiter without limits is valid");
         Self::new(config, limiter, store, records, metrics)
     }
 
@@ -280,4 +264,8 @@ impl ActiveConfig {
             drop(limit.peek("probe").cost(0).await);
         }
     }
+}
+
+fn build(limiter: LimiterBuilder) -> Limiter {
+    limiter.build().expect("a limiter without limits is valid")
 }

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::task::Poll;
 
 use serde_json::value::RawValue;
@@ -124,16 +123,14 @@ async fn in_turn<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> 
 /// Awaits futures together. Each is polled once, in their order, before any is polled again: what
 /// they send to the store is sent in that order, and together.
 async fn all_at_once<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
-    let mut futures: Vec<BatchFuture<F>> = futures
-        .map(|future| BatchFuture::Pending(Box::pin(future)))
-        .collect();
+    let mut futures: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
 
     poll_fn(|context| {
         let mut is_ready = true;
-        for future in &mut futures {
-            if let BatchFuture::Pending(pending) = future {
-                match pending.as_mut().poll(context) {
-                    Poll::Ready(output) => *future = BatchFuture::Ready(output),
+        for (future, output) in &mut futures {
+            if output.is_none() {
+                match future.as_mut().poll(context) {
+                    Poll::Ready(value) => *output = Some(value),
                     Poll::Pending => is_ready = false,
                 }
             }
@@ -145,16 +142,8 @@ async fn all_at_once<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Outp
         }
     })
     .await;
-
-    let outputs = futures.into_iter().filter_map(|future| match future {
-        BatchFuture::Ready(output) => Some(output),
-        BatchFuture::Pending(_) => None,
-    });
-    outputs.collect()
-}
-
-/// A future, or what it returned.
-enum BatchFuture<F: Future> {
-    Pending(Pin<Box<F>>),
-    Ready(F::Output),
+    futures
+        .into_iter()
+        .filter_map(|(_, output)| output)
+        .collect()
 }

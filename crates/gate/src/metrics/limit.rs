@@ -240,29 +240,31 @@ impl LimitMetrics {
         self.skipped.fetch_add(1, Relaxed);
     }
 
-    /// The sample of the requests that the limit skipped; none until there is one.
+    /// The requests that the limit skipped; none until there is one.
     pub(super) fn skip_sample(&self) -> Option<MetricSample<'_>> {
-        let skipped = self.skipped.load(Relaxed);
-        (skipped > 0).then(|| (vec![("limit", &*self.name)], to_f64(skipped)))
+        self.sample(&self.skipped)
+    }
+
+    /// The limit's lockouts; none until a key is locked out.
+    pub(super) fn lockout_sample(&self) -> Option<MetricSample<'_>> {
+        self.sample(&self.lockouts)
+    }
+
+    /// The sample of a counter; none while it is zero.
+    fn sample(&self, count: &AtomicU64) -> Option<MetricSample<'_>> {
+        let count = count.load(Relaxed);
+        (count > 0).then(|| (vec![("limit", &*self.name)], to_f64(count)))
     }
 
     /// The samples of the limit's reservations; none until one is made or settled here.
     pub(super) fn reservation_samples(&self) -> Vec<MetricSample<'_>> {
         let counts = ReservationResult::ALL.iter().zip(&self.reservations);
-        counts
-            .map(|(result, count)| (result, count.load(Relaxed)))
-            .filter(|(_, count)| *count > 0)
-            .map(|(result, count)| {
-                let labels = vec![("limit", &*self.name), ("result", result.as_str())];
-                (labels, to_f64(count))
-            })
-            .collect()
-    }
-
-    /// The sample of the limit's lockouts; none until a key is locked out.
-    pub(super) fn lockout_sample(&self) -> Option<MetricSample<'_>> {
-        let count = self.lockouts.load(Relaxed);
-        (count > 0).then(|| (vec![("limit", &*self.name)], to_f64(count)))
+        let samples = counts.filter_map(|(result, count)| {
+            let (mut labels, count) = self.sample(count)?;
+            labels.push(("result", result.as_str()));
+            Some((labels, count))
+        });
+        samples.collect()
     }
 
     /// The decisions so far. Each counter is read once, so that all sums add up to the same total.

@@ -184,52 +184,42 @@ impl Metrics {
 
     /// Writes all metrics of decisions and tokens to the page.
     pub fn write(&self, page: &mut MetricsPage) {
-        page.family(
-            MetricType::COUNTER,
+        let limits = self.limits();
+        page.counters(
             "decisions_total",
             "Limit decisions by outcome and source",
-            self.limits().iter().flat_map(|limit| limit.samples()),
+            limits.iter().flat_map(|limit| limit.samples()),
         );
-        page.family(
-            MetricType::COUNTER,
+        page.counters(
             "reservations_total",
             "Reservations made, settled and cancelled through this replica, by limit",
-            self.limits()
-                .iter()
-                .flat_map(|limit| limit.reservation_samples()),
+            limits.iter().flat_map(|limit| limit.reservation_samples()),
         );
-        page.family(
-            MetricType::COUNTER,
+        page.counters(
             "skipped_total",
             "Requests that an optional or shadow limit did not count, because they lack its key",
-            self.limits().iter().filter_map(|limit| limit.skip_sample()),
+            limits.iter().filter_map(|limit| limit.skip_sample()),
         );
-        page.family(
-            MetricType::COUNTER,
+        page.counters(
             "lockouts_total",
             "Keys locked out because this replica denied them too often, by limit",
-            self.limits()
-                .iter()
-                .filter_map(|limit| limit.lockout_sample()),
+            limits.iter().filter_map(|limit| limit.lockout_sample()),
         );
         page.add(self.durations.collect());
-        page.family(
-            MetricType::COUNTER,
+        page.counters(
             "ambiguous_paths_total",
             "Requests refused because servers read their path differently",
             [(vec![], to_f64(self.ambiguous_paths.load(Relaxed)))],
         );
         let errors = self.errors.lock().clone();
-        page.family(
-            MetricType::COUNTER,
+        page.counters(
             "request_errors_total",
             "Requests that got an error instead of a decision, by its code",
             errors
                 .iter()
                 .map(|(code, count)| (vec![("code", *code)], to_f64(*count))),
         );
-        page.family(
-            MetricType::COUNTER,
+        page.counters(
             "requests_total",
             "Requests by token and whether it was accepted",
             self.tokens.lock().samples(),

@@ -74,12 +74,9 @@ impl<'r> CommandBatch<'r> {
         let spending = spend(self.gate, self.active, demand);
         if self.active.decides_in_process() {
             // On the stack: the future has a few thousand bytes.
-            let result = pin!(spending).poll(&mut Context::from_waker(Waker::noop()));
-            let absent = || Err(RespError::new("the in-process store did not reply"));
-            let result = if let Poll::Ready(result) = result {
-                result
-            } else {
-                absent()
+            let result = match pin!(spending).poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(result) => result,
+                Poll::Pending => Err(RespError::new("the in-process store did not reply")),
             };
             write_result(self.gate, &mut self.replies, &result);
             return;
