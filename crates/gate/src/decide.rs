@@ -76,9 +76,9 @@ impl Gate {
         attributes: &impl Attributes,
         inline: &'r [Rule],
         options: CheckOptions<'_>,
-    ) -> Result<Selection<'r>, SelectError> {
+    ) -> Result<Selection<'r>, DecideError> {
         let selected = active.select(attributes, inline, options);
-        selected.inspect_err(|error| self.metrics().count_refusal(error))
+        Ok(selected.inspect_err(|error| self.metrics().count_refusal(error))?)
     }
 
     /// Decides by these demands, all or none, if that needs no waiting, and returns what `read`
@@ -240,14 +240,14 @@ impl Gate {
 
 impl ActiveConfig {
     /// The rules of the limits that a request brings along.
-    pub(super) fn inline_rules(&self, options: CheckOptions<'_>) -> Result<Vec<Rule>, SelectError> {
+    pub(super) fn inline_rules(&self, options: CheckOptions<'_>) -> Result<Vec<Rule>, DecideError> {
         let limits = options.limits.unwrap_or_default();
         let config = &self.config.inline_limits;
-        self.inline.read(config, &self.selector, limits)
+        Ok(self.inline.read(config, &self.selector, limits)?)
     }
 
     /// Selects the limits that apply to a request. `inline` has the rules that it brings along.
-    pub(super) fn select<'r>(
+    fn select<'r>(
         &'r self,
         attributes: &impl Attributes,
         inline: &'r [Rule],

@@ -4,27 +4,11 @@ use tollgate::limiter::Inspection;
 use tollgate::store::Intent;
 use tollgate::{Demand, EncodedKey};
 use tollgate_http::CounterBody;
-use tollgate_rules::Attributes;
 
 use super::actions::AppliedRequest;
 use super::active::{ActiveConfig, DecideError};
-use super::decide::{CheckOptions, GateDecision};
-use super::gate::Gate;
+use super::decide::GateDecision;
 use crate::trace;
-
-impl Gate {
-    /// Selects the limits that apply to the request and inspects their counters.
-    pub async fn inspect(
-        &self,
-        active: &ActiveConfig,
-        attributes: &(impl Attributes + Sync),
-        options: CheckOptions<'_>,
-    ) -> Result<GateDecision, DecideError> {
-        let inline = active.inline_rules(options)?;
-        let demands = self.select(active, attributes, &inline, options)?;
-        active.inspect(&demands).await
-    }
-}
 
 impl ActiveConfig {
     /// Inspects the counters of these demands.

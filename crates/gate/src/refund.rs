@@ -2,42 +2,14 @@
 
 use tollgate::store::Intent;
 use tollgate::{Demand, EncodedKey, Quota};
-use tollgate_rules::{Attributes, Selection};
+use tollgate_rules::Selection;
 
 use super::actions::AppliedRequest;
 use super::active::{ActiveConfig, DecideError};
-use super::decide::CheckOptions;
 use super::gate::Gate;
 use super::permit::{PermitToken, PermitTokenError, TokenKind};
 
 impl Gate {
-    /// Refunds what a check charged. Concurrency limits are left out: their permits are released
-    /// with the permit token.
-    pub async fn refund(
-        &self,
-        active: &ActiveConfig,
-        attributes: &(impl Attributes + Sync),
-        options: CheckOptions<'_>,
-    ) -> Result<(), DecideError> {
-        let inline = active.inline_rules(options)?;
-        let demands = active.select(attributes, &inline, without_charge(options))?;
-        active.refund(&demands).await
-    }
-
-    /// Forgets what the keys of the request have used of its limits.
-    pub async fn reset(
-        &self,
-        active: &ActiveConfig,
-        attributes: &(impl Attributes + Sync),
-        options: CheckOptions<'_>,
-    ) -> Result<(), DecideError> {
-        let inline = active.inline_rules(options)?;
-        for demand in &active.select(attributes, &inline, without_charge(options))? {
-            active.reset(demand).await?;
-        }
-        Ok(())
-    }
-
     /// Reads the token of a permit.
     pub fn open_permit(&self, token: &str) -> Result<PermitToken, PermitTokenError> {
         self.active().permits.open(TokenKind::Permit, token)
@@ -57,17 +29,9 @@ impl Gate {
     }
 }
 
-/// The same for an operation that charges nothing, so that nothing of it is counted.
-const fn without_charge(options: CheckOptions<'_>) -> CheckOptions<'_> {
-    CheckOptions {
-        intent: Intent::Peek,
-        ..options
-    }
-}
-
 impl ActiveConfig {
-    /// Refunds these demands, except those on concurrency limits, and those of exempt keys, which
-    /// were not charged.
+    /// Refunds what a check has charged. Concurrency limits are left out, because their permits are
+    /// released with the permit token, and exempt keys, which were not charged.
     pub async fn refund(&self, demands: &[Demand<'_, EncodedKey>]) -> Result<(), DecideError> {
         let table = self.actions.touching(demands);
         let charged = table.as_deref().map(|table| {

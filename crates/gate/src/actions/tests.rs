@@ -188,11 +188,9 @@ async fn an_exempt_key_is_neither_charged_nor_refunded() {
         origin: crate::RequestOrigin::UNKNOWN,
     };
     let active = scene.gate.active();
-    scene
-        .gate
-        .refund(&active, &attributes(ANN), options)
-        .await
-        .unwrap();
+    let known = attributes(ANN);
+    let demands = scene.gate.select(&active, &known, &[], options).unwrap();
+    active.refund(&demands).await.unwrap();
     scene.advance(60);
     assert_eq!(
         scene.remaining("user", ANN).await,

@@ -169,8 +169,8 @@ fn members<'de: 'b, 'b, M: MapAccess<'de>, V>(
     [one, several]: [&str; 2],
     is_same: impl Fn(&str, &str) -> bool,
     value: impl Fn(&mut M) -> Result<V, M::Error>,
-) -> Result<Members<'b, V>, M::Error> {
-    let mut members = Members::new();
+) -> Result<NamedValues<'b, V>, M::Error> {
+    let mut members = NamedValues::new();
     while let Some(BodyText(name)) = map.next_key::<BodyText<'b>>()? {
         let value = value(&mut map)?;
         if members.len() == max {
@@ -185,11 +185,11 @@ fn members<'de: 'b, 'b, M: MapAccess<'de>, V>(
     Ok(members)
 }
 
-pub(super) type Members<'b, V> = SmallVec<[(Cow<'b, str>, V); 4]>;
+pub(super) type NamedValues<'b, V> = SmallVec<[(Cow<'b, str>, V); 4]>;
 
 /// Attributes by name, as the caller sent them: at most [`ATTRIBUTES_MAX`].
 #[derive(Debug, Default)]
-pub struct NamedAttributes<'b>(pub Members<'b, Cow<'b, str>>);
+pub struct NamedAttributes<'b>(pub NamedValues<'b, Cow<'b, str>>);
 
 struct NamedAttributesVisitor<'b>(PhantomData<&'b str>);
 
@@ -215,7 +215,7 @@ impl<'de: 'b, 'b> Deserialize<'de> for NamedAttributes<'b> {
 
 /// Numbers of tokens by their kind, as the caller sent them.
 #[derive(Debug, Default)]
-pub(super) struct CountedTokens<'b>(Members<'b, u64>);
+pub(super) struct CountedTokens<'b>(NamedValues<'b, u64>);
 
 /// The most kinds of tokens in a body.
 const TOKEN_KINDS_MAX: usize = 16;

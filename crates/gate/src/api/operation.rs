@@ -137,42 +137,48 @@ impl ApiOperation {
         }
     }
 
-    /// Carries out an operation on the limits that its body selects.
+    /// Carries out an operation on the limits that its body selects: decodes, selects, spends and
+    /// encodes.
     async fn answer_by_limits(
         self,
         context: ApiContext<'_>,
         body: JsonBody<'_>,
     ) -> Result<Answer, ApiError> {
-        let ApiContext { gate, active, .. } = context;
+        let (gate, active, origin) = (context.gate, context.active, context.origin);
         let body = CheckBody::decode(self, body, context)?;
-        let attributes = &body.attributes;
-        let is_count = body.count == Some(true);
+        let (ttl, is_count) = (body.ttl()?, body.count == Some(true));
+        let intent = match self {
+            Self::Peek | Self::Refund | Self::Reset => Intent::Peek,
+            _ if is_count => Intent::Count,
+            _ => Intent::Spend,
+        };
         let options = CheckOptions {
             limits: body.limits.as_deref(),
             cost: body.cost,
-            intent: match self {
-                Self::Peek => Intent::Peek,
-                _ if is_count => Intent::Count,
-                _ => Intent::Spend,
-            },
-            origin: context.origin,
+            intent,
+            origin,
         };
+
+        let inline = active.inline_rules(options)?;
+        let demands = gate.select(active, &body.attributes, &inline, options)?;
 
         let decision = match self {
             Self::Refund => {
-                Box::pin(gate.refund(active, attributes, options)).await?;
+                Box::pin(active.refund(&demands)).await?;
                 return Ok(Answer::done(r#"{"refunded":true}"#));
             }
             Self::Reset => {
-                Box::pin(gate.reset(active, attributes, options)).await?;
+                for demand in &demands {
+                    Box::pin(active.reset(demand)).await?;
+                }
                 return Ok(Answer::done(r#"{"reset":true}"#));
             }
-            Self::Peek => Box::pin(gate.inspect(active, attributes, options)).await?,
+            Self::Peek => Box::pin(active.inspect(&demands)).await?,
             Self::Reserve => {
-                let ttl = body.ttl()?;
-                Box::pin(gate.reserve(active, attributes, options, ttl)).await?
+                let requested = options.limits.unwrap_or_default();
+                Box::pin(gate.reserve(active, demands, requested, ttl, origin)).await?
             }
-            _ => gate.decide(active, attributes, options).await?,
+            _ => gate.spend_from(active, &demands, intent, origin).await?,
         };
         Ok(Answer::decided(decision, is_count))
     }

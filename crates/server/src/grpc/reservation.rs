@@ -82,12 +82,8 @@ impl GrpcRateLimiter {
         let decision = if plan.has_zero_limit() {
             self.gate.spend(active, &plan.demands, Intent::Peek).await?
         } else {
-            let demands = plan.demands.iter().cloned();
-            let (demands, fixed): (Selection<'_>, Vec<bool>) =
-                demands.map(|demand| active.reserved(demand, &[])).unzip();
-            let gate = &self.gate;
-            let reserved = gate.reserve_demands(active, &demands, &fixed, ttl, origin);
-            reserved.await?
+            let (gate, demands) = (&self.gate, plan.demands.clone());
+            gate.reserve(active, demands, &[], ttl, origin).await?
         };
         Ok(encode::reservation(
             active,

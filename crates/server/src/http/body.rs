@@ -41,10 +41,10 @@ pub(crate) async fn read(
     Box::pin(read_late(request, connection, first, limits)).await
 }
 
-/// The first frame if it is ready soon and there is one. Most bodies arrive together with their head and are ready
-/// at the second poll at the latest, so that they need neither a timer nor a reservation of memory.
-/// The second poll comes for certain: the connection's periodic tick causes it even if no more data
-/// arrives.
+/// The first frame if there is one and it is ready soon. Most bodies arrive together with their head
+/// and are ready at the second poll at the latest, so that they need neither a timer nor a
+/// reservation of memory. The second poll comes for certain: the connection's periodic tick causes
+/// it even if no more data arrives.
 async fn early_frame(body: &mut Incoming) -> BodyFrame {
     let mut was_polled = false;
     poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {

@@ -25,24 +25,18 @@ use crate::listen::ClientConnection;
 
 /// Decides the request that a proxy describes, and responds to the proxy.
 pub(super) async fn handle(
-    ApiContext {
-        gate,
-        active,
-        origin,
-        ..
-    }: ApiContext<'_>,
+    context: ApiContext<'_>,
     request: &Request<Incoming>,
     connection: &ClientConnection,
     warnings: &ForwardAuthWarnings,
 ) -> Result<Response<Body>, ApiError> {
+    let ApiContext { gate, active, .. } = context;
     let _slot = connection.try_slot().ok_or_else(ApiError::overloaded)?;
     let peer = connection.peer;
     let query = request.uri().query().unwrap_or_default();
     let parameters = ForwardAuthParameters::parse(query, request)?;
-    let client = active
-        .selector
-        .clients()
-        .address(peer.ip(), request.headers());
+    let clients = active.selector.clients();
+    let client = clients.address(peer.ip(), request.headers());
     warnings.check_proxy(active, request, peer);
     active.note_forward_auth();
     let original = OriginalRequest::from_headers(request, parameters, client)?;
@@ -51,46 +45,51 @@ pub(super) async fn handle(
         limits: None,
         cost: None,
         intent: Intent::Spend,
-        origin,
+        origin: context.origin,
     };
-    let GateDecision {
-        decision,
-        permit,
-        block,
-        ..
-    } = match gate.decide(active, &original, options).await {
-        Ok(decision) => decision,
+    match gate.decide(active, &original, options).await {
+        Ok(decided) => Ok(respond(context, decided, parameters.deny_status)),
         Err(error) => {
             warnings.note_refusal(&error);
-            return refusal(gate, error.into(), parameters.deny_status);
+            refusal(gate, error.into(), parameters.deny_status)
         }
-    };
+    }
+}
 
-    let mut response = match Problem::denied(&decision) {
+/// The response to a request that was decided: the body of a denial, or none.
+fn respond(
+    context: ApiContext<'_>,
+    decided: GateDecision,
+    deny_status: Option<StatusCode>,
+) -> Response<Body> {
+    let config = &context.active.config;
+    let decision = &decided.decision;
+    let mut response = match Problem::denied(decision) {
         None => {
             let mut response = json(StatusCode::OK, "");
             response.headers_mut().remove(CONTENT_TYPE);
             response
         }
         Some(mut problem) => {
-            if let Some(block) = block {
+            if let Some(block) = decided.block {
                 problem.status = block.status();
             }
-            let template = active.config.denial.as_ref();
+            let template = config.denial.as_ref();
             let body = template.map(|template| (template, decision.denied_by()));
-            denied(problem, parameters.deny_status, body)
+            denied(problem, deny_status, body)
         }
     };
+
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, NO_STORE);
-    Fields::new(&decision, active.config.headers, gate.now()).add_to(headers);
-    if let Some(permit) = permit
+    Fields::new(decision, config.headers, context.gate.now()).add_to(headers);
+    if let Some(permit) = decided.permit
         && permit.len() <= PERMIT_HEADER_MAX
         && let Ok(permit) = permit.parse()
     {
         headers.insert("x-ratelimit-permit", permit);
     }
-    Ok(response)
+    response
 }
 
 /// Refuses a request that cannot be decided because of what it has or lacks. That is a denial, too:

@@ -69,9 +69,9 @@ impl PortTls {
 }
 
 /// A connection, with or without TLS.
-pub(crate) type ServerStream = Pin<Box<dyn ByteStream>>;
+pub(crate) type ServerStream = Pin<Box<dyn ConnectionStream>>;
 
 /// What connections have in common.
-pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Debug + Send {}
+pub(crate) trait ConnectionStream: AsyncRead + AsyncWrite + Debug + Send {}
 
-impl<S: AsyncRead + AsyncWrite + Debug + Send> ByteStream for S {}
+impl<S: AsyncRead + AsyncWrite + Debug + Send> ConnectionStream for S {}
