@@ -65,7 +65,7 @@ impl Gate {
     ) -> Result<GateDecision, DecideError> {
         let inline = active.inline_rules(options)?;
         let demands = self.select(active, attributes, &inline, options)?;
-        self.spend_from(active, &demands, options.intent, options.origin)
+        self.spend(active, &demands, options.intent, options.origin)
             .await
     }
 
@@ -117,17 +117,6 @@ impl Gate {
 
     /// Decides by these demands: all of them are charged, or none.
     pub async fn spend(
-        &self,
-        active: &ActiveConfig,
-        demands: &[Demand<'_, EncodedKey>],
-        intent: Intent,
-    ) -> Result<GateDecision, DecideError> {
-        self.spend_from(active, demands, intent, RequestOrigin::UNKNOWN)
-            .await
-    }
-
-    /// The same for a request whose origin is known.
-    pub async fn spend_from(
         &self,
         active: &ActiveConfig,
         demands: &[Demand<'_, EncodedKey>],

@@ -178,7 +178,7 @@ impl ApiOperation {
                 let requested = options.limits.unwrap_or_default();
                 Box::pin(gate.reserve(active, demands, requested, ttl, origin)).await?
             }
-            _ => gate.spend_from(active, &demands, intent, origin).await?,
+            _ => gate.spend(active, &demands, intent, origin).await?,
         };
         Ok(Answer::decided(decision, is_count))
     }

@@ -51,7 +51,7 @@ impl ReservationResult {
 }
 
 /// The counters of one limit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LimitMetrics {
     /// Unique in the process: a limit that is removed and added again gets another id.
     id: u32,
@@ -153,11 +153,7 @@ impl LimitMetrics {
             id,
             name: name.into(),
             is_configured,
-            counts: Default::default(),
-            reservations: Default::default(),
-            keys: None,
-            skipped: AtomicU64::new(0),
-            lockouts: AtomicU64::new(0),
+            ..Self::default()
         }
     }
 

@@ -128,7 +128,10 @@ impl GrpcRateLimiter {
         origin: &RequestOrigin,
     ) -> Result<GateDecision, GrpcError> {
         if let Some(demands) = plan.demands_with_peeks() {
-            let peeked = self.gate.spend(active, &demands, Intent::Peek).await?;
+            let peeked = self
+                .gate
+                .spend(active, &demands, Intent::Peek, origin)
+                .await?;
             if !peeked.decision.is_allowed() || plan.is_free() {
                 // The gate does not count peeks. This one is the request's decision, so count it.
                 let now = self.gate.now();
@@ -143,7 +146,7 @@ impl GrpcRateLimiter {
         } else {
             Intent::Spend
         };
-        let spending = self.gate.spend_from(active, &plan.demands, intent, origin);
+        let spending = self.gate.spend(active, &plan.demands, intent, origin);
         Ok(spending.await?)
     }
 }

@@ -80,7 +80,9 @@ impl GrpcRateLimiter {
         let plan = RequestPlan::new(active, &request)?;
 
         let decision = if plan.has_zero_limit() {
-            self.gate.spend(active, &plan.demands, Intent::Peek).await?
+            self.gate
+                .spend(active, &plan.demands, Intent::Peek, origin)
+                .await?
         } else {
             let (gate, demands) = (&self.gate, plan.demands.clone());
             gate.reserve(active, demands, &[], ttl, origin).await?
@@ -138,7 +140,10 @@ impl GrpcRateLimiter {
             return Ok(());
         }
 
-        let counted = self.gate.spend(active, &demands, Intent::Count).await?;
+        let counted = self
+            .gate
+            .spend(active, &demands, Intent::Count, RequestOrigin::UNKNOWN)
+            .await?;
         let problem = Problem::denied(&counted.decision);
         match problem.filter(|problem| problem.status == StatusCode::SERVICE_UNAVAILABLE) {
             None => Ok(()),

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use tollgate::store::Intent;
 use tollgate::{Decision, Demand, EncodedKey};
-use tollgate_gate::{ActiveConfig, Gate};
+use tollgate_gate::{ActiveConfig, Gate, RequestOrigin};
 
 use super::encode;
 use super::error::RespError;
@@ -117,7 +117,9 @@ async fn spend(
     } else {
         Intent::Spend
     };
-    let decision = gate.spend(active, &[demand], intent).await?.decision;
+    let (demands, origin) = ([demand], RequestOrigin::UNKNOWN);
+    let spent = gate.spend(active, &demands, intent, origin).await?;
+    let decision = spent.decision;
 
     match decision.denied_by() {
         Some(outcome) if decision.is_unavailable() => {
