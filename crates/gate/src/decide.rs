@@ -69,7 +69,8 @@ impl Gate {
             .await
     }
 
-    /// Selects the limits that apply to a request, and counts it if that is refused.
+    /// Selects the limits that apply to a request, and counts what cannot be selected. `inline` has
+    /// the rules that the request brings along.
     pub(super) fn select<'r>(
         &self,
         active: &'r ActiveConfig,
@@ -77,8 +78,31 @@ impl Gate {
         inline: &'r [Rule],
         options: CheckOptions<'_>,
     ) -> Result<Selection<'r>, DecideError> {
-        let selected = active.select(attributes, inline, options);
-        Ok(selected.inspect_err(|error| self.metrics().count_refusal(error))?)
+        let CheckOptions { limits, cost, .. } = options;
+        let selector = &active.selector;
+        let count_refusal = |error: &SelectError| self.metrics().count_refusal(error);
+        let count_skip = |index: usize| {
+            if options.intent.is_charge() {
+                active.metrics[index].count_skip();
+            }
+        };
+        if let Some(limits) = limits {
+            let selected = selector.select_requested(limits, inline, attributes, cost, count_skip);
+            return Ok(selected.inspect_err(count_refusal)?);
+        }
+
+        // Filled in place: moving the demands would take as long as finding them.
+        let mut selection = Selection::new();
+        let on_missing = MissingKeyPolicy::Error;
+        let selected =
+            selector.for_each_selected(attributes, cost, on_missing, |index, demands| {
+                if demands.is_empty() {
+                    count_skip(index);
+                }
+                selection.extend(demands);
+            });
+        selected.inspect_err(count_refusal)?;
+        Ok(selection)
     }
 
     /// Decides by these demands, all or none, if that needs no waiting, and returns what `read`
@@ -233,35 +257,6 @@ impl ActiveConfig {
         let limits = options.limits.unwrap_or_default();
         let config = &self.config.inline_limits;
         Ok(self.inline.read(config, &self.selector, limits)?)
-    }
-
-    /// Selects the limits that apply to a request. `inline` has the rules that it brings along.
-    fn select<'r>(
-        &'r self,
-        attributes: &impl Attributes,
-        inline: &'r [Rule],
-        options: CheckOptions<'_>,
-    ) -> Result<Selection<'r>, SelectError> {
-        let CheckOptions { limits, cost, .. } = options;
-        let selector = &self.selector;
-        let count_skip = |index: usize| {
-            if options.intent.is_charge() {
-                self.metrics[index].count_skip();
-            }
-        };
-        if let Some(limits) = limits {
-            return selector.select_requested(limits, inline, attributes, cost, count_skip);
-        }
-
-        let mut selection = Selection::new();
-        let on_missing = MissingKeyPolicy::Error;
-        selector.for_each_selected(attributes, cost, on_missing, |index, demands| {
-            if demands.is_empty() {
-                count_skip(index);
-            }
-            selection.extend(demands);
-        })?;
-        Ok(selection)
     }
 
     /// The text of the token with which the permit of a decision is released.
