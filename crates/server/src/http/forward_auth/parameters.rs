@@ -5,7 +5,7 @@ use hyper::{Request, StatusCode};
 use tollgate_gate::api::ApiError;
 
 /// The path of forward-auth; Envoy appends the path of the original request.
-pub(in super::super) const FORWARD_AUTH: &str = "/v1/forward-auth";
+pub(crate) const FORWARD_AUTH: &str = "/v1/forward-auth";
 
 /// The kind of proxy, which determines how it describes the original request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
