@@ -135,11 +135,8 @@ impl Embedded {
                 origin: RequestOrigin::UNKNOWN,
             };
             match api::batch(context, body.as_bytes()).await {
-                Ok(text) => done(200, text),
-                Err(error) => {
-                    let answer = error.encode();
-                    done(answer.status.as_u16(), answer.body.into_owned());
-                }
+                Ok(answer) => done(answer.status.as_u16(), answer.body.into_owned()),
+                Err(error) => done(error.status.as_u16(), error.problem().to_json()),
             }
         });
     }

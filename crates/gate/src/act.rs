@@ -1,15 +1,14 @@
 //! Acting on keys and limits, on every replica: put an action, remove it, and learn of the actions of
 //! other replicas.
 
-use std::pin::Pin;
+use std::pin::pin;
 use std::time::Duration;
 
-use tokio::time::Sleep;
 use tollgate::{EncodedKey, LimitName, Micros};
 use tollgate_rules::{Attributes, Explanation, SelectError};
 
 use super::active::ActiveConfig;
-use super::decide::Gate;
+use super::gate::Gate;
 use crate::actions::{
     ACTION_MAX_AGE, ACTIONS_MAX, Action, ActionChange, ActionEdit, ActionKind, ActionTable,
     ActionTarget, QuotaChangeError,
@@ -85,6 +84,15 @@ pub enum ActError {
     Record(RecordError),
 }
 
+impl From<RecordError> for ActError {
+    fn from(error: RecordError) -> Self {
+        match error {
+            RecordError::Full { .. } => Self::Full,
+            error => Self::Record(error),
+        }
+    }
+}
+
 impl Gate {
     /// The actions of a kind, on one limit or on all, the newest first.
     pub fn actions(&self, kind: ActionKind, limit: Option<&str>) -> Vec<ListedAction> {
@@ -143,7 +151,9 @@ impl Gate {
         }
 
         self.put_action(&action, length).await?;
-        self.action_log.lock().add(&action, now);
+        self.action_log
+            .lock()
+            .edit(&action, Some(action.clone()), now);
         self.rebuild_actions();
         Ok(action)
     }
@@ -157,7 +167,7 @@ impl Gate {
         };
 
         self.remove_action(id).await?;
-        self.action_log.lock().remove(&action, self.now());
+        self.action_log.lock().edit(&action, None, self.now());
         self.rebuild_actions();
         Ok(Some(action))
     }
@@ -165,7 +175,7 @@ impl Gate {
     /// Learns of the actions that other replicas have put or removed. To be called several times a
     /// second. While the store is unavailable, the known actions stay in force until they end.
     pub async fn sync_actions(&self) -> Result<(), RecordError> {
-        let records = self.active().records().clone();
+        let records = self.records();
         let began = self.action_log.lock().position();
         let read = records.read(RecordGroup::Actions, began.revision).await;
 
@@ -175,12 +185,12 @@ impl Gate {
             let has_ended = log.drop_ended(now);
             match &read {
                 Ok(None) => {
-                    log.record_unchanged();
+                    log.has_failed = false;
                     (Vec::new(), has_ended)
                 }
                 Ok(Some(list)) => (log.replace(began, list, now), true),
                 Err(_) => {
-                    log.record_failure();
+                    log.has_failed = true;
                     (Vec::new(), has_ended)
                 }
             }
@@ -202,19 +212,13 @@ impl Gate {
 
     /// Makes a change again that a fail-over of the store has lost.
     async fn repeat(&self, edit: &ActionEdit, now: Micros) -> Result<(), RecordError> {
-        let Some(action) = &edit.put else {
-            let records = self.active().records().clone();
-            return records
-                .remove(RecordGroup::Actions, &edit.id)
-                .await
-                .map(drop);
-        };
-        let left = Duration::from(action.expires_at.since(now));
-        let put = self.put_action(action, left).await;
-        put.map_err(|error| match error {
-            ActError::Record(error) => error,
-            _ => RecordError::Ttl(left),
-        })
+        if let Some(action) = &edit.put {
+            let left = action.expires_at.since(now).into();
+            return self.put_action(action, left).await;
+        }
+        let records = self.records();
+        let removed = records.remove(RecordGroup::Actions, &edit.id).await;
+        removed.map(drop)
     }
 
     /// Builds the table of the active configuration. The log stays locked meanwhile, so that the
@@ -226,32 +230,15 @@ impl Gate {
         active.actions.replace(table);
     }
 
-    async fn remove_action(&self, id: &str) -> Result<(), ActError> {
-        let records = self.active().records().clone();
-        let mut patience = StorePatience::new();
-        loop {
-            let removed = records.remove(RecordGroup::Actions, id).await;
-            if !patience.tries_again(&removed).await {
-                return removed.map(drop).map_err(ActError::Record);
-            }
-        }
+    async fn remove_action(&self, id: &str) -> Result<bool, RecordError> {
+        let records = self.records();
+        with_patience(|| records.remove(RecordGroup::Actions, id)).await
     }
 
-    async fn put_action(&self, action: &Action, length: Duration) -> Result<(), ActError> {
-        let records = self.active().records().clone();
+    async fn put_action(&self, action: &Action, length: Duration) -> Result<(), RecordError> {
+        let records = self.records();
         let text = action.to_record();
-        let mut patience = StorePatience::new();
-        let put = loop {
-            let put = records.put(RecordGroup::Actions, &action.id, &text, length);
-            let put = put.await;
-            if !patience.tries_again(&put).await {
-                break put;
-            }
-        };
-        put.map_err(|error| match error {
-            RecordError::Full { .. } => ActError::Full,
-            error => ActError::Record(error),
-        })
+        with_patience(|| records.put(RecordGroup::Actions, &action.id, &text, length)).await
     }
 }
 
@@ -314,27 +301,20 @@ impl ActiveConfig {
     }
 }
 
-/// Tries again while the store is unavailable: putting and removing a record twice does no harm.
-struct StorePatience {
-    ends: Pin<Box<Sleep>>,
-}
-
-impl StorePatience {
-    fn new() -> Self {
-        let ends = Box::pin(tokio::time::sleep(STORE_PATIENCE));
-        Self { ends }
-    }
-
-    /// Waits, and returns true, if the call is to be tried again.
-    async fn tries_again<T>(&mut self, result: &Result<T, RecordError>) -> bool {
-        let is_unavailable = matches!(result, Err(RecordError::Store(_)));
-        if !is_unavailable || self.ends.is_elapsed() {
-            return false;
+/// Calls again while the store is unavailable: putting and removing a record twice does no harm.
+async fn with_patience<T, F>(call: impl Fn() -> F) -> Result<T, RecordError>
+where
+    F: Future<Output = Result<T, RecordError>>,
+{
+    let mut ends = pin!(tokio::time::sleep(STORE_PATIENCE));
+    loop {
+        let result = call().await;
+        if !matches!(result, Err(RecordError::Store(_))) || ends.is_elapsed() {
+            return result;
         }
         tokio::select! {
             () = tokio::time::sleep(STORE_PAUSE) => {}
-            () = &mut self.ends => {}
+            () = &mut ends => {}
         }
-        true
     }
 }

@@ -1,12 +1,11 @@
 //! The active configuration: its limits on its store, with their metrics.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tollgate::limiter::LimiterBuilder;
 use tollgate::{
-    Calendar, Decision, Demand, EncodedKey, FixedWindow, Limiter, Micros, Rule, StoreError,
-    SystemClock,
+    Calendar, Demand, EncodedKey, FixedWindow, Limiter, Micros, Rule, StoreError, SystemClock,
 };
 use tollgate_rules::{Config, SelectError, Selector};
 
@@ -66,20 +65,15 @@ pub struct ActiveConfig {
     /// By the index of a token.
     pub(super) token_metrics: TokenCounts,
     /// Whether a request came through forward-auth since this configuration is active.
-    pub(super) is_behind_proxy: AtomicBool,
+    is_behind_proxy: AtomicBool,
 }
 
 impl ActiveConfig {
     pub(super) fn open(config: Config, metrics: &Metrics) -> Result<Self, StoreOpenError> {
         let store = OpenStore::open(&config.store)?;
         let records = store.records(Arc::new(SystemClock::new()));
-        Ok(Self::with_store(
-            store.limiter(),
-            store,
-            records,
-            config,
-            metrics,
-        ))
+        let limiter = build(store.limiter());
+        Ok(Self::new(config, limiter, store, records, metrics))
     }
 
     /// A configuration in memory, by a clock that a test controls.
@@ -90,19 +84,8 @@ impl ActiveConfig {
     ) -> Self {
         let store = tollgate::MemoryStore::builder().clock(clock.clone());
         let store = OpenStore::from(store.build());
-        let limiter = store.limiter().clock(clock.clone());
+        let limiter = build(store.limiter().clock(clock.clone()));
         let records = store.records(Arc::new(clock.clone()));
-        Self::with_store(limiter, store, records, config, metrics)
-    }
-
-    fn with_store(
-        limiter: LimiterBuilder,
-        store: OpenStore,
-        records: SharedRecords,
-        config: Config,
-        metrics: &Metrics,
-    ) -> Self {
-        let limiter = limiter.build().expect("a limiter without limits is valid");
         Self::new(config, limiter, store, records, metrics)
     }
 
@@ -186,14 +169,18 @@ impl ActiveConfig {
     /// The limit that a token carries: a configured one, an override, or one that a request brought
     /// along.
     pub(super) fn rule_from_text(&self, text: &str) -> Result<Rule, SelectError> {
-        if let Some(rule) = inline::rule_from_text(text) {
-            return Ok(rule.with_replicas(self.config.expected_replicas));
+        match inline::rule_from_text(text) {
+            Some(rule) => Ok(rule.with_replicas(self.config.expected_replicas)),
+            None => self.named_rule(text).copied(),
         }
+    }
 
+    /// The override or configured limit with this name.
+    fn named_rule(&self, name: &str) -> Result<&Rule, SelectError> {
         let mut overrides = self.overrides.iter();
-        match overrides.find(|rule| rule.name().as_str() == text) {
-            Some(rule) => Ok(*rule),
-            None => Ok(self.selector.limit(text)?.rule),
+        match overrides.find(|rule| rule.name().as_str() == name) {
+            Some(rule) => Ok(rule),
+            None => Ok(&self.selector.limit(name)?.rule),
         }
     }
 
@@ -202,20 +189,11 @@ impl ActiveConfig {
         &self.overrides[index]
     }
 
-    /// Counts the outcome of each limit.
-    pub fn count(&self, demands: &[Demand<'_, EncodedKey>], decision: &Decision) {
-        for (demand, outcome) in demands.iter().zip(decision.limits()) {
-            let configured = self.metrics.get(demand.limit.position());
-            let metrics = match configured {
-                Some(metrics) => Some(&**metrics),
-                None => self.inline.metrics(demand.limit),
-            };
-            // A limit that was not asked, because another one is blocked, has no outcome to count.
-            if let Some(metrics) = metrics
-                && (outcome.is_counted() || outcome.is_exempt())
-            {
-                metrics.count(outcome);
-            }
+    /// The metrics of a limit: a configured one, an override, or one that a request brought along.
+    pub(super) fn metrics_of(&self, rule: &Rule) -> Option<&LimitMetrics> {
+        match self.metrics.get(rule.position()) {
+            Some(metrics) => Some(metrics),
+            None => self.inline.metrics(rule),
         }
     }
 
@@ -227,22 +205,34 @@ impl ActiveConfig {
         result: ReservationResult,
     ) {
         for limit in limits {
-            let name = limit.name();
-            let mut overrides = self.overrides.iter();
-            let known = match self.selector.limit(name) {
-                Ok(configured) => Some(configured.rule.position()),
-                Err(_) => overrides
-                    .find(|rule| rule.name() == name)
-                    .map(Rule::position),
-            };
-            let metrics = match known.and_then(|position| self.metrics.get(position)) {
-                Some(metrics) => Some(&**metrics),
-                None => self.inline.metrics_of(name),
+            let metrics = match self.named_rule(limit.name()) {
+                Ok(rule) => self.metrics_of(rule),
+                Err(_) => self.inline.metrics_of(limit.name()),
             };
             if let Some(metrics) = metrics {
                 metrics.count_reservation(result);
             }
         }
+    }
+
+    /// Notes that a proxy uses forward-auth. The first time, logs what of the configuration cannot
+    /// work with it.
+    pub fn note_forward_auth(&self) {
+        if self.is_behind_proxy.load(Relaxed) || self.is_behind_proxy.swap(true, Relaxed) {
+            return;
+        }
+        for warning in self.forward_auth_warnings() {
+            tracing::warn!("{warning}");
+        }
+    }
+
+    /// What of the configuration cannot work with forward-auth, if a proxy uses it and the file
+    /// does not say so.
+    pub(super) fn forward_auth_warnings(&self) -> impl Iterator<Item = &String> {
+        let config = &self.config;
+        let is_noted = self.is_behind_proxy.load(Relaxed);
+        let warnings = config.forward_auth_warnings.iter();
+        warnings.filter(move |warning| is_noted && !config.warnings.contains(warning))
     }
 
     /// The records that the replicas on the store share.
@@ -274,4 +264,8 @@ impl ActiveConfig {
             drop(limit.peek("probe").cost(0).await);
         }
     }
+}
+
+fn build(limiter: LimiterBuilder) -> Limiter {
+    limiter.build().expect("a limiter without limits is valid")
 }

@@ -1,31 +1,28 @@
-//! The gate: every decision of the service, and what is counted of it.
+//! Decides requests: selects their limits, applies the actions on them, spends, and counts.
 
-use std::sync::{Arc, OnceLock};
-
-use arc_swap::ArcSwap;
 use tollgate::store::Intent;
-use tollgate::{Clock, Decision, Demand, EncodedKey, LimitOutcome, Micros, SystemClock};
-use tollgate_rules::{Attributes, Config};
+use tollgate::{Decision, Demand, EncodedKey, Micros, Rule};
+use tollgate_http::CounterBody;
+use tollgate_rules::{Attributes, MissingKeyPolicy, RequestedLimit, SelectError, Selection};
 
-use super::actions::{ActionLog, ActionTable, AppliedRequest, BlockStatus};
+use super::actions::{ActionTable, AppliedRequest, BlockStatus};
 use super::active::{ActiveConfig, DecideError};
-use super::denial::{Denial, DenialObserver, RequestOrigin};
-use super::permit::{PermitToken, PermitTokenError, TokenKind};
-use super::select::CheckOptions;
-use super::store::StoreOpenError;
-use crate::metrics::Metrics;
+use super::denial::{Denial, RequestOrigin};
+use super::gate::Gate;
+use super::permit::PermitToken;
 use crate::trace;
 
-/// Decides requests by the active configuration, and counts what it decides.
-#[derive(Debug)]
-pub struct Gate {
-    active: ArcSwap<ActiveConfig>,
-    pub(super) action_log: ActionLog,
-    metrics: Arc<Metrics>,
-    /// For durations, and for header fields that name a time.
-    clock: Arc<dyn Clock>,
-    /// Who keeps a record of denials, if denials are recorded.
-    observer: OnceLock<Arc<dyn DenialObserver>>,
+/// What a request asks for in addition to its attributes.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckOptions<'q> {
+    /// The limits to check; none checks every limit whose conditions match.
+    pub limits: Option<&'q [RequestedLimit<'q>]>,
+    /// Units the request costs; none uses the cost that each limit configures.
+    pub cost: Option<u64>,
+    /// Whether the request is charged or only peeks.
+    pub intent: Intent,
+    /// Where the request came from.
+    pub origin: &'q RequestOrigin,
 }
 
 /// A decision, with the permit to release when the work is done.
@@ -38,79 +35,27 @@ pub struct GateDecision {
     pub permit: Option<String>,
     /// The text of a token. Present when the request was allowed and reserves what it charged.
     pub reservation: Option<String>,
+    /// What the counters of an inspection contain, in the order of the limits. Empty while the
+    /// store is unavailable.
+    pub counters: Vec<CounterBody>,
     /// The status of a denial because an operator has blocked a key.
     pub block: Option<BlockStatus>,
 }
 
-/// A decision without a permit, a reservation and a block.
+/// A decision and nothing else.
 impl From<Decision> for GateDecision {
     fn from(decision: Decision) -> Self {
         Self {
             decision,
             permit: None,
             reservation: None,
+            counters: Vec::new(),
             block: None,
         }
     }
 }
 
 impl Gate {
-    /// Opens the store that the configuration describes. Must be called inside a Tokio runtime.
-    pub fn open(config: Config, metrics: Arc<Metrics>) -> Result<Self, StoreOpenError> {
-        let active = ActiveConfig::open(config, &metrics)?;
-        Ok(Self {
-            active: ArcSwap::from_pointee(active),
-            action_log: ActionLog::default(),
-            metrics,
-            clock: Arc::new(SystemClock::new()),
-            observer: OnceLock::new(),
-        })
-    }
-
-    /// A gate that decides in memory, by a clock that a test controls.
-    pub fn with_clock(clock: &tollgate::ManualClock, config: Config) -> Self {
-        let metrics = Arc::new(Metrics::default());
-        let active = ActiveConfig::with_clock(clock, config, &metrics);
-        Self {
-            active: ArcSwap::from_pointee(active),
-            action_log: ActionLog::default(),
-            metrics,
-            clock: Arc::new(clock.clone()),
-            observer: OnceLock::new(),
-        }
-    }
-
-    /// The active configuration.
-    pub fn active(&self) -> Arc<ActiveConfig> {
-        self.active.load_full()
-    }
-
-    /// True when requests must bring a token.
-    pub fn requires_token(&self) -> bool {
-        self.active.load().requires_token()
-    }
-
-    /// Activates another configuration. Limits that are in both keep their counts. Requests in
-    /// flight finish with the old configuration.
-    pub fn replace(&self, config: Config) -> Result<(), StoreOpenError> {
-        let current = self.active.load();
-        let next = current.reconfigured(config, &self.metrics)?;
-        current.forget_changed_keys(&next);
-        self.active.store(Arc::new(next));
-        self.rebuild_actions();
-        Ok(())
-    }
-
-    /// What is counted of the decisions.
-    pub const fn metrics(&self) -> &Arc<Metrics> {
-        &self.metrics
-    }
-
-    /// The time since the UNIX epoch.
-    pub fn now(&self) -> Micros {
-        self.clock.now()
-    }
-
     /// Selects the limits that apply to the request and decides by them.
     pub async fn decide(
         &self,
@@ -119,10 +64,45 @@ impl Gate {
         options: CheckOptions<'_>,
     ) -> Result<GateDecision, DecideError> {
         let inline = active.inline_rules(options)?;
-        let demands = active.select(attributes, &inline, options);
-        let demands = demands.inspect_err(|error| self.metrics.count_refusal(error))?;
-        self.spend_from(active, &demands, options.intent, options.origin)
+        let demands = self.select(active, attributes, &inline, options)?;
+        self.spend(active, &demands, options.intent, options.origin)
             .await
+    }
+
+    /// Selects the limits that apply to a request, and counts what cannot be selected. `inline` has
+    /// the rules that the request brings along.
+    pub(super) fn select<'r>(
+        &self,
+        active: &'r ActiveConfig,
+        attributes: &impl Attributes,
+        inline: &'r [Rule],
+        options: CheckOptions<'_>,
+    ) -> Result<Selection<'r>, DecideError> {
+        let CheckOptions { limits, cost, .. } = options;
+        let selector = &active.selector;
+        let count_refusal = |error: &SelectError| self.metrics().count_refusal(error);
+        let count_skip = |index: usize| {
+            if options.intent.is_charge() {
+                active.metrics[index].count_skip();
+            }
+        };
+        if let Some(limits) = limits {
+            let selected = selector.select_requested(limits, inline, attributes, cost, count_skip);
+            return Ok(selected.inspect_err(count_refusal)?);
+        }
+
+        // Filled in place: moving the demands would take as long as finding them.
+        let mut selection = Selection::new();
+        let on_missing = MissingKeyPolicy::Error;
+        let selected =
+            selector.for_each_selected(attributes, cost, on_missing, |index, demands| {
+                if demands.is_empty() {
+                    count_skip(index);
+                }
+                selection.extend(demands);
+            });
+        selected.inspect_err(count_refusal)?;
+        Ok(selection)
     }
 
     /// Decides by these demands, all or none, if that needs no waiting, and returns what `read`
@@ -141,7 +121,11 @@ impl Gate {
         }
 
         let read = |decision: &Decision, block| {
-            active.count(demands, decision);
+            for (demand, outcome) in demands.iter().zip(decision.limits()) {
+                if let Some(metrics) = active.metrics_of(demand.limit) {
+                    metrics.count(outcome);
+                }
+            }
             Some(read(decision, block))
         };
         if let Some(table) = active.actions.touching(demands) {
@@ -157,17 +141,6 @@ impl Gate {
 
     /// Decides by these demands: all of them are charged, or none.
     pub async fn spend(
-        &self,
-        active: &ActiveConfig,
-        demands: &[Demand<'_, EncodedKey>],
-        intent: Intent,
-    ) -> Result<GateDecision, DecideError> {
-        self.spend_from(active, demands, intent, RequestOrigin::UNKNOWN)
-            .await
-    }
-
-    /// The same for a request whose origin is known.
-    pub async fn spend_from(
         &self,
         active: &ActiveConfig,
         demands: &[Demand<'_, EncodedKey>],
@@ -192,11 +165,34 @@ impl Gate {
         intent: Intent,
         origin: &RequestOrigin,
     ) -> Result<GateDecision, DecideError> {
-        let started_at = self.clock.now();
+        let started_at = self.now();
         let decision = active.limiter.request(demands, intent).await?;
         self.observe(active, demands, &decision, intent, origin, started_at);
         Ok(GateDecision {
             permit: active.permit_token(&decision, demands, intent),
+            ..decision.into()
+        })
+    }
+
+    /// Decides by demands to which actions were applied.
+    pub(super) async fn spend_applied(
+        &self,
+        active: &ActiveConfig,
+        demands: &[Demand<'_, EncodedKey>],
+        applied: &AppliedRequest<'_>,
+        origin: &RequestOrigin,
+    ) -> Result<GateDecision, DecideError> {
+        let started_at = self.now();
+        let (asked, intent) = (applied.asked(), applied.intent());
+        let answer = match asked.as_slice() {
+            [] => None,
+            asked => Some(active.limiter.request(asked, intent).await?),
+        };
+        let decision = applied.decision(answer.as_ref());
+        self.observe(active, demands, &decision, intent, origin, started_at);
+        Ok(GateDecision {
+            permit: active.permit_token(&decision, &asked, intent),
+            block: applied.block_status(),
             ..decision.into()
         })
     }
@@ -213,8 +209,8 @@ impl Gate {
     ) {
         trace::record_decision(decision);
         if intent.is_charge() {
-            let now = self.clock.now();
-            self.metrics.observe_decision(now.since(started_at));
+            let now = self.now();
+            self.metrics().observe_decision(now.since(started_at));
             self.count(active, demands, decision, origin, now);
         }
     }
@@ -228,81 +224,41 @@ impl Gate {
         origin: &RequestOrigin,
         now: Micros,
     ) {
-        active.count(demands, decision);
-        active.record_keys(demands, decision, now);
-        active.record_usage(demands, decision, now);
-        if active.config.audit_log.is_none() || decision.is_allowed() {
-            return;
+        let is_allowed = decision.is_allowed();
+        let is_recorded = active.config.audit_log.is_some() && !is_allowed;
+        let observer = self.observer.get().filter(|_| is_recorded);
+
+        for (demand, outcome) in demands.iter().zip(decision.limits()) {
+            if let Some(metrics) = active.metrics_of(demand.limit) {
+                metrics.count(outcome);
+                metrics.record_key(demand, outcome, is_allowed, now);
+                if let Some(alert) = &active.usage {
+                    alert.record(metrics, &demand.key, outcome, now);
+                }
+            }
+            if let Some(observer) = observer
+                && outcome.is_enforced_denial()
+            {
+                observer.denied(&Denial {
+                    active,
+                    demand,
+                    outcome,
+                    origin,
+                    now,
+                });
+            }
         }
-
-        let Some(observer) = self.observer.get() else {
-            return;
-        };
-        let outcomes = demands.iter().zip(decision.limits());
-        for (demand, outcome) in outcomes.filter(|(_, outcome)| is_denial(outcome)) {
-            observer.denied(&Denial {
-                active,
-                demand,
-                outcome,
-                origin,
-                now,
-            });
-        }
     }
-
-    /// Records denials from now on. Only the first observer is kept.
-    pub fn observe_denials(&self, observer: Arc<dyn DenialObserver>) {
-        let _ = self.observer.set(observer);
-    }
-
-    /// Decides by demands to which actions were applied.
-    pub(super) async fn spend_applied(
-        &self,
-        active: &ActiveConfig,
-        demands: &[Demand<'_, EncodedKey>],
-        applied: &AppliedRequest<'_>,
-        origin: &RequestOrigin,
-    ) -> Result<GateDecision, DecideError> {
-        let started_at = self.clock.now();
-        let (asked, intent) = (applied.asked(), applied.intent());
-        let answer = match asked.as_slice() {
-            [] => None,
-            asked => Some(active.limiter.request(asked, intent).await?),
-        };
-        let decision = applied.decision(answer.as_ref());
-        self.observe(active, demands, &decision, intent, origin, started_at);
-        Ok(GateDecision {
-            permit: active.permit_token(&decision, &asked, intent),
-            block: applied.block_status(),
-            ..decision.into()
-        })
-    }
-
-    /// Reads the token of a permit.
-    pub fn open_permit(&self, token: &str) -> Result<PermitToken, PermitTokenError> {
-        self.active().permits.open(TokenKind::Permit, token)
-    }
-
-    /// Releases a permit. Returns false if it was already released or had timed out.
-    pub async fn release(&self, permit: &PermitToken) -> Result<bool, DecideError> {
-        let active = self.active();
-
-        let mut was_held = false;
-        for counter in &permit.counters {
-            let rule = active.rule_from_text(&counter.limit)?;
-            let limit = active.limiter.with_rule(&rule);
-            was_held |= limit.release(&counter.key, permit.id).await?;
-        }
-        Ok(was_held)
-    }
-}
-
-/// True for an outcome that denied the request. A shadow limit denies none.
-fn is_denial(outcome: &LimitOutcome) -> bool {
-    outcome.retry().is_some() && !outcome.is_shadow()
 }
 
 impl ActiveConfig {
+    /// The rules of the limits that a request brings along.
+    pub(super) fn inline_rules(&self, options: CheckOptions<'_>) -> Result<Vec<Rule>, DecideError> {
+        let limits = options.limits.unwrap_or_default();
+        let config = &self.config.inline_limits;
+        Ok(self.inline.read(config, &self.selector, limits)?)
+    }
+
     /// The text of the token with which the permit of a decision is released.
     fn permit_token(
         &self,
@@ -318,18 +274,6 @@ impl ActiveConfig {
     }
 }
 
-/// Decides if that needs no waiting.
-#[inline]
-fn try_now(
-    active: &ActiveConfig,
-    demands: &[Demand<'_, EncodedKey>],
-) -> Result<Option<Decision>, DecideError> {
-    match active.limiter.request(demands, Intent::Spend).try_now() {
-        Err(tollgate::Error::WouldBlock) => Ok(None),
-        decision => Ok(Some(decision?)),
-    }
-}
-
 /// Decides by demands on which there are actions, if that needs no waiting.
 #[cold]
 fn try_applied(
@@ -341,9 +285,9 @@ fn try_applied(
     let asked = applied.asked();
     let answer = match asked.as_slice() {
         [] => None,
-        asked => match try_now(active, asked)? {
-            None => return Ok(None),
-            answer => answer,
+        asked => match active.limiter.request(asked, Intent::Spend).try_now() {
+            Err(tollgate::Error::WouldBlock) => return Ok(None),
+            decision => Some(decision?),
         },
     };
 

@@ -2,55 +2,27 @@
 
 use tollgate::limiter::Inspection;
 use tollgate::store::Intent;
-use tollgate::{Decision, Demand, EncodedKey};
+use tollgate::{Demand, EncodedKey};
 use tollgate_http::CounterBody;
-use tollgate_rules::Attributes;
 
-use super::actions::{AppliedRequest, BlockStatus};
+use super::actions::AppliedRequest;
 use super::active::{ActiveConfig, DecideError};
-use super::decide::Gate;
-use super::select::CheckOptions;
+use super::decide::GateDecision;
 use crate::trace;
-
-/// The decision of a peek, and what the counters of its limits contain.
-#[derive(Debug)]
-pub struct GateInspection {
-    /// What a check would decide now.
-    pub decision: Decision,
-    /// In the order of the limits. Empty while the store is unavailable.
-    pub counters: Vec<CounterBody>,
-    /// The status of a denial because an operator has blocked a key.
-    pub block: Option<BlockStatus>,
-}
-
-impl Gate {
-    /// Selects the limits that apply to the request and inspects their counters.
-    pub async fn inspect(
-        &self,
-        active: &ActiveConfig,
-        attributes: &(impl Attributes + Sync),
-        options: CheckOptions<'_>,
-    ) -> Result<GateInspection, DecideError> {
-        let inline = active.inline_rules(options)?;
-        let demands = active.select(attributes, &inline, options);
-        let demands = demands.inspect_err(|error| self.metrics().count_refusal(error))?;
-        active.inspect(&demands).await
-    }
-}
 
 impl ActiveConfig {
     /// Inspects the counters of these demands.
     pub async fn inspect(
         &self,
         demands: &[Demand<'_, EncodedKey>],
-    ) -> Result<GateInspection, DecideError> {
+    ) -> Result<GateDecision, DecideError> {
         let Some(table) = self.actions.touching(demands) else {
             return self.inspect_asked(demands).await;
         };
 
         let applied = AppliedRequest::new(&table, demands, Intent::Inspect, self.now());
         let asked = self.inspect_asked(&applied.asked()).await?;
-        Ok(GateInspection {
+        Ok(GateDecision {
             decision: applied.decision(Some(&asked.decision)),
             block: applied.block_status(),
             ..asked
@@ -61,7 +33,7 @@ impl ActiveConfig {
     async fn inspect_asked(
         &self,
         demands: &[Demand<'_, EncodedKey>],
-    ) -> Result<GateInspection, DecideError> {
+    ) -> Result<GateDecision, DecideError> {
         let request = self.limiter.request(demands, Intent::Peek);
         let Inspection { decision, counters } = request.inspect().await?;
         trace::record_decision(&decision);
@@ -71,10 +43,9 @@ impl ActiveConfig {
             body.tier = self.tier(demand).map(str::to_owned);
             body
         });
-        Ok(GateInspection {
+        Ok(GateDecision {
             counters: counters.collect(),
-            decision,
-            block: None,
+            ..decision.into()
         })
     }
 

@@ -16,6 +16,7 @@ mod active;
 mod decide;
 mod denial;
 mod direct;
+mod gate;
 mod inline;
 mod inspect;
 mod operations;
@@ -23,12 +24,10 @@ mod overrides;
 mod permit;
 mod refund;
 mod reserve;
-mod select;
 mod snapshot_file;
 mod store;
 mod top;
 mod trace;
-mod usage;
 
 pub use access::{AccessError, Caller};
 pub use act::{ActError, ActionDraft, ListedAction};
@@ -37,14 +36,13 @@ pub use actions::{
     Multiple, QuotaChange, QuotaChangeError,
 };
 pub use active::{ActiveConfig, DecideError};
-pub use decide::{Gate, GateDecision};
+pub use decide::{CheckOptions, GateDecision};
 pub use denial::{Denial, DenialObserver, RequestOrigin};
 pub use direct::DirectLimit;
-pub use inspect::GateInspection;
+pub use gate::Gate;
 pub use operations::{StoreSigns, StoreState};
-pub use overrides::{OVERRIDES, THROTTLE};
+pub use overrides::{MULTIPLE, OVERRIDE_UNITS, OVERRIDES, THROTTLE};
 pub use permit::{PERMIT_HEADER_MAX, PermitTokenError};
 pub use reserve::{GateSettlement, SettledCost};
-pub use select::CheckOptions;
 pub use store::{OpenStore, StoreOpenError};
 pub use top::{TopKey, TopQuery};

@@ -8,7 +8,7 @@ use tollgate::memory::Evictions;
 use tollgate::{Health, LimitName};
 
 use super::active::DecideError;
-use super::decide::Gate;
+use super::gate::Gate;
 use super::records::SharedRecords;
 use super::snapshot_file::SnapshotState;
 use super::store::OpenStore;

@@ -18,40 +18,39 @@ pub const OVERRIDES: [&str; 9] = [
     "override:multiple",
     "override:cl.throttle",
 ];
+/// The units of time in the order of [`OVERRIDES`]: the longest length in seconds, and the windows
+/// of the calendar. Without one, windows start with the first request.
+pub const OVERRIDE_UNITS: [(u64, Option<Calendar>); 7] = [
+    (1, Some(Calendar::Second)),
+    (60, Some(Calendar::Minute)),
+    (3_600, Some(Calendar::Hour)),
+    (DAY_SECS, Some(Calendar::Day)),
+    (7 * DAY_SECS, None),
+    (31 * DAY_SECS, Some(Calendar::Month)),
+    (366 * DAY_SECS, None),
+];
+/// The index of the limit for multiples of a unit in [`OVERRIDES`].
+pub const MULTIPLE: usize = 7;
 /// The index of the limit for `CL.THROTTLE` in [`OVERRIDES`].
 pub const THROTTLE: usize = 8;
+
+const DAY_SECS: u64 = 86_400;
 
 /// The limits of [`OVERRIDES`]. Requests bring their own quotas; the ones given here only fix the
 /// kind of window.
 pub(super) fn override_rules(config: &Config) -> Vec<Rule> {
-    let days = |days: u64| Duration::from_secs(days * 86_400);
-    let [
-        second,
-        minute,
-        hour,
-        day,
-        week,
-        month,
-        year,
-        multiple,
-        throttle,
-    ] = OVERRIDES;
-    let limits = [
-        Limit::calendar_window(second, 1, Calendar::Second),
-        Limit::calendar_window(minute, 1, Calendar::Minute),
-        Limit::calendar_window(hour, 1, Calendar::Hour),
-        Limit::calendar_window(day, 1, Calendar::Day),
-        Limit::fixed_window(week, 1, days(7)),
-        Limit::calendar_window(month, 1, Calendar::Month),
-        Limit::fixed_window(year, 1, days(366)),
-        // Only a token bucket works for any length of time.
-        Limit::token_bucket(multiple, 1, Rate::per_second(1)),
-        Limit::token_bucket(throttle, 1, Rate::per_second(1))
-            .on_store_failure(config.on_store_failure),
-    ];
+    let windows = OVERRIDES.into_iter().zip(OVERRIDE_UNITS);
+    let windows = windows.map(|(name, (secs, calendar))| match calendar {
+        Some(unit) => Limit::calendar_window(name, 1, unit),
+        None => Limit::fixed_window(name, 1, Duration::from_secs(secs)),
+    });
+    // Only a token bucket works for any length of time.
+    let bucket = |index: usize| Limit::token_bucket(OVERRIDES[index], 1, Rate::per_second(1));
+    let throttle = bucket(THROTTLE).on_store_failure(config.on_store_failure);
 
     let first = u32::try_from(config.limits.len()).unwrap_or(u32::MAX);
-    let positioned = limits.into_iter().zip(first..);
+    let limits = windows.chain([bucket(MULTIPLE), throttle]);
+    let positioned = limits.zip(first..);
     positioned
         .map(|(limit, position)| {
             let rule = limit.validate().expect("the limits of overrides are valid");

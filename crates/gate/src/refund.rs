@@ -1,46 +1,37 @@
-//! Refunds and resets: charges that are taken back.
+//! Refunds, resets and releases: what is taken back of charges.
 
 use tollgate::store::Intent;
 use tollgate::{Demand, EncodedKey, Quota};
-use tollgate_rules::{Attributes, Selection};
+use tollgate_rules::Selection;
 
 use super::actions::AppliedRequest;
 use super::active::{ActiveConfig, DecideError};
-use super::decide::Gate;
-use super::select::CheckOptions;
+use super::gate::Gate;
+use super::permit::{PermitToken, PermitTokenError, TokenKind};
 
 impl Gate {
-    /// Refunds what a check charged. Concurrency limits are left out: their permits are released
-    /// with the permit token.
-    pub async fn refund(
-        &self,
-        active: &ActiveConfig,
-        attributes: &(impl Attributes + Sync),
-        options: CheckOptions<'_>,
-    ) -> Result<(), DecideError> {
-        let inline = active.inline_rules(options)?;
-        let demands = active.select(attributes, &inline, options.without_charge())?;
-        active.refund(&demands).await
+    /// Reads the token of a permit.
+    pub fn open_permit(&self, token: &str) -> Result<PermitToken, PermitTokenError> {
+        self.active().permits.open(TokenKind::Permit, token)
     }
 
-    /// Forgets what the keys of the request have used of its limits.
-    pub async fn reset(
-        &self,
-        active: &ActiveConfig,
-        attributes: &(impl Attributes + Sync),
-        options: CheckOptions<'_>,
-    ) -> Result<(), DecideError> {
-        let inline = active.inline_rules(options)?;
-        for demand in &active.select(attributes, &inline, options.without_charge())? {
-            active.reset(demand).await?;
+    /// Releases a permit. Returns false if it was already released or had timed out.
+    pub async fn release(&self, permit: &PermitToken) -> Result<bool, DecideError> {
+        let active = self.active();
+
+        let mut was_held = false;
+        for counter in &permit.counters {
+            let rule = active.rule_from_text(&counter.limit)?;
+            let limit = active.limiter.with_rule(&rule);
+            was_held |= limit.release(&counter.key, permit.id).await?;
         }
-        Ok(())
+        Ok(was_held)
     }
 }
 
 impl ActiveConfig {
-    /// Refunds these demands, except those on concurrency limits, and those of exempt keys, which
-    /// were not charged.
+    /// Refunds what a check has charged. Concurrency limits are left out, because their permits are
+    /// released with the permit token, and exempt keys, which were not charged.
     pub async fn refund(&self, demands: &[Demand<'_, EncodedKey>]) -> Result<(), DecideError> {
         let table = self.actions.touching(demands);
         let charged = table.as_deref().map(|table| {

@@ -2,14 +2,14 @@
 
 use tollgate::store::{Intent, Settlement, SettlementKind};
 use tollgate::{Demand, EncodedKey, Micros, PermitId, Quota, ReservationExpiry, Rule};
-use tollgate_rules::{Attribute, Attributes, Cost, RequestedLimit, Selection};
+use tollgate_rules::{Attribute, Cost, RequestedLimit, Selection};
 
 use super::actions::AppliedRequest;
 use super::active::{ActiveConfig, DecideError};
-use super::decide::{Gate, GateDecision};
+use super::decide::GateDecision;
 use super::denial::RequestOrigin;
+use super::gate::Gate;
 use super::permit::{PermitToken, PermitTokenError, TokenCounter, TokenKind};
-use super::select::CheckOptions;
 use crate::metrics::ReservationResult;
 
 /// What a reservation has really cost.
@@ -31,48 +31,31 @@ pub struct GateSettlement {
 }
 
 impl Gate {
-    /// Selects the limits that apply to the request, and charges the estimate until it is settled.
+    /// Charges the estimates of these demands until they are settled. `requested` has the limits
+    /// that the request names.
     pub async fn reserve(
         &self,
         active: &ActiveConfig,
-        attributes: &(impl Attributes + Sync),
-        options: CheckOptions<'_>,
-        ttl: Micros,
-    ) -> Result<GateDecision, DecideError> {
-        let inline = active.inline_rules(options)?;
-        let selected = active.select(attributes, &inline, options);
-        let selected = selected.inspect_err(|error| self.metrics().count_refusal(error))?;
-        let (demands, fixed): (Selection<'_>, Vec<bool>) = selected
-            .into_iter()
-            .map(|demand| active.reserved(demand, options.limits.unwrap_or_default()))
-            .unzip();
-
-        let origin = options.origin;
-        self.reserve_demands(active, &demands, &fixed, ttl, origin)
-            .await
-    }
-
-    /// Charges these demands until they are settled. `fixed` tells which of them have a cost that
-    /// does not change.
-    pub async fn reserve_demands(
-        &self,
-        active: &ActiveConfig,
-        demands: &[Demand<'_, EncodedKey>],
-        fixed: &[bool],
+        demands: Selection<'_>,
+        requested: &[RequestedLimit<'_>],
         ttl: Micros,
         origin: &RequestOrigin,
     ) -> Result<GateDecision, DecideError> {
+        let demands = demands.into_iter();
+        let (demands, fixed): (Selection<'_>, Vec<bool>) = demands
+            .map(|demand| active.reserved(demand, requested))
+            .unzip();
         let intent = Intent::Reserve { ttl };
-        let Some(table) = active.actions.touching(demands) else {
-            let decision = self.spend_asked(active, demands, intent, origin).await?;
-            return Ok(active.with_reservation(decision, demands, fixed));
+        let Some(table) = active.actions.touching(&demands) else {
+            let decision = self.spend_asked(active, &demands, intent, origin).await?;
+            return Ok(active.with_reservation(decision, &demands, &fixed));
         };
 
-        let applied = AppliedRequest::new(&table, demands, intent, active.now());
+        let applied = AppliedRequest::new(&table, &demands, intent, active.now());
         let spent = self
-            .spend_applied(active, demands, &applied, origin)
+            .spend_applied(active, &demands, &applied, origin)
             .await?;
-        Ok(active.with_reservation(spent, &applied.asked(), &applied.asked_of(fixed)))
+        Ok(active.with_reservation(spent, &applied.asked(), &applied.asked_of(&fixed)))
     }
 
     /// Reads the token of a reservation.
@@ -135,7 +118,7 @@ impl Gate {
 impl ActiveConfig {
     /// A demand as it is reserved, and whether its cost is fixed: permits and constant costs of the
     /// file are, and costs that the request states for one limit.
-    pub fn reserved<'r>(
+    fn reserved<'r>(
         &self,
         demand: Demand<'r, EncodedKey>,
         requested: &[RequestedLimit<'_>],

@@ -90,28 +90,30 @@ impl OpenStore {
         matches!(self, Self::Memory { .. })
     }
 
+    /// The store on Redis or Valkey; none if the counters are in this process.
+    const fn redis(&self) -> Option<&RedisStore> {
+        match self {
+            Self::Memory { .. } => None,
+            Self::Redis(store) => Some(store),
+        }
+    }
+
     /// Waits until the store is available, at most for `timeout`.
     pub async fn wait_until_ready(&self, timeout: Duration) {
-        if let Self::Redis(store) = self {
+        if let Some(store) = self.redis() {
             store.ready(timeout).await;
         }
     }
 
     /// True when every server of the store can be reached.
     pub fn is_up(&self) -> bool {
-        match self {
-            Self::Memory { .. } => true,
-            Self::Redis(store) => store.is_ready(),
-        }
+        self.redis().is_none_or(RedisStore::is_ready)
     }
 
     /// How many calls the store has answered without an error. Calls to a store in memory are not
     /// counted.
     pub(super) fn replies(&self) -> u64 {
-        match self {
-            Self::Memory { .. } => 0,
-            Self::Redis(store) => store.replies(),
-        }
+        self.redis().map_or(0, RedisStore::replies)
     }
 
     /// The number of keys held in memory: counters of a memory store, or keys of Redis that this
@@ -153,10 +155,7 @@ impl OpenStore {
     /// The number of keys that the servers of a shared store have evicted; 0 for the memory store,
     /// which counts its own [evictions](Self::evictions).
     pub(super) fn evicted_keys(&self) -> u64 {
-        match self {
-            Self::Memory { .. } => 0,
-            Self::Redis(store) => store.stats().evicted_keys,
-        }
+        self.redis().map_or(0, |store| store.stats().evicted_keys)
     }
 
     /// The store's type as written in the configuration.

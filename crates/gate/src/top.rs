@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use tollgate::{Decision, Demand, EncodedKey, Micros};
+use tollgate::Micros;
 
 use super::active::ActiveConfig;
 use crate::top_keys::shared::{self, TopLists};
@@ -31,29 +31,6 @@ pub struct TopKey {
 }
 
 impl ActiveConfig {
-    /// Records the keys of configured limits that this decision charged or denied. Shadow limits
-    /// deny here, too.
-    pub(super) fn record_keys(
-        &self,
-        demands: &[Demand<'_, EncodedKey>],
-        decision: &Decision,
-        now: Micros,
-    ) {
-        for (demand, outcome) in demands.iter().zip(decision.limits()) {
-            let metrics = self.metrics().get(demand.limit.position());
-            let Some(keys) = metrics.and_then(|metrics| metrics.keys()) else {
-                continue;
-            };
-            let kind = match outcome.retry() {
-                Some(_) => UsageKind::Denied,
-                None if decision.is_allowed() => UsageKind::Admitted,
-                // Another limit denied the request, so this one was not charged.
-                None => continue,
-            };
-            keys.record(kind, &demand.key, demand.cost, now);
-        }
-    }
-
     /// Forgets the recorded keys of limits whose key recipe differs in the next configuration: they
     /// would be displayed with the names of other attributes.
     pub(super) fn forget_changed_keys(&self, next: &Self) {

@@ -4,7 +4,6 @@ use serde::{Serialize, Serializer};
 use tollgate::algorithm::{CounterDetail, CounterView, LockoutView, ReservedUnits, WindowSpan};
 use tollgate::{Micros, Quota};
 
-use crate::json::{ObjectWriter, ToJson};
 use crate::time::millis_ceil;
 
 /// What a counter contains: the members that a peek adds to a [`LimitBody`](crate::LimitBody).
@@ -156,23 +155,6 @@ impl CounterBody {
         }
         body
     }
-
-    /// Adds the members to an object.
-    pub(crate) fn write(&self, object: &mut ObjectWriter<'_>) {
-        object.member("algorithm", &self.algorithm);
-        object.member("used", &self.used);
-        object.optional("window", self.window);
-        object.optional("current", self.current);
-        object.optional("previous", self.previous);
-        object.optional("level", self.level);
-        object.optional("rate", self.rate.as_deref());
-        object.optional("in_flight", self.in_flight);
-        object.optional("reserved", self.reserved);
-        object.optional("leased", self.leased);
-        object.optional("held", self.held);
-        object.optional("lockout", self.lockout);
-        object.optional("tier", self.tier.as_deref());
-    }
 }
 
 impl WindowBody {
@@ -193,42 +175,6 @@ impl LockoutBody {
             locked_ms: millis_ceil(view.locked_for.into()),
             level: view.level,
         }
-    }
-}
-
-impl ToJson for LockoutBody {
-    fn write(&self, out: &mut String) {
-        let mut object = ObjectWriter::new(out);
-        object.member("denials", &u64::from(self.denials));
-        object.member("locked_ms", &self.locked_ms);
-        object.member("level", &u64::from(self.level));
-        object.end();
-    }
-}
-
-impl ToJson for WindowBody {
-    fn write(&self, out: &mut String) {
-        let mut object = ObjectWriter::new(out);
-        object.member("start_ms", &self.start_ms);
-        object.member("length_ms", &self.length_ms);
-        object.optional("oldest_ms", self.oldest_ms);
-        object.end();
-    }
-}
-
-impl ToJson for ReservedBody {
-    fn write(&self, out: &mut String) {
-        let mut object = ObjectWriter::new(out);
-        object.member("count", &self.count);
-        object.member("units", &self.units);
-        object.end();
-    }
-}
-
-impl ToJson for BucketLevel {
-    fn write(&self, out: &mut String) {
-        // Serializing a number never fails.
-        out.push_str(&serde_json::to_string(self).unwrap_or_default());
     }
 }
 

@@ -8,6 +8,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use serde::de::IgnoredAny;
 use tollgate::{LimitOutcome, Retry};
 
+use self::FieldValue::{Number, Text};
 use crate::problem::Problem;
 use crate::time::{retry_secs, secs_ceil};
 
@@ -16,15 +17,15 @@ const CONTENT_TYPE_MAX: usize = 128;
 /// The longest template, in bytes. Values are short, so that a body is at most sixteen times as long.
 const BODY_MAX: usize = 8_192;
 
-/// The fields of a template with their names.
-const FIELDS: [(&str, TemplateField); 7] = [
-    ("name", TemplateField::Name),
-    ("limit", TemplateField::Limit),
-    ("remaining", TemplateField::Remaining),
-    ("retry_after", TemplateField::RetryAfter),
-    ("reset_after", TemplateField::ResetAfter),
-    ("status", TemplateField::Status),
-    ("detail", TemplateField::Detail),
+/// The names of the fields. Values have the same order.
+const FIELDS: [&str; 7] = [
+    "name",
+    "limit",
+    "remaining",
+    "retry_after",
+    "reset_after",
+    "status",
+    "detail",
 ];
 
 /// The body of a denial, with fields in braces:
@@ -129,29 +130,17 @@ enum Format {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum DenialPart {
     Text(Box<str>),
-    Field(TemplateField),
+    /// The field at this index of [`FIELDS`].
+    Field(usize),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TemplateField {
-    Name,
-    Limit,
-    Remaining,
-    RetryAfter,
-    ResetAfter,
-    Status,
-    Detail,
-}
-
-/// The values of the fields.
-struct Values<'a> {
-    name: &'a str,
-    limit: u64,
-    remaining: u64,
-    retry_after: Option<u64>,
-    reset_after: u64,
-    status: u16,
-    detail: &'a str,
+/// The value of a field.
+#[derive(Clone, Copy)]
+enum FieldValue<'a> {
+    Text(&'a str),
+    Number(u64),
+    /// `null` in JSON, else nothing.
+    Absent,
 }
 
 impl DenialTemplate {
@@ -172,7 +161,7 @@ impl DenialTemplate {
 
     /// The names of all fields.
     pub fn field_names() -> [&'static str; FIELDS.len()] {
-        FIELDS.map(|(name, _)| name)
+        FIELDS
     }
 
     /// The media type of the body.
@@ -184,18 +173,19 @@ impl DenialTemplate {
     /// violated policy of the problem is named.
     pub fn render(&self, problem: &Problem<'_>, limit: Option<&LimitOutcome>) -> String {
         let policy = problem.violated_policies.first().copied();
-        self.fill(&Values {
-            name: limit.map_or(policy.unwrap_or_default(), LimitOutcome::name),
-            limit: limit.map_or(0, LimitOutcome::limit),
-            remaining: limit.map_or(0, LimitOutcome::remaining),
-            retry_after: match limit.and_then(LimitOutcome::retry) {
-                Some(Retry::After(length)) => Some(retry_secs(length)),
-                Some(Retry::Never) | None => None,
+        let number = |value: fn(&LimitOutcome) -> u64| Number(limit.map_or(0, value));
+        self.fill([
+            Text(limit.map_or(policy.unwrap_or_default(), LimitOutcome::name)),
+            number(LimitOutcome::limit),
+            number(LimitOutcome::remaining),
+            match limit.and_then(LimitOutcome::retry) {
+                Some(Retry::After(length)) => Number(retry_secs(length)),
+                Some(Retry::Never) | None => FieldValue::Absent,
             },
-            reset_after: limit.map_or(0, |limit| secs_ceil(limit.reset_after())),
-            status: problem.status.as_u16(),
-            detail: &problem.detail,
-        })
+            number(|limit| secs_ceil(limit.reset_after())),
+            Number(problem.status.as_u16().into()),
+            Text(&problem.detail),
+        ])
     }
 
     /// A response with the problem's status and this body.
@@ -212,12 +202,12 @@ impl DenialTemplate {
         response
     }
 
-    fn fill(&self, values: &Values<'_>) -> String {
+    fn fill(&self, values: [FieldValue<'_>; FIELDS.len()]) -> String {
         let mut body = String::new();
         for part in &self.parts {
             match part {
                 DenialPart::Text(text) => body.push_str(text),
-                DenialPart::Field(field) => values.write(*field, self.format, &mut body),
+                DenialPart::Field(index) => values[*index].write(self.format, &mut body),
             }
         }
         body
@@ -229,15 +219,15 @@ impl DenialTemplate {
             return Ok(());
         }
 
-        let body = self.fill(&Values {
-            name: "api",
-            limit: 100,
-            remaining: 0,
-            retry_after: Some(60),
-            reset_after: 60,
-            status: 429,
-            detail: "Limit \"api\" exceeded; retry in 60 seconds.",
-        });
+        let body = self.fill([
+            Text("api"),
+            Number(100),
+            Number(0),
+            Number(60),
+            Number(60),
+            Number(429),
+            Text("Limit \"api\" exceeded; retry in 60 seconds."),
+        ]);
         match serde_json::from_str::<IgnoredAny>(&body) {
             Ok(_) => Ok(()),
             Err(error) => Err(DenialTemplateError::NotJson {
@@ -293,22 +283,14 @@ impl Format {
     }
 }
 
-impl Values<'_> {
-    fn write(&self, field: TemplateField, format: Format, body: &mut String) {
-        let number = match field {
-            TemplateField::Name => return body.push_str(&format.escape(self.name)),
-            TemplateField::Detail => return body.push_str(&format.escape(self.detail)),
-            TemplateField::RetryAfter => match (self.retry_after, format) {
-                (Some(secs), _) => secs,
-                (None, Format::Json) => return body.push_str("null"),
-                (None, _) => return,
-            },
-            TemplateField::Limit => self.limit,
-            TemplateField::Remaining => self.remaining,
-            TemplateField::ResetAfter => self.reset_after,
-            TemplateField::Status => self.status.into(),
-        };
-        body.push_str(itoa::Buffer::new().format(number));
+impl FieldValue<'_> {
+    fn write(self, format: Format, body: &mut String) {
+        match self {
+            Text(text) => body.push_str(&format.escape(text)),
+            Number(number) => body.push_str(itoa::Buffer::new().format(number)),
+            Self::Absent if format == Format::Json => body.push_str("null"),
+            Self::Absent => {}
+        }
     }
 }
 
@@ -345,13 +327,13 @@ fn parse_body(body: &str) -> Result<Vec<DenialPart>, DenialTemplateError> {
 
         match after_name.strip_prefix('}') {
             Some(after_field) if !name.is_empty() => {
-                let field = FIELDS.iter().find(|(known, _)| *known == name);
-                let Some((_, field)) = field else {
+                let field = FIELDS.iter().position(|known| *known == name);
+                let Some(field) = field else {
                     let name = name.to_owned();
                     return Err(DenialTemplateError::UnknownField { name });
                 };
                 parts.push(DenialPart::Text(std::mem::take(&mut text).into()));
-                parts.push(DenialPart::Field(*field));
+                parts.push(DenialPart::Field(field));
                 rest = after_field;
             }
             _ => {

@@ -45,6 +45,15 @@ pub const X_RATE_LIMIT_FALLBACK: HeaderName = HeaderName::from_static("x-ratelim
 const LISTED_MAX: usize = 32;
 /// A capacity that is enough for the values of a request over two limits.
 const VALUES_CAPACITY: usize = 192;
+/// The names of the values, in the order of the text.
+const NAMES: [&str; 6] = [
+    "RateLimit-Policy",
+    "RateLimit",
+    "X-RateLimit-Limit",
+    "X-RateLimit-Remaining",
+    "X-RateLimit-Reset",
+    "Retry-After",
+];
 /// The value of `X-RateLimit-Fallback`.
 const FALLBACK: HeaderValue = HeaderValue::from_static("true");
 /// The largest integer of a structured field: 15 digits. Limits can be larger and are capped.
@@ -77,21 +86,12 @@ pub struct Fields {
     /// its part when it is needed. So fields are small, and cheap to keep until the response
     /// arrives.
     text: Bytes,
-    lengths: ValueLengths,
+    /// The lengths of the values of [`NAMES`]. Those that are left out are empty.
+    lengths: [usize; NAMES.len()],
     profiles: Vec<ProfileFields>,
     is_fallback: bool,
     /// The units left in the tightest limit.
     remaining: u64,
-}
-
-/// The lengths of the values in the order of the text. Those that are left out are empty.
-#[derive(Clone, Copy, Debug, Default)]
-struct ValueLengths {
-    /// Of `RateLimit-Policy` and `RateLimit`.
-    ietf: [usize; 2],
-    /// Of `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
-    legacy: [usize; 3],
-    retry_after: usize,
 }
 
 impl Fields {
@@ -104,28 +104,24 @@ impl Fields {
         let tightest = tightest.filter(|limit| !limit.is_shadow() && limit.is_counted());
 
         let mut text = Vec::with_capacity(VALUES_CAPACITY);
-        let mut lengths = ValueLengths::default();
+        let mut lengths = [0; NAMES.len()];
         if enabled.ietf && tightest.is_some() {
-            lengths.ietf = [
-                write_policies(&mut text, decision),
-                write_states(&mut text, decision),
-            ];
+            lengths[0] = write_policies(&mut text, decision);
+            lengths[1] = write_states(&mut text, decision);
         }
         if enabled.legacy
             && let Some(limit) = tightest
         {
             let reset = Duration::from(now).saturating_add(limit.reset_after());
-            lengths.legacy = [
-                write_number(&mut text, limit.limit()),
-                write_number(&mut text, limit.remaining()),
-                write_number(&mut text, secs_ceil(reset)),
-            ];
+            lengths[2] = write_number(&mut text, limit.limit());
+            lengths[3] = write_number(&mut text, limit.remaining());
+            lengths[4] = write_number(&mut text, secs_ceil(reset));
         }
         // The decision reports the longest retry time of all limits, so no limit's `t` is later.
         if enabled.retry_after
             && let Some(length) = decision.retry_after()
         {
-            lengths.retry_after = write_number(&mut text, retry_secs(length));
+            lengths[5] = write_number(&mut text, retry_secs(length));
         }
 
         Self {
@@ -163,29 +159,23 @@ impl Fields {
     /// ```
     pub fn add_to(self, headers: &mut HeaderMap) {
         let Self { mut text, .. } = self;
-        let [policies, states] = self.lengths.ietf;
-        if let Some(policies) = take_value(&mut text, policies) {
+        let mut take = |index: usize| take_value(&mut text, self.lengths[index]);
+        if let (Some(policies), Some(states)) = (take(0), take(1)) {
             headers.append(RATE_LIMIT_POLICY, policies);
-        }
-        if let Some(states) = take_value(&mut text, states) {
             headers.append(RATE_LIMIT, states);
         }
-
-        let [limit, remaining, reset] = self.lengths.legacy;
-        let limit = take_value(&mut text, limit);
-        let remaining = take_value(&mut text, remaining);
-        let reset = take_value(&mut text, reset);
-        if let (Some(limit), Some(remaining), Some(reset)) = (limit, remaining, reset)
+        if let (Some(limit), Some(remaining), Some(reset)) = (take(2), take(3), take(4))
             && insert_limit(headers, limit, self.remaining)
         {
             headers.insert(X_RATE_LIMIT_REMAINING, remaining);
             headers.insert(X_RATE_LIMIT_RESET, reset);
         }
 
+        let retry_after = take(5);
         for fields in self.profiles {
             fields.add_to(headers);
         }
-        if let Some(retry_after) = take_value(&mut text, self.lengths.retry_after) {
+        if let Some(retry_after) = retry_after {
             headers.insert(RETRY_AFTER, retry_after);
         }
         if self.is_fallback {
@@ -200,31 +190,19 @@ impl IntoIterator for Fields {
     type IntoIter = smallvec::IntoIter<[Self::Item; 7]>;
 
     fn into_iter(mut self) -> Self::IntoIter {
-        let [policies, states] = self.lengths.ietf;
-        let [limit, remaining, reset] = self.lengths.legacy;
-        let mut take = |name, length| Some((name, take_value(&mut self.text, length)?));
+        let values = NAMES.into_iter().zip(self.lengths);
+        let values =
+            values.filter_map(|(name, length)| Some((name, take_value(&mut self.text, length)?)));
+        let mut fields: SmallVec<[Self::Item; 7]> = values.collect();
 
-        // In the order of the text.
-        let [policies, states, limit, remaining, reset, retry_after] = [
-            take("RateLimit-Policy", policies),
-            take("RateLimit", states),
-            take("X-RateLimit-Limit", limit),
-            take("X-RateLimit-Remaining", remaining),
-            take("X-RateLimit-Reset", reset),
-            take("Retry-After", self.lengths.retry_after),
-        ];
+        // The last value follows the fields of vendors.
+        let has_retry_after = self.lengths[5] > 0;
+        let retry_after = has_retry_after.then(|| fields.pop()).flatten();
         let profiles = self.profiles.into_iter();
-        let fallback = self
-            .is_fallback
-            .then_some(("X-RateLimit-Fallback", FALLBACK));
-
-        let fields: SmallVec<[Self::Item; 7]> = [policies, states, limit, remaining, reset]
-            .into_iter()
-            .flatten()
-            .chain(profiles.flat_map(ProfileFields::into_pairs))
-            .chain(retry_after)
-            .chain(fallback)
-            .collect();
+        fields.extend(profiles.flat_map(ProfileFields::into_pairs));
+        fields.extend(retry_after);
+        let fallback = ("X-RateLimit-Fallback", FALLBACK);
+        fields.extend(self.is_fallback.then_some(fallback));
         fields.into_iter()
     }
 }

@@ -40,7 +40,6 @@ mod body;
 mod counter;
 mod denial;
 mod fields;
-mod json;
 mod limit_fields;
 mod problem;
 mod profiles;

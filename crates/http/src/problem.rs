@@ -10,8 +10,7 @@ use http::{HeaderMap, Response, StatusCode};
 use serde::Serialize;
 use tollgate::{Decision, LimitOutcome, Retry};
 
-use crate::body::DecisionBody;
-use crate::json::ObjectWriter;
+use crate::body::{DecisionBody, ObjectWriter};
 use crate::reported::enforced;
 use crate::time::retry_secs;
 
@@ -27,6 +26,8 @@ pub const TEMPORARY_REDUCED_CAPACITY: &str =
 pub const ABNORMAL_USAGE_DETECTED: &str =
     "https://iana.org/assignments/http-problem-types#abnormal-usage-detected";
 
+const QUOTA_EXCEEDED_TITLE: &str =
+    "Request cannot be satisfied as assigned quota has been exceeded";
 /// Capacity for the members before those of the decision, so that the text is not reallocated while
 /// it grows.
 const PROBLEM_CAPACITY: usize = 384;
@@ -113,7 +114,7 @@ impl<'a> Problem<'a> {
     pub fn quota_exceeded(detail: impl Into<Cow<'a, str>>) -> Self {
         Self {
             kind: QUOTA_EXCEEDED,
-            title: "Request cannot be satisfied as assigned quota has been exceeded",
+            title: QUOTA_EXCEEDED_TITLE,
             ..Self::new(StatusCode::TOO_MANY_REQUESTS, detail)
         }
     }
@@ -126,32 +127,32 @@ impl<'a> Problem<'a> {
     pub fn denied(decision: &'a Decision) -> Option<Self> {
         let decider = decision.denied_by()?;
 
-        let mut problem = if decision.is_unavailable() {
-            Self {
-                kind: TEMPORARY_REDUCED_CAPACITY,
-                title: "Request cannot be satisfied due to temporary server capacity constraints",
-                ..Self::new(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    detail(decider, "is temporarily unavailable"),
-                )
-            }
+        let abnormal = "Request not satisfied due to detection of abnormal request pattern";
+        let (kind, title, detail) = if decision.is_unavailable() {
+            let title = "Request cannot be satisfied due to temporary server capacity constraints";
+            let detail = detail(decider, "is temporarily unavailable");
+            (TEMPORARY_REDUCED_CAPACITY, title, detail)
         } else if decider.is_blocked() {
-            Self {
-                kind: ABNORMAL_USAGE_DETECTED,
-                title: "Request not satisfied due to detection of abnormal request pattern",
-                ..Self::new(StatusCode::TOO_MANY_REQUESTS, block_detail(decider))
-            }
+            (ABNORMAL_USAGE_DETECTED, abnormal, block_detail(decider))
         } else if decision.is_locked_out() {
-            Self {
-                kind: ABNORMAL_USAGE_DETECTED,
-                title: "Request not satisfied due to detection of abnormal request pattern",
-                ..Self::new(
-                    StatusCode::TOO_MANY_REQUESTS,
-                    detail(decider, "was exceeded too often"),
-                )
-            }
+            let detail = detail(decider, "was exceeded too often");
+            (ABNORMAL_USAGE_DETECTED, abnormal, detail)
         } else {
-            Self::quota_exceeded(detail(decider, "exceeded"))
+            (
+                QUOTA_EXCEEDED,
+                QUOTA_EXCEEDED_TITLE,
+                detail(decider, "exceeded"),
+            )
+        };
+        let status = if decision.is_unavailable() {
+            StatusCode::SERVICE_UNAVAILABLE
+        } else {
+            StatusCode::TOO_MANY_REQUESTS
+        };
+        let mut problem = Self {
+            kind,
+            title,
+            ..Self::new(status, detail)
         };
 
         let denying = enforced(decision).filter(|limit| limit.is_enforced_denial());

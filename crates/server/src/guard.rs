@@ -1,5 +1,5 @@
-//! What every port checks of a request before it looks at its meaning: the token it brings, and
-//! whether a web page sent it.
+//! What every port checks of a request before it looks at its meaning: the host that it names, the
+//! token it brings, and whether a web page sent it.
 //!
 //! A browser on the machine of a developer or operator is a danger to ports that ask for no token.
 //! A page of another site can make it send requests to them (cross-site request forgery), and can
@@ -9,7 +9,7 @@
 use std::net::IpAddr;
 
 use hyper::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN};
-use hyper::{HeaderMap, Request, StatusCode};
+use hyper::{HeaderMap, Request, StatusCode, Version};
 use tollgate_gate::api::ApiError;
 use tollgate_rules::config::AccessConfig;
 
@@ -17,6 +17,56 @@ use tollgate_rules::config::AccessConfig;
 const X_TOLLGATE_TOKEN: HeaderName = HeaderName::from_static("x-tollgate-token");
 /// How the page that makes a request is related to this site; browsers send it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The most characters of a host that an error repeats.
+const SHOWN_CHARS: usize = 80;
+
+/// Rejects a request with several `Host` headers or an invalid one, and an HTTP/1.1 request without
+/// one: programs in front of the service could read such a request in another way.
+pub(crate) fn expect_host<B>(request: &Request<B>) -> Result<(), ApiError> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let detail = match (hosts.next(), hosts.next()) {
+        (Some(host), None) if is_host(host.as_bytes()) => return Ok(()),
+        (None, _) if request.version() != Version::HTTP_11 => return Ok(()),
+        (Some(host), None) => {
+            let host = String::from_utf8_lossy(host.as_bytes());
+            let host: String = host.chars().take(SHOWN_CHARS).collect();
+            format!(
+                "the Host header is {host:?}; it must be a host name or an address, and may have \
+                 a port"
+            )
+        }
+        (Some(_), Some(_)) => "the request has several Host headers; it must have one".to_owned(),
+        (None, _) => "the request has no Host header, which HTTP/1.1 requires".to_owned(),
+    };
+    Err(ApiError::bad_request("bad-host", detail))
+}
+
+/// Whether a value is a host name, an IPv4 address or an IPv6 address in brackets, with or without
+/// a port.
+fn is_host(host: &[u8]) -> bool {
+    // The bytes of a host name in a URL (RFC 3986, `reg-name`).
+    let is_name_byte =
+        |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(byte);
+    let is_address_byte = |byte: &u8| byte.is_ascii_hexdigit() || b":.".contains(byte);
+
+    let (is_name, port) = if let Some(rest) = host.strip_prefix(b"[") {
+        // Without a closing bracket the address is empty.
+        let end = rest.iter().position(|byte| *byte == b']').unwrap_or(0);
+        let (address, rest) = rest.split_at(end);
+        let is_address = !address.is_empty() && address.iter().all(is_address_byte);
+        (is_address, rest.get(1..).unwrap_or_default())
+    } else {
+        let end = host.iter().position(|byte| *byte == b':');
+        let (name, port) = host.split_at(end.unwrap_or(host.len()));
+        (!name.is_empty() && name.iter().all(is_name_byte), port)
+    };
+    let is_port = match port.strip_prefix(b":") {
+        Some(digits) => digits.len() <= 5 && digits.iter().all(u8::is_ascii_digit),
+        None => port.is_empty(),
+    };
+    is_name && is_port
+}
 
 /// The token that a request brings: in `X-Tollgate-Token`, or else in `Authorization: Bearer`. None
 /// if it brings none, or several, which is ambiguous.
@@ -34,15 +84,6 @@ pub(crate) fn presented_token(headers: &HeaderMap) -> Option<&[u8]> {
     scheme
         .eq_ignore_ascii_case(b"Bearer ")
         .then(|| token.trim_ascii())
-}
-
-/// Why a request that may come from a web page is rejected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum BrowserError {
-    /// A page of another site made the browser send the request.
-    CrossSite,
-    /// The request names a host that an attacker could have pointed at this address.
-    ForeignHost(String),
 }
 
 /// Rejects requests that web pages make a browser send.
@@ -63,7 +104,7 @@ impl<'c> BrowserGuard<'c> {
     }
 
     /// Rejects host names that are not this service's: anyone can point a name at this address.
-    pub(crate) fn expect_own_host<B>(self, request: &Request<B>) -> Result<(), BrowserError> {
+    pub(crate) fn expect_own_host<B>(self, request: &Request<B>) -> Result<(), ApiError> {
         let in_target = request
             .uri()
             .authority()
@@ -78,13 +119,13 @@ impl<'c> BrowserGuard<'c> {
             if self.is_own_host(&host) {
                 Ok(())
             } else {
-                Err(BrowserError::ForeignHost(host.into_owned()))
+                Err(foreign_host(&host))
             }
         })
     }
 
     /// Rejects requests of pages from other origins than this service and the allowed ones.
-    pub(crate) fn expect_own_page<B>(self, request: &Request<B>) -> Result<(), BrowserError> {
+    pub(crate) fn expect_own_page<B>(self, request: &Request<B>) -> Result<(), ApiError> {
         let headers = request.headers();
         let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
         let mut origins = headers.get_all(ORIGIN).iter().peekable();
@@ -96,7 +137,7 @@ impl<'c> BrowserGuard<'c> {
         } else {
             sites.all(|site| site == "same-origin" || site == "none")
         };
-        is_own_page.then_some(()).ok_or(BrowserError::CrossSite)
+        is_own_page.then_some(()).ok_or_else(cross_site)
     }
 
     fn is_allowed_origin(self, origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
@@ -138,136 +179,23 @@ impl<'c> BrowserGuard<'c> {
     }
 }
 
-impl From<BrowserError> for ApiError {
-    fn from(error: BrowserError) -> Self {
-        let (code, detail) = match error {
-            BrowserError::CrossSite => (
-                "cross-site",
-                "cross-site request: web pages may use the HTTP port only from \
-                 `server.allowed_origins`, and the admin port only from its own page"
-                    .to_owned(),
-            ),
-            BrowserError::ForeignHost(found) => {
-                let found: String = found.chars().take(80).collect();
-                let detail = format!(
-                    "the host is {found:?}; without a token it must be an IP address or a name \
-                     without a dot, such as localhost, as a protection against DNS rebinding; the \
-                     HTTP port also accepts `server.allowed_hosts`"
-                );
-                ("foreign-host", detail)
-            }
-        };
-        Self::new(StatusCode::FORBIDDEN, code, detail)
-    }
+/// A page of another site made the browser send the request.
+fn cross_site() -> ApiError {
+    let detail = "cross-site request: web pages may use the HTTP port only from \
+                  `server.allowed_origins`, and the admin port only from its own page";
+    ApiError::new(StatusCode::FORBIDDEN, "cross-site", detail)
+}
+
+/// The request names a host that an attacker could have pointed at this address.
+fn foreign_host(found: &str) -> ApiError {
+    let found: String = found.chars().take(SHOWN_CHARS).collect();
+    let detail = format!(
+        "the host is {found:?}; without a token it must be an IP address or a name without a dot, \
+         such as localhost, as a protection against DNS rebinding; the HTTP port also accepts \
+         `server.allowed_hosts`"
+    );
+    ApiError::new(StatusCode::FORBIDDEN, "foreign-host", detail)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn request(headers: &[(&str, &str)]) -> Request<()> {
-        let mut request = Request::builder().method("POST").uri("/v1/check");
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        request.body(()).expect("a request")
-    }
-
-    #[test]
-    fn the_token_is_in_one_of_two_headers() {
-        let bearer = ("authorization", "Bearer abc");
-        let own = ("x-tollgate-token", "xyz");
-        for (headers, expected) in [
-            (&[bearer][..], Some("abc")),
-            (&[("authorization", "bearer  abc ")], Some("abc")),
-            (&[own], Some("xyz")),
-            // The client's own, which the proxy passes on.
-            (&[bearer, own], Some("xyz")),
-            (&[own, own], None),
-            (&[bearer, bearer], None),
-            (&[("authorization", "Basic abc")], None),
-            (&[("authorization", "Bearer")], None),
-            (&[("authorization", "abc")], None),
-            (&[], None),
-        ] {
-            let request = request(headers);
-            let token = presented_token(request.headers());
-            assert_eq!(token, expected.map(str::as_bytes), "{headers:?}");
-        }
-    }
-
-    #[test]
-    fn pages_need_an_allowed_origin() {
-        let access = AccessConfig {
-            allowed_origins: vec!["https://app.example".into()],
-            allowed_hosts: vec!["limits.internal".into()],
-            ..AccessConfig::default()
-        };
-        let guard = BrowserGuard::new(&access);
-        let is_own = |headers: &[(&str, &str)]| guard.expect_own_page(&request(headers)).is_ok();
-
-        let host = ("host", "limits.internal:8080");
-        let cross_site = ("sec-fetch-site", "cross-site");
-        assert!(is_own(&[host]), "a program");
-        assert!(is_own(&[
-            host,
-            ("origin", "https://app.example"),
-            cross_site
-        ]));
-        assert!(is_own(&[host, ("origin", "http://limits.internal:8080")]));
-        assert!(!is_own(&[host, cross_site]));
-        for origin in [
-            "http://app.example",
-            "https://app.example:8443",
-            "https://app.example.evil",
-            "http://127.0.0.1:8080",
-            "null",
-            "",
-        ] {
-            assert!(!is_own(&[host, ("origin", origin)]), "{origin}");
-        }
-
-        let both = [
-            host,
-            ("origin", "https://app.example"),
-            ("origin", "https://evil.example"),
-        ];
-        assert!(!is_own(&both));
-        // A page whose host name resolves to this address.
-        let rebound = [
-            ("host", "evil.example:8080"),
-            ("origin", "http://evil.example:8080"),
-        ];
-        assert!(!is_own(&rebound));
-    }
-
-    #[test]
-    fn hosts_are_addresses_or_own_names() {
-        let access = AccessConfig {
-            allowed_hosts: vec!["limits.internal".into()],
-            ..AccessConfig::default()
-        };
-        let guard = BrowserGuard::new(&access);
-        let is_own = |host: &str| guard.expect_own_host(&request(&[("host", host)])).is_ok();
-        for own in [
-            "127.0.0.1:8080",
-            "[::1]",
-            "LOCALHOST:1",
-            "tollgate",
-            "Limits.internal.:80",
-        ] {
-            assert!(is_own(own), "{own}");
-        }
-        for foreign in [
-            "evil.example",
-            "evil.example.:8080",
-            "x.limits.internal",
-            "[x]",
-            "[::1",
-            ".",
-            "",
-        ] {
-            assert!(!is_own(foreign), "{foreign}");
-        }
-    }
-}
+mod tests;

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::network::mask;
+
 /// The maximum length of an address, in bytes. A full IPv6 address with brackets, zone and port is
 /// well below it.
 const ADDRESS_MAX: usize = 128;
@@ -86,6 +88,15 @@ pub(crate) fn read_bytes(text: &[u8]) -> Option<IpAddr> {
 pub(crate) fn host(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => nat64_ipv4(v6).map_or(v6.into(), IpAddr::V4),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+/// The network of an IPv6 address with a prefix of this length, or the IPv4 address itself.
+#[inline]
+pub(crate) fn group(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
+    match host(address) {
+        IpAddr::V6(v6) => mask(v6.into(), ipv6_prefix),
         v4 @ IpAddr::V4(_) => v4,
     }
 }

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use http::HeaderMap;
 
-use crate::address::host;
+use crate::address::{group, host};
 use crate::forwarded::ForwardedBy;
-use crate::network::{Network, mask};
+use crate::network::Network;
 
 /// The maximum number of trusted networks. Each is compared with every hop, so this bounds the work
 /// per request.
@@ -122,10 +122,7 @@ impl ClientResolver {
     /// address itself.
     #[inline]
     pub fn group(&self, address: IpAddr) -> IpAddr {
-        match host(address) {
-            IpAddr::V6(v6) => mask(v6.into(), self.ipv6_prefix),
-            v4 @ IpAddr::V4(_) => v4,
-        }
+        group(address, self.ipv6_prefix)
     }
 
     /// Whether there are trusted proxies at all.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tollgate::Micros;
 
 use super::action::Action;
@@ -13,10 +13,7 @@ use crate::records::{Record, RecordList, RecordRevision};
 const OWN_FOR: Micros = Micros::from_secs(30);
 
 /// The known actions.
-#[derive(Debug, Default)]
-pub(crate) struct ActionLog {
-    state: Mutex<LogState>,
-}
+pub(crate) type ActionLog = Mutex<LogState>;
 
 /// The content of the log, while it is locked.
 #[derive(Debug, Default)]
@@ -28,8 +25,8 @@ pub(crate) struct LogState {
     changes: u64,
     /// The changes that were made here lately.
     own: Vec<ActionEdit>,
-    /// True when the store has failed since the last read.
-    has_failed: bool,
+    /// True when the store has failed since the last read, so that it may lose what was put lately.
+    pub(crate) has_failed: bool,
 }
 
 /// A change through this replica.
@@ -48,12 +45,6 @@ pub(crate) struct ActionEdit {
 pub(crate) struct LogPosition {
     pub(crate) revision: RecordRevision,
     changes: u64,
-}
-
-impl ActionLog {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, LogState> {
-        self.state.lock()
-    }
 }
 
 impl LogState {
@@ -77,17 +68,8 @@ impl LogState {
         self.actions.get(id)
     }
 
-    /// Adds an action that was put through this replica.
-    pub(crate) fn add(&mut self, action: &Action, now: Micros) {
-        self.edit(action, Some(action.clone()), now);
-    }
-
-    /// Removes an action that was removed through this replica.
-    pub(crate) fn remove(&mut self, action: &Action, now: Micros) {
-        self.edit(action, None, now);
-    }
-
-    fn edit(&mut self, action: &Action, put: Option<Action>, at: Micros) {
+    /// Puts an action through this replica, or removes it.
+    pub(crate) fn edit(&mut self, action: &Action, put: Option<Action>, at: Micros) {
         self.changes += 1;
         self.own.retain(|own| own.id != action.id);
         let edit = ActionEdit {
@@ -108,16 +90,6 @@ impl LogState {
             Some(action) => self.actions.insert(edit.id.clone(), action.clone()),
             None => self.actions.remove(&edit.id),
         };
-    }
-
-    /// Notes that the store has failed, so that it may lose what was put lately.
-    pub(crate) fn record_failure(&mut self) {
-        self.has_failed = true;
-    }
-
-    /// Notes that the store still has what was read last: nothing was lost.
-    pub(crate) fn record_unchanged(&mut self) {
-        self.has_failed = false;
     }
 
     /// Replaces the actions by those of the store, unless one was put or removed here since the

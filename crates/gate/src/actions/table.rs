@@ -59,7 +59,7 @@ enum QuotaEffect {
 }
 
 /// What the actions do to one demand.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DemandEffect<'t> {
     /// The limit as a shadow limit or not, if it was switched.
     pub(super) rule: Option<&'t Rule>,
@@ -147,7 +147,7 @@ impl ActionTable {
             return Ok(());
         }
 
-        let change = effect_of(&action.change, limit)?;
+        let effects = effects_of(&action.change, limit, until)?;
         match &action.target {
             ActionTarget::Key(key) if selector.display_key(position, key).is_none() => {
                 return Err(format!(
@@ -164,7 +164,7 @@ impl ActionTable {
             _ => {}
         }
         if let Some(target) = self.limit_mut(position).target_mut(&action.target) {
-            change(&mut target.acted, until);
+            target.acted.add(effects);
         }
         Ok(())
     }
@@ -190,11 +190,7 @@ impl ActionTable {
     /// What the actions do to this demand at this time.
     pub(super) fn effect(&self, demand: &Demand<'_, EncodedKey>, now: Micros) -> DemandEffect<'_> {
         let Some(limit) = self.limit(demand) else {
-            return DemandEffect {
-                rule: None,
-                quota: None,
-                bypass: None,
-            };
+            return DemandEffect::default();
         };
 
         let targets: SmallVec<[&TargetActions; 4]> = limit.targets(&demand.key).collect();
@@ -230,32 +226,28 @@ fn standing_targets(
     list.keys.iter().filter_map(key).chain(networks).collect()
 }
 
-/// What a change does to the effects of a target, until a given time.
-fn effect_of(
+/// What a change does to a target until this time.
+fn effects_of(
     change: &ActionChange,
     limit: &LimitConfig,
-) -> Result<impl FnOnce(&mut TargetEffects, Micros) + use<>, String> {
-    let (mut block, mut exempt, mut quota) = (None, false, None);
+    until: Micros,
+) -> Result<TargetEffects, String> {
+    let mut effects = TargetEffects::default();
     match change {
-        ActionChange::Block(status) => block = Some(*status),
-        ActionChange::Exempt => exempt = true,
+        ActionChange::Block(status) => effects.block = Some((*status, until)),
+        ActionChange::Exempt => effects.exempt = Some(until),
         ActionChange::Override(QuotaChange::Multiply(multiple)) => {
-            quota = Some(QuotaEffect::Scaled(*multiple));
+            effects.quota = Some(Box::new((QuotaEffect::Scaled(*multiple), until)));
         }
         ActionChange::Override(change) => {
-            let fixed = change.fixed_quota(limit).map_err(|error| error.to_string());
-            quota = fixed?.map(QuotaEffect::Fixed);
+            let fixed = change
+                .fixed_quota(limit)
+                .map_err(|error| error.to_string())?;
+            effects.quota = fixed.map(|quota| Box::new((QuotaEffect::Fixed(quota), until)));
         }
         ActionChange::Shadow(_) => {}
     }
-
-    Ok(move |effects: &mut TargetEffects, until: Micros| {
-        effects.block = block.map(|status| (status, until)).or(effects.block);
-        effects.exempt = exempt.then_some(until).or(effects.exempt);
-        if let Some(quota) = quota {
-            effects.quota = Some(Box::new((quota, until)));
-        }
-    })
+    Ok(effects)
 }
 
 impl LimitActions {
@@ -304,6 +296,13 @@ fn address(key: &EncodedKey) -> Option<IpAddr> {
 }
 
 impl TargetEffects {
+    /// Adds what another action does; of two blocks, exemptions or quotas the new one stays.
+    fn add(&mut self, new: Self) {
+        self.block = new.block.or(self.block);
+        self.exempt = new.exempt.or(self.exempt);
+        self.quota = new.quota.or_else(|| self.quota.take());
+    }
+
     fn quota(&self, now: Micros) -> Option<QuotaEffect> {
         let (quota, until) = **self.quota.as_ref()?;
         (now < until).then_some(quota)

@@ -188,11 +188,9 @@ async fn an_exempt_key_is_neither_charged_nor_refunded() {
         origin: crate::RequestOrigin::UNKNOWN,
     };
     let active = scene.gate.active();
-    scene
-        .gate
-        .refund(&active, &attributes(ANN), options)
-        .await
-        .unwrap();
+    let known = attributes(ANN);
+    let demands = scene.gate.select(&active, &known, &[], options).unwrap();
+    active.refund(&demands).await.unwrap();
     scene.advance(60);
     assert_eq!(
         scene.remaining("user", ANN).await,
@@ -344,7 +342,7 @@ async fn an_inspection_shows_the_counter_of_a_blocked_key() {
     let answer = operation
         .answer(context, JsonBody::new(body.as_bytes()))
         .await;
-    let answer = answer.unwrap().encode();
+    let answer = answer.unwrap();
     let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
     assert_eq!(
         (answer.status.as_u16(), &body["status"]),

@@ -1,16 +1,16 @@
 //! `/v1/batch`: many operations in one request, each answered as by its own path.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::task::Poll;
 
 use serde_json::value::RawValue;
+use tollgate::Decision;
 use tollgate_http::Fields;
 
-use super::answer::{Answer, EncodedAnswer};
 use super::error::ApiError;
 use super::json::{BodyText, JsonBody};
-use super::operation::{ApiContext, ApiOperation};
+use super::operation::{Answer, ApiContext, ApiOperation};
 
 /// The most requests of a batch.
 const REQUESTS_MAX: usize = 256;
@@ -23,19 +23,18 @@ struct BatchBody<'b> {
     #[serde(borrow)]
     requests: Vec<&'b RawValue>,
     /// Whether the answers have the header fields that their own paths would send.
-    #[serde(default)]
     headers: Option<bool>,
 }
 
 /// The member of a request that says what it asks for. All others belong to the operation.
 #[derive(Debug, serde::Deserialize)]
 struct BatchOperation<'b> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     op: Option<BodyText<'b>>,
 }
 
-/// Carries out the operations of a body, and returns their answers as JSON text.
-pub async fn batch(context: ApiContext<'_>, body: &[u8]) -> Result<String, ApiError> {
+/// Carries out the operations of a body, and returns all their answers.
+pub async fn batch(context: ApiContext<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let BatchBody { requests, headers } = JsonBody::new(body).decode()?;
     if !(1..=REQUESTS_MAX).contains(&requests.len()) {
         let found = requests.len();
@@ -54,10 +53,8 @@ pub async fn batch(context: ApiContext<'_>, body: &[u8]) -> Result<String, ApiEr
     for error in answers.iter().filter_map(|answer| answer.as_ref().err()) {
         context.gate.metrics().count_error(error.code);
     }
-    Ok(encode(
-        &answers,
-        headers.unwrap_or_default().then_some(context),
-    ))
+    let fields = headers.unwrap_or_default().then_some(context);
+    Ok(Answer::done(encode(&answers, fields)))
 }
 
 /// The statuses and bodies of all requests, with their header fields if a context is given.
@@ -66,15 +63,19 @@ fn encode(answers: &[Result<Answer, ApiError>], fields: Option<ApiContext<'_>>) 
     text.push_str("{\"answers\":");
     let mut separator = '[';
     for answer in answers {
-        let EncodedAnswer { status, body, .. } = match answer {
-            Ok(answer) => answer.encode(),
-            Err(error) => error.encode(),
+        let (status, body) = match answer {
+            Ok(answer) => (answer.status, Cow::Borrowed(&*answer.body)),
+            Err(error) => (error.status, error.problem().to_json().into()),
         };
 
         text.push(separator);
         text.extend(["{\"status\":", status.as_str(), ",\"body\":", &body]);
-        if let (Ok(answer), Some(context)) = (answer, fields) {
-            write_fields(&mut text, answer, context);
+        let decision = answer
+            .as_ref()
+            .ok()
+            .and_then(|answer| answer.decision.as_ref());
+        if let (Some(decision), Some(context)) = (decision, fields) {
+            write_fields(&mut text, decision, context);
         }
         text.push('}');
         separator = ',';
@@ -84,11 +85,7 @@ fn encode(answers: &[Result<Answer, ApiError>], fields: Option<ApiContext<'_>>) 
 }
 
 /// Adds the member `headers` to the answer of a decision.
-fn write_fields(text: &mut String, answer: &Answer, context: ApiContext<'_>) {
-    let Some(decision) = answer.decision() else {
-        return;
-    };
-
+fn write_fields(text: &mut String, decision: &Decision, context: ApiContext<'_>) {
     let enabled = context.active.config.headers;
     text.push_str(",\"headers\":");
     let mut separator = '{';
@@ -126,16 +123,14 @@ async fn in_turn<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> 
 /// Awaits futures together. Each is polled once, in their order, before any is polled again: what
 /// they send to the store is sent in that order, and together.
 async fn all_at_once<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
-    let mut futures: Vec<BatchFuture<F>> = futures
-        .map(|future| BatchFuture::Pending(Box::pin(future)))
-        .collect();
+    let mut futures: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
 
     poll_fn(|context| {
         let mut is_ready = true;
-        for future in &mut futures {
-            if let BatchFuture::Pending(pending) = future {
-                match pending.as_mut().poll(context) {
-                    Poll::Ready(output) => *future = BatchFuture::Ready(output),
+        for (future, output) in &mut futures {
+            if output.is_none() {
+                match future.as_mut().poll(context) {
+                    Poll::Ready(value) => *output = Some(value),
                     Poll::Pending => is_ready = false,
                 }
             }
@@ -147,16 +142,8 @@ async fn all_at_once<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Outp
         }
     })
     .await;
-
-    let outputs = futures.into_iter().filter_map(|future| match future {
-        BatchFuture::Ready(output) => Some(output),
-        BatchFuture::Pending(_) => None,
-    });
-    outputs.collect()
-}
-
-/// A future, or what it returned.
-enum BatchFuture<F: Future> {
-    Pending(Pin<Box<F>>),
-    Ready(F::Output),
+    futures
+        .into_iter()
+        .filter_map(|(_, output)| output)
+        .collect()
 }

@@ -6,7 +6,6 @@ use http::{Method, StatusCode};
 use tollgate_http::Problem;
 use tollgate_rules::{InlineLimitError, SelectError};
 
-use super::answer::EncodedAnswer;
 use crate::{AccessError, DecideError, PermitTokenError};
 
 /// The longest path that a message repeats, in characters; longer ones are cut off.
@@ -52,15 +51,6 @@ impl ApiError {
         }
     }
 
-    /// The status and the body.
-    pub fn encode(&self) -> EncodedAnswer {
-        EncodedAnswer {
-            status: self.status,
-            is_problem: true,
-            body: self.problem().to_json().into(),
-        }
-    }
-
     /// The body of the response.
     pub fn problem(&self) -> Problem<'_> {
         let mut problem = Problem::new(self.status, &*self.detail);
@@ -71,17 +61,18 @@ impl ApiError {
 
     /// An unknown path of the HTTP port.
     pub fn not_found(path: &str) -> Self {
-        let path: String = path.chars().take(PATH_CHARS).collect();
-        let detail = format!("unknown path {path:?}; GET /openapi.json describes all paths");
-        Self::new(StatusCode::NOT_FOUND, "not-found", detail)
+        Self::unknown_path(path, "GET /openapi.json describes all paths")
     }
 
     /// An unknown path of the admin port, whose first page lists the paths.
     pub fn admin_not_found(path: &str) -> Self {
+        let hint = "this is the admin port; the check API is on the address of --http";
+        Self::unknown_path(path, hint)
+    }
+
+    fn unknown_path(path: &str, hint: &str) -> Self {
         let path: String = path.chars().take(PATH_CHARS).collect();
-        let detail = format!(
-            "unknown path {path:?}; this is the admin port; the check API is on the address of --http"
-        );
+        let detail = format!("unknown path {path:?}; {hint}");
         Self::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
@@ -187,13 +178,6 @@ impl ApiError {
             ..error
         }
     }
-
-    fn store_unavailable(error: &tollgate::StoreError) -> Self {
-        Self::unavailable(
-            STORE_UNAVAILABLE,
-            format!("{error}; this operation has no fallback, retry in a second"),
-        )
-    }
 }
 
 /// Cuts the middle out of a long message that repeats part of the request: its start says what is
@@ -275,7 +259,10 @@ pub const fn select_code(error: &SelectError) -> &'static str {
 impl From<DecideError> for ApiError {
     fn from(error: DecideError) -> Self {
         if let Some(store_error) = error.store_error() {
-            return Self::store_unavailable(store_error);
+            return Self::unavailable(
+                STORE_UNAVAILABLE,
+                format!("{store_error}; this operation has no fallback, retry in a second"),
+            );
         }
 
         let code = error.code();

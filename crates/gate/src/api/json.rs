@@ -113,32 +113,8 @@ impl<'de, M: MapAccess<'de>> MapAccess<'de> for WithoutOp<M> {
 }
 
 /// A string, borrowed from the body unless it has escapes.
-#[derive(Debug, Default)]
-pub(super) struct BodyText<'b>(pub(super) Cow<'b, str>);
-
-struct BodyTextVisitor;
-
-impl<'b> Visitor<'b> for BodyTextVisitor {
-    type Value = BodyText<'b>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'b str) -> Result<BodyText<'b>, E> {
-        Ok(BodyText(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<BodyText<'b>, E> {
-        Ok(BodyText(Cow::Owned(text.to_owned())))
-    }
-}
-
-impl<'de: 'b, 'b> Deserialize<'de> for BodyText<'b> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_str(BodyTextVisitor)
-    }
-}
+#[derive(Debug, serde::Deserialize)]
+pub(super) struct BodyText<'b>(#[serde(borrow)] pub(super) Cow<'b, str>);
 
 /// The value of an attribute: a string, or a whole number or boolean as text; empty for null.
 pub(super) struct AttributeText<'b>(pub(super) Cow<'b, str>);
@@ -184,9 +160,36 @@ impl<'de: 'b, 'b> Deserialize<'de> for AttributeText<'b> {
     }
 }
 
+/// The members of an object: at most `max`, of which no two have the same name. Errors say what one
+/// of them is, and several.
+#[inline]
+fn members<'de: 'b, 'b, M: MapAccess<'de>, V>(
+    mut map: M,
+    max: usize,
+    [one, several]: [&str; 2],
+    is_same: impl Fn(&str, &str) -> bool,
+    value: impl Fn(&mut M) -> Result<V, M::Error>,
+) -> Result<NamedValues<'b, V>, M::Error> {
+    let mut members = NamedValues::new();
+    while let Some(BodyText(name)) = map.next_key::<BodyText<'b>>()? {
+        let value = value(&mut map)?;
+        if members.len() == max {
+            return Err(M::Error::custom(format_args!("more than {max} {several}")));
+        }
+        if members.iter().any(|(other, _)| is_same(other, &name)) {
+            let name: String = name.chars().take(80).collect();
+            return Err(M::Error::custom(format_args!("duplicate {one} {name:?}")));
+        }
+        members.push((name, value));
+    }
+    Ok(members)
+}
+
+pub(super) type NamedValues<'b, V> = SmallVec<[(Cow<'b, str>, V); 4]>;
+
 /// Attributes by name, as the caller sent them: at most [`ATTRIBUTES_MAX`].
 #[derive(Debug, Default)]
-pub struct NamedAttributes<'b>(pub SmallVec<[(Cow<'b, str>, Cow<'b, str>); 4]>);
+pub struct NamedAttributes<'b>(pub NamedValues<'b, Cow<'b, str>>);
 
 struct NamedAttributesVisitor<'b>(PhantomData<&'b str>);
 
@@ -197,31 +200,10 @@ impl<'de: 'b, 'b> Visitor<'de> for NamedAttributesVisitor<'b> {
         f.write_str("an object of attributes")
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<NamedAttributes<'b>, M::Error> {
-        let mut attributes = NamedAttributes::default();
-
-        while let Some((BodyText(name), AttributeText(value))) =
-            map.next_entry::<BodyText<'b>, AttributeText<'b>>()?
-        {
-            if attributes.0.len() == ATTRIBUTES_MAX {
-                return Err(M::Error::custom(format_args!(
-                    "more than {ATTRIBUTES_MAX} attributes"
-                )));
-            }
-            if attributes
-                .0
-                .iter()
-                .any(|(other, _)| is_same_attribute(other, &name))
-            {
-                let name: String = name.chars().take(80).collect();
-                return Err(M::Error::custom(format_args!(
-                    "duplicate attribute {name:?}"
-                )));
-            }
-
-            attributes.0.push((name, value));
-        }
-        Ok(attributes)
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<NamedAttributes<'b>, M::Error> {
+        let value = |map: &mut M| map.next_value().map(|AttributeText(value)| value);
+        let names = ["attribute", "attributes"];
+        members(map, ATTRIBUTES_MAX, names, is_same_attribute, value).map(NamedAttributes)
     }
 }
 
@@ -233,7 +215,7 @@ impl<'de: 'b, 'b> Deserialize<'de> for NamedAttributes<'b> {
 
 /// Numbers of tokens by their kind, as the caller sent them.
 #[derive(Debug, Default)]
-pub(super) struct CountedTokens<'b>(SmallVec<[(Cow<'b, str>, u64); 4]>);
+pub(super) struct CountedTokens<'b>(NamedValues<'b, u64>);
 
 /// The most kinds of tokens in a body.
 const TOKEN_KINDS_MAX: usize = 16;
@@ -247,23 +229,10 @@ impl<'de: 'b, 'b> Visitor<'de> for CountedTokensVisitor<'b> {
         f.write_str("an object of token counts, such as {\"input\": 400, \"output\": 100}")
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<CountedTokens<'b>, M::Error> {
-        let mut counts = CountedTokens::default();
-        while let Some((BodyText(kind), count)) = map.next_entry::<BodyText<'b>, u64>()? {
-            if counts.0.len() == TOKEN_KINDS_MAX {
-                return Err(M::Error::custom(format_args!(
-                    "more than {TOKEN_KINDS_MAX} kinds of tokens"
-                )));
-            }
-            if counts.0.iter().any(|(other, _)| *other == kind) {
-                let kind: String = kind.chars().take(80).collect();
-                return Err(M::Error::custom(format_args!(
-                    "duplicate kind of tokens {kind:?}"
-                )));
-            }
-            counts.0.push((kind, count));
-        }
-        Ok(counts)
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<CountedTokens<'b>, M::Error> {
+        let names = ["kind of tokens", "kinds of tokens"];
+        let is_same = |one: &str, other: &str| one == other;
+        members(map, TOKEN_KINDS_MAX, names, is_same, M::next_value).map(CountedTokens)
     }
 }
 

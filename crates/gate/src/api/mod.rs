@@ -1,15 +1,13 @@
 //! The decision API without its transport: an operation is a JSON object, its answer a status and a
 //! JSON object. The HTTP port and the clients that run in an application share it.
 
-mod answer;
 mod batch;
 mod error;
 mod json;
 mod operation;
 mod requested_limit;
 
-pub use answer::{Answer, EncodedAnswer};
 pub use batch::batch;
 pub use error::{ApiError, select_code};
 pub use json::{ATTRIBUTES_MAX, JsonBody, NamedAttributes, is_same_attribute};
-pub use operation::{ApiContext, ApiOperation};
+pub use operation::{Answer, ApiContext, ApiOperation};

@@ -1,17 +1,23 @@
-//! The operations of the decision API: each has a path of its own, and a name in a batch.
+//! The operations of the decision API: each decodes its body, asks the gate and encodes the answer.
+//! Each has a path of its own, and a name in a batch.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use tollgate::Micros;
+use http::StatusCode;
 use tollgate::limiter::{RESERVATION_TTL_DEFAULT, RESERVATION_TTL_MAX};
 use tollgate::store::{Intent, SettlementKind};
+use tollgate::{Decision, Micros};
+use tollgate_http::{DecisionBody, Problem};
 use tollgate_rules::{Permission, RequestedLimit};
 
-use super::answer::Answer;
 use super::error::ApiError;
 use super::json::{BodyText, CountedTokens, JsonBody, NamedAttributes};
-use super::requested_limit::LimitEntry;
-use crate::{ActiveConfig, Caller, CheckOptions, Gate, GateSettlement, RequestOrigin, SettledCost};
+use super::requested_limit::requested_limits;
+use crate::{
+    ActiveConfig, Caller, CheckOptions, Gate, GateDecision, GateSettlement, RequestOrigin,
+    SettledCost,
+};
 
 /// An operation that a request body asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +65,19 @@ pub struct ApiContext<'c> {
     pub origin: &'c RequestOrigin,
 }
 
+/// What an operation answers: a status and a JSON object.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status of the response.
+    pub status: StatusCode,
+    /// Whether the body is a problem document (RFC 9457).
+    pub is_problem: bool,
+    /// The body.
+    pub body: Cow<'static, str>,
+    /// The decision, for the header fields. None if the operation decides nothing.
+    pub decision: Option<Decision>,
+}
+
 impl ApiOperation {
     /// The operation with this name in a batch.
     pub(super) fn from_name(name: Option<&str>) -> Result<Self, ApiError> {
@@ -90,6 +109,17 @@ impl ApiOperation {
         }
     }
 
+    /// Why the operation cannot charge a request whether it fits or not; none if it can.
+    const fn count_error(self) -> Option<&'static str> {
+        match self {
+            Self::Reserve => Some("`count` charges whether it fits or not; use /v1/check"),
+            Self::Peek => Some("a peek charges nothing; use /v1/check"),
+            Self::Refund => Some("a refund charges nothing; leave `count` out"),
+            Self::Reset => Some("a reset charges nothing; leave `count` out"),
+            _ => None,
+        }
+    }
+
     /// Carries out the operation, for which the caller has the permission.
     pub async fn answer(
         self,
@@ -98,47 +128,105 @@ impl ApiOperation {
     ) -> Result<Answer, ApiError> {
         // Less frequent operations are boxed, to keep the future of a check small.
         match self {
-            Self::Check => check(context, body).await,
-            Self::Peek => Box::pin(peek(context, body)).await,
-            Self::Refund => Box::pin(refund(context, body)).await,
             Self::Release => Box::pin(release(context, body)).await,
-            Self::Reserve => Box::pin(reserve(context, body)).await,
             Self::Settle => Box::pin(settle(context, body)).await,
             Self::Cancel => Box::pin(cancel(context, body)).await,
-            Self::Reset => Box::pin(reset(context, body)).await,
+            Self::Check | Self::Peek | Self::Refund | Self::Reserve | Self::Reset => {
+                self.answer_by_limits(context, body).await
+            }
         }
+    }
+
+    /// Carries out an operation on the limits that its body selects: decodes, selects, spends and
+    /// encodes.
+    async fn answer_by_limits(
+        self,
+        context: ApiContext<'_>,
+        body: JsonBody<'_>,
+    ) -> Result<Answer, ApiError> {
+        let (gate, active, origin) = (context.gate, context.active, context.origin);
+        let body = CheckBody::decode(self, body, context)?;
+        let (ttl, is_count) = (body.ttl()?, body.count == Some(true));
+        let intent = match self {
+            Self::Peek | Self::Refund | Self::Reset => Intent::Peek,
+            _ if is_count => Intent::Count,
+            _ => Intent::Spend,
+        };
+        let options = CheckOptions {
+            limits: body.limits.as_deref(),
+            cost: body.cost,
+            intent,
+            origin,
+        };
+
+        let inline = active.inline_rules(options)?;
+        let demands = gate.select(active, &body.attributes, &inline, options)?;
+
+        let decision = match self {
+            Self::Refund => {
+                Box::pin(active.refund(&demands)).await?;
+                return Ok(Answer::done(r#"{"refunded":true}"#));
+            }
+            Self::Reset => {
+                for demand in &demands {
+                    Box::pin(active.reset(demand)).await?;
+                }
+                return Ok(Answer::done(r#"{"reset":true}"#));
+            }
+            Self::Peek => Box::pin(active.inspect(&demands)).await?,
+            Self::Reserve => {
+                let requested = options.limits.unwrap_or_default();
+                Box::pin(gate.reserve(active, demands, requested, ttl, origin)).await?
+            }
+            _ => gate.spend(active, &demands, intent, origin).await?,
+        };
+        Ok(Answer::decided(decision, is_count))
     }
 }
 
-async fn check(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
-    let body = CheckBody::decode(body, context)?;
-    let ApiContext { gate, active, .. } = context;
-    body.forbid_ttl()?;
-    let is_count = body.count.unwrap_or_default();
+impl Answer {
+    /// A JSON text with status 200.
+    pub(super) fn done(body: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            status: StatusCode::OK,
+            is_problem: false,
+            body: body.into(),
+            decision: None,
+        }
+    }
 
-    let intent = if is_count {
-        Intent::Count
-    } else {
-        Intent::Spend
-    };
-    let options = body.options(intent, context.origin);
-    let decision = gate.decide(active, &body.attributes, options).await?;
-    Ok(if is_count {
-        Answer::Counted(decision)
-    } else {
-        Answer::Decision(decision)
-    })
-}
+    /// A decision: 200, 429 or 503, or the status of a block. One that was charged in any case is
+    /// 200, or 503 if the store was unavailable and the policy is to deny, because then nothing was
+    /// charged.
+    fn decided(decided: GateDecision, is_count: bool) -> Self {
+        let mut problem = Problem::denied(&decided.decision);
+        if let (Some(problem), Some(block)) = (&mut problem, decided.block) {
+            problem.status = block.status();
+        }
+        let is_denial = |status| !is_count || status == StatusCode::SERVICE_UNAVAILABLE;
+        let denial = problem.filter(|problem| is_denial(problem.status));
 
-async fn reserve(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
-    let body = CheckBody::decode(body, context)?;
-    let ApiContext { gate, active, .. } = context;
-    body.forbid_count("`count` charges whether it fits or not; use /v1/check")?;
-
-    let ttl = body.ttl()?;
-    let options = body.options(Intent::Spend, context.origin);
-    let decision = gate.reserve(active, &body.attributes, options, ttl).await?;
-    Ok(Answer::Decision(decision))
+        let answer = if let Some(mut problem) = denial {
+            if let Some(body) = &mut problem.decision {
+                body.add_counters(&decided.counters);
+            }
+            Self {
+                status: problem.status,
+                is_problem: true,
+                ..Self::done(problem.to_json())
+            }
+        } else {
+            let mut body = DecisionBody::new(&decided.decision);
+            body.add_counters(&decided.counters);
+            body.permit = decided.permit;
+            body.reservation = decided.reservation;
+            Self::done(body.to_json())
+        };
+        Self {
+            decision: Some(decided.decision),
+            ..answer
+        }
+    }
 }
 
 async fn settle(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
@@ -151,25 +239,27 @@ async fn settle(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, A
         ));
     }
 
-    let reservation = context.gate.open_reservation(&body.reservation.0)?;
     let actual = SettledCost {
         units: body.actual,
         tokens: &tokens,
     };
-    let settled = context.gate.settle(&reservation, Some(actual)).await?;
-    Ok(settled_answer(settled))
+    apply_cost(context, &body.reservation, Some(actual)).await
 }
 
 async fn cancel(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
     let body: CancelBody<'_> = body.decode()?;
-
-    let reservation = context.gate.open_reservation(&body.reservation.0)?;
-    let settled = context.gate.settle(&reservation, None).await?;
-    Ok(settled_answer(settled))
+    apply_cost(context, &body.reservation, None).await
 }
 
-/// The answer to a settlement. `reservation` tells whether it was open.
-fn settled_answer(GateSettlement { kind, charged }: GateSettlement) -> Answer {
+/// Settles a reservation. `reservation` of the answer tells whether it was open.
+async fn apply_cost(
+    context: ApiContext<'_>,
+    token: &str,
+    actual: Option<SettledCost<'_>>,
+) -> Result<Answer, ApiError> {
+    let reservation = context.gate.open_reservation(token)?;
+    let GateSettlement { kind, charged } = context.gate.settle(&reservation, actual).await?;
+
     let reservation = if kind == SettlementKind::Reserved {
         "open"
     } else if kind == SettlementKind::Repeated {
@@ -178,70 +268,30 @@ fn settled_answer(GateSettlement { kind, charged }: GateSettlement) -> Answer {
         "unknown"
     };
     let text = format!(r#"{{"settled":true,"charged":{charged},"reservation":"{reservation}"}}"#);
-    Answer::Done(text.into())
-}
-
-async fn peek(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
-    let body = CheckBody::decode(body, context)?;
-    let ApiContext { gate, active, .. } = context;
-    body.forbid_ttl()?;
-    body.forbid_count("a peek charges nothing; use /v1/check")?;
-
-    let options = body.options(Intent::Peek, context.origin);
-    let inspection = gate.inspect(active, &body.attributes, options).await?;
-    Ok(Answer::Inspection(inspection))
-}
-
-async fn refund(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
-    let body = CheckBody::decode(body, context)?;
-    let ApiContext { gate, active, .. } = context;
-    body.forbid_ttl()?;
-    body.forbid_count("a refund charges nothing; leave `count` out")?;
-
-    let options = body.options(Intent::Spend, context.origin);
-    gate.refund(active, &body.attributes, options).await?;
-    Ok(Answer::Done(r#"{"refunded":true}"#.into()))
-}
-
-async fn reset(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
-    let body = CheckBody::decode(body, context)?;
-    let ApiContext { gate, active, .. } = context;
-    body.forbid_ttl()?;
-    body.forbid_count("a reset charges nothing; leave `count` out")?;
-
-    let options = body.options(Intent::Spend, context.origin);
-    gate.reset(active, &body.attributes, options).await?;
-    Ok(Answer::Done(r#"{"reset":true}"#.into()))
+    Ok(Answer::done(text))
 }
 
 async fn release(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
     let body: ReleaseBody<'_> = body.decode()?;
 
-    let permit = context.gate.open_permit(&body.permit.0)?;
+    let permit = context.gate.open_permit(&body.permit)?;
     let was_held = context.gate.release(&permit).await?;
-    let text = if was_held {
-        r#"{"released":true}"#
-    } else {
-        r#"{"released":false}"#
-    };
-    Ok(Answer::Done(text.into()))
+    Ok(Answer::done(format!(r#"{{"released":{was_held}}}"#)))
 }
 
 /// The body of `/v1/check`, `/v1/peek`, `/v1/refund`, `/v1/reserve` and `/v1/reset`.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CheckFields<'b> {
+struct CheckBody<'b> {
     #[serde(borrow, default)]
     attributes: NamedAttributes<'b>,
-    #[serde(borrow, default)]
-    limits: Option<Vec<LimitEntry<'b>>>,
-    #[serde(default)]
+    #[serde(borrow, default, deserialize_with = "requested_limits")]
+    limits: Option<Vec<RequestedLimit<'b>>>,
     cost: Option<u64>,
-    #[serde(default)]
     count: Option<bool>,
     #[serde(borrow, default)]
     tokens: CountedTokens<'b>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     ttl: Option<BodyText<'b>>,
 }
 
@@ -250,8 +300,7 @@ struct CheckFields<'b> {
 #[serde(deny_unknown_fields)]
 struct SettleBody<'b> {
     #[serde(borrow)]
-    reservation: BodyText<'b>,
-    #[serde(default)]
+    reservation: Cow<'b, str>,
     actual: Option<u64>,
     #[serde(borrow, default)]
     tokens: CountedTokens<'b>,
@@ -262,7 +311,7 @@ struct SettleBody<'b> {
 #[serde(deny_unknown_fields)]
 struct CancelBody<'b> {
     #[serde(borrow)]
-    reservation: BodyText<'b>,
+    reservation: Cow<'b, str>,
 }
 
 /// The body of `/v1/release`.
@@ -270,51 +319,39 @@ struct CancelBody<'b> {
 #[serde(deny_unknown_fields)]
 struct ReleaseBody<'b> {
     #[serde(borrow)]
-    permit: BodyText<'b>,
-}
-
-/// What a check, a peek or a refund asks for.
-struct CheckBody<'b> {
-    attributes: NamedAttributes<'b>,
-    limits: Option<Vec<RequestedLimit<'b>>>,
-    cost: Option<u64>,
-    count: Option<bool>,
-    ttl: Option<BodyText<'b>>,
+    permit: Cow<'b, str>,
 }
 
 impl<'b> CheckBody<'b> {
-    fn decode(body: JsonBody<'b>, context: ApiContext<'_>) -> Result<Self, ApiError> {
-        let fields: CheckFields<'b> = body.decode()?;
-        let limits: Option<Vec<RequestedLimit<'b>>> = fields
-            .limits
-            .map(|limits| limits.into_iter().map(|LimitEntry(limit)| limit).collect());
-
-        let requested = limits.as_deref().unwrap_or_default();
-        if limits.is_some() && requested.is_empty() {
+    /// Decodes the body of an operation. Its attributes include its numbers of tokens.
+    fn decode(
+        operation: ApiOperation,
+        body: JsonBody<'b>,
+        context: ApiContext<'_>,
+    ) -> Result<Self, ApiError> {
+        let mut body: Self = body.decode()?;
+        let requested = body.limits.as_deref();
+        if requested.is_some_and(<[_]>::is_empty) {
             return Err(ApiError::unprocessable(
                 "no-limits",
                 "`limits` is empty: leave it out to check every limit whose conditions match",
             ));
         }
-        if requested.iter().any(|limit| limit.inline.is_some()) {
+        let mut requested = requested.into_iter().flatten();
+        if requested.any(|limit| limit.inline.is_some()) {
             context.active.permit(context.caller, Permission::Inline)?;
         }
+        body.attributes.add_tokens(&body.tokens)?;
 
-        let mut attributes = fields.attributes;
-        attributes.add_tokens(&fields.tokens)?;
-        Ok(Self {
-            attributes,
-            limits,
-            cost: fields.cost,
-            count: fields.count,
-            ttl: fields.ttl,
-        })
-    }
-
-    fn forbid_count(&self, reason: &'static str) -> Result<(), ApiError> {
-        match self.count {
-            Some(true) => Err(ApiError::unprocessable("bad-count", reason)),
-            _ => Ok(()),
+        if body.ttl.is_some() && operation != ApiOperation::Reserve {
+            return Err(ApiError::unprocessable(
+                "bad-ttl",
+                "`ttl` is for reservations; use /v1/reserve, or leave it out",
+            ));
+        }
+        match operation.count_error().filter(|_| body.count == Some(true)) {
+            Some(reason) => Err(ApiError::unprocessable("bad-count", reason)),
+            None => Ok(body),
         }
     }
 
@@ -332,24 +369,5 @@ impl<'b> CheckBody<'b> {
             let detail = format!("invalid `ttl` {found:?}; expected {expected}");
             ApiError::unprocessable("bad-ttl", detail)
         })
-    }
-
-    fn forbid_ttl(&self) -> Result<(), ApiError> {
-        match self.ttl {
-            None => Ok(()),
-            Some(_) => Err(ApiError::unprocessable(
-                "bad-ttl",
-                "`ttl` is for reservations; use /v1/reserve, or leave it out",
-            )),
-        }
-    }
-
-    fn options<'q>(&'q self, intent: Intent, origin: &'q RequestOrigin) -> CheckOptions<'q> {
-        CheckOptions {
-            limits: self.limits.as_deref(),
-            cost: self.cost,
-            intent,
-            origin,
-        }
     }
 }

@@ -15,9 +15,16 @@ use super::json::{AttributeText, BodyText};
 /// The space that the text of a limit usually takes.
 const INLINE_CAPACITY: usize = 160;
 
+/// Reads `limits`.
+pub(super) fn requested_limits<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Vec<RequestedLimit<'de>>>, D::Error> {
+    let limits: Option<Vec<LimitEntry<'de>>> = Deserialize::deserialize(from)?;
+    Ok(limits.map(|limits| limits.into_iter().map(|LimitEntry(limit)| limit).collect()))
+}
+
 /// An entry of `limits`.
-#[derive(Debug)]
-pub(super) struct LimitEntry<'b>(pub(super) RequestedLimit<'b>);
+struct LimitEntry<'b>(RequestedLimit<'b>);
 
 struct LimitEntryVisitor;
 

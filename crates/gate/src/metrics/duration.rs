@@ -1,11 +1,10 @@
 //! The durations of decisions, as a histogram.
 
 use prometheus::core::Collector as _;
-use prometheus::proto::{Bucket, MetricFamily};
+use prometheus::proto::Bucket;
 use prometheus::{Histogram, HistogramOpts};
-use tollgate::Micros;
 
-use super::page::{seconds, to_f64};
+use super::page::to_f64;
 
 /// Upper bounds of the histogram's buckets, in seconds: fine steps from a decision in memory to one
 /// by a slow store, then coarse ones up to the longest duration that an alert can be set to.
@@ -13,10 +12,6 @@ const BUCKETS_SECS: [f64; 18] = [
     2e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 0.1, 0.5,
     2.5, 10.0, 60.0,
 ];
-
-/// Counts decisions by duration.
-#[derive(Debug)]
-pub(super) struct DurationHistogram(Histogram);
 
 /// The number of decisions in each bucket at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,31 +21,23 @@ pub struct DurationBuckets {
     total: u64,
 }
 
-impl DurationHistogram {
-    pub(super) fn new() -> Self {
-        let options = HistogramOpts::new(
-            "decision_duration_seconds",
-            "Time to make a decision, in seconds",
-        );
-        let histogram = Histogram::with_opts(options.buckets(BUCKETS_SECS.to_vec()));
-        Self(histogram.expect("the name is valid and the bounds ascend"))
-    }
+/// A histogram without decisions.
+pub(super) fn new_histogram() -> Histogram {
+    let options = HistogramOpts::new(
+        "decision_duration_seconds",
+        "Time to make a decision, in seconds",
+    );
+    let histogram = Histogram::with_opts(options.buckets(BUCKETS_SECS.to_vec()));
+    histogram.expect("the name is valid and the bounds ascend")
+}
 
-    pub(super) fn observe(&self, duration: Micros) {
-        self.0.observe(seconds(duration));
-    }
-
-    /// The histogram as a metric family.
-    pub(super) fn families(&self) -> Vec<MetricFamily> {
-        self.0.collect()
-    }
-
-    /// The counts so far.
-    pub(super) fn buckets(&self) -> DurationBuckets {
-        let families = self.0.collect();
+/// The counts so far.
+impl From<&Histogram> for DurationBuckets {
+    fn from(histogram: &Histogram) -> Self {
+        let families = histogram.collect();
         let histogram = families[0].get_metric()[0].get_histogram();
         let buckets = histogram.get_bucket().iter().take(BUCKETS_SECS.len());
-        DurationBuckets {
+        Self {
             cumulative: buckets.map(Bucket::cumulative_count).collect(),
             total: histogram.get_sample_count(),
         }
@@ -94,12 +81,11 @@ impl DurationBuckets {
 
     /// Buckets with the given number of decisions of each duration.
     pub fn from_durations(durations: &[(u64, std::time::Duration)]) -> Self {
-        let histogram = DurationHistogram::new();
+        let histogram = new_histogram();
         for (count, duration) in durations {
-            let duration = Micros::from_duration_ceil(*duration).unwrap_or_default();
-            (0..*count).for_each(|_| histogram.observe(duration));
+            (0..*count).for_each(|_| histogram.observe(duration.as_secs_f64()));
         }
-        histogram.buckets()
+        Self::from(&histogram)
     }
 }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tollgate::{LimitOutcome, Source};
+use tollgate::{Demand, EncodedKey, LimitOutcome, Micros, Source};
 
 use super::page::{MetricSample, to_f64};
-use crate::top_keys::KeySketch;
+use crate::top_keys::{KeySketch, UsageKind};
 
 /// The values of the label `outcome`.
 const OUTCOMES: [&str; 3] = ["allowed", "denied", "shadow_denied"];
@@ -51,7 +51,7 @@ impl ReservationResult {
 }
 
 /// The counters of one limit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LimitMetrics {
     /// Unique in the process: a limit that is removed and added again gets another id.
     id: u32,
@@ -153,11 +153,7 @@ impl LimitMetrics {
             id,
             name: name.into(),
             is_configured,
-            counts: Default::default(),
-            reservations: Default::default(),
-            keys: None,
-            skipped: AtomicU64::new(0),
-            lockouts: AtomicU64::new(0),
+            ..Self::default()
         }
     }
 
@@ -184,8 +180,16 @@ impl LimitMetrics {
         &self.name
     }
 
-    /// Counts an outcome.
+    /// Limits of the configuration are, overrides and limits that requests bring along are not.
+    pub(super) const fn is_configured(&self) -> bool {
+        self.is_configured
+    }
+
+    /// Counts an outcome. A limit that was not asked, because another one is blocked, has none.
     pub fn count(&self, limit_outcome: &LimitOutcome) {
+        if !limit_outcome.is_counted() && !limit_outcome.is_exempt() {
+            return;
+        }
         let outcome = match (limit_outcome.retry(), limit_outcome.is_shadow()) {
             (None, _) => 0,
             (Some(_), false) => 1,
@@ -202,6 +206,27 @@ impl LimitMetrics {
         }
     }
 
+    /// Counts the key of a demand that was charged or denied, if keys are recorded. Shadow limits
+    /// deny here, too. `is_allowed` is about the whole request.
+    pub(crate) fn record_key(
+        &self,
+        demand: &Demand<'_, EncodedKey>,
+        outcome: &LimitOutcome,
+        is_allowed: bool,
+        now: Micros,
+    ) {
+        let Some(keys) = &self.keys else {
+            return;
+        };
+        let kind = match outcome.retry() {
+            Some(_) => UsageKind::Denied,
+            None if is_allowed => UsageKind::Admitted,
+            // Another limit denied the request, so this one was not charged.
+            None => return,
+        };
+        keys.record(kind, &demand.key, demand.cost, now);
+    }
+
     pub(crate) fn count_reservation(&self, result: ReservationResult) {
         self.reservations[result as usize].fetch_add(1, Relaxed);
     }
@@ -211,29 +236,31 @@ impl LimitMetrics {
         self.skipped.fetch_add(1, Relaxed);
     }
 
-    /// The sample of the requests that the limit skipped; none until there is one.
+    /// The requests that the limit skipped; none until there is one.
     pub(super) fn skip_sample(&self) -> Option<MetricSample<'_>> {
-        let skipped = self.skipped.load(Relaxed);
-        (skipped > 0).then(|| (vec![("limit", &*self.name)], to_f64(skipped)))
+        self.sample(&self.skipped)
+    }
+
+    /// The limit's lockouts; none until a key is locked out.
+    pub(super) fn lockout_sample(&self) -> Option<MetricSample<'_>> {
+        self.sample(&self.lockouts)
+    }
+
+    /// The sample of a counter; none while it is zero.
+    fn sample(&self, count: &AtomicU64) -> Option<MetricSample<'_>> {
+        let count = count.load(Relaxed);
+        (count > 0).then(|| (vec![("limit", &*self.name)], to_f64(count)))
     }
 
     /// The samples of the limit's reservations; none until one is made or settled here.
     pub(super) fn reservation_samples(&self) -> Vec<MetricSample<'_>> {
         let counts = ReservationResult::ALL.iter().zip(&self.reservations);
-        counts
-            .map(|(result, count)| (result, count.load(Relaxed)))
-            .filter(|(_, count)| *count > 0)
-            .map(|(result, count)| {
-                let labels = vec![("limit", &*self.name), ("result", result.as_str())];
-                (labels, to_f64(count))
-            })
-            .collect()
-    }
-
-    /// The sample of the limit's lockouts; none until a key is locked out.
-    pub(super) fn lockout_sample(&self) -> Option<MetricSample<'_>> {
-        let count = self.lockouts.load(Relaxed);
-        (count > 0).then(|| (vec![("limit", &*self.name)], to_f64(count)))
+        let samples = counts.filter_map(|(result, count)| {
+            let (mut labels, count) = self.sample(count)?;
+            labels.push(("result", result.as_str()));
+            Some((labels, count))
+        });
+        samples.collect()
     }
 
     /// The decisions so far. Each counter is read once, so that all sums add up to the same total.

@@ -19,24 +19,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
+use prometheus::Histogram;
+use prometheus::core::Collector as _;
 use tollgate::Micros;
 use tollgate_rules::SelectError;
 
 pub use self::duration::DurationBuckets;
-use self::duration::DurationHistogram;
+use self::duration::new_histogram;
 pub use self::inline::InlineMetrics;
 pub(crate) use self::limit::ReservationResult;
 pub use self::limit::{LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
 pub use self::page::{CONTENT_TYPE, MetricSample, MetricType, MetricsPage, seconds, to_f64};
 pub use self::token::TokenCounts;
+pub(crate) use self::usage::UsageAlert;
 pub use self::usage::{USAGE_PERCENTS, UsageReport, UsageWatch};
-pub(crate) use self::usage::{UsageAlert, UsedShare};
 use crate::top_keys::{ALL_BYTES_MAX, LIMIT_BYTES_MAX};
 
 /// Everything that is counted about decisions and tokens.
 #[derive(Debug)]
 pub struct Metrics {
-    durations: DurationHistogram,
+    durations: Histogram,
     /// The limits of the active configuration.
     limits: Mutex<Vec<Arc<LimitMetrics>>>,
     inline: Arc<InlineMetrics>,
@@ -57,7 +59,7 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         Self {
-            durations: DurationHistogram::new(),
+            durations: new_histogram(),
             limits: Mutex::default(),
             inline: Arc::default(),
             next_id: AtomicU32::new(1),
@@ -119,12 +121,12 @@ impl Metrics {
 
     /// Adds a decision's duration to the histogram.
     pub fn observe_decision(&self, duration: Micros) {
-        self.durations.observe(duration);
+        self.durations.observe(seconds(duration));
     }
 
     /// The durations of all decisions so far.
     pub fn durations(&self) -> DurationBuckets {
-        self.durations.buckets()
+        DurationBuckets::from(&self.durations)
     }
 
     /// The outcomes of each limit so far, by its name.
@@ -182,52 +184,42 @@ impl Metrics {
 
     /// Writes all metrics of decisions and tokens to the page.
     pub fn write(&self, page: &mut MetricsPage) {
-        page.family(
-            MetricType::COUNTER,
+        let limits = self.limits();
+        page.counters(
             "decisions_total",
             "Limit decisions by outcome and source",
-            self.limits().iter().flat_map(|limit| limit.samples()),
+            limits.iter().flat_map(|limit| limit.samples()),
         );
-        page.family(
-            MetricType::COUNTER,
+        page.counters(
             "reservations_total",
             "Reservations made, settled and cancelled through this replica, by limit",
-            self.limits()
-                .iter()
-                .flat_map(|limit| limit.reservation_samples()),
+            limits.iter().flat_map(|limit| limit.reservation_samples()),
         );
-        page.family(
-            MetricType::COUNTER,
+        page.counters(
             "skipped_total",
             "Requests that an optional or shadow limit did not count, because they lack its key",
-            self.limits().iter().filter_map(|limit| limit.skip_sample()),
+            limits.iter().filter_map(|limit| limit.skip_sample()),
         );
-        page.family(
-            MetricType::COUNTER,
+        page.counters(
             "lockouts_total",
             "Keys locked out because this replica denied them too often, by limit",
-            self.limits()
-                .iter()
-                .filter_map(|limit| limit.lockout_sample()),
+            limits.iter().filter_map(|limit| limit.lockout_sample()),
         );
-        page.add(self.durations.families());
-        page.family(
-            MetricType::COUNTER,
+        page.add(self.durations.collect());
+        page.counters(
             "ambiguous_paths_total",
             "Requests refused because servers read their path differently",
             [(vec![], to_f64(self.ambiguous_paths.load(Relaxed)))],
         );
         let errors = self.errors.lock().clone();
-        page.family(
-            MetricType::COUNTER,
+        page.counters(
             "request_errors_total",
             "Requests that got an error instead of a decision, by its code",
             errors
                 .iter()
                 .map(|(code, count)| (vec![("code", *code)], to_f64(*count))),
         );
-        page.family(
-            MetricType::COUNTER,
+        page.counters(
             "requests_total",
             "Requests by token and whether it was accepted",
             self.tokens.lock().samples(),

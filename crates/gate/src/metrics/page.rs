@@ -53,6 +53,16 @@ impl MetricsPage {
         self.add([family]);
     }
 
+    /// Adds a family of counters, unless it has no samples.
+    pub fn counters<'a>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = MetricSample<'a>>,
+    ) {
+        self.family(MetricType::COUNTER, name, help, samples);
+    }
+
     /// Adds families that already have their samples.
     pub(super) fn add(&mut self, families: impl IntoIterator<Item = MetricFamily>) {
         for mut family in families {

@@ -8,7 +8,7 @@ use tollgate_rules::Permission;
 use super::page::{MetricSample, to_f64};
 
 /// The requests of one token.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TokenMetrics {
     name: Arc<str>,
     accepted: AtomicU64,
@@ -27,15 +27,6 @@ pub struct TokenCounts {
 }
 
 impl TokenMetrics {
-    fn new(name: Arc<str>) -> Self {
-        Self {
-            name,
-            accepted: AtomicU64::new(0),
-            forbidden: AtomicU64::new(0),
-            logged: AtomicU32::new(0),
-        }
-    }
-
     /// Counts a request that the token allows. Logs the first one, which shows that a new token is
     /// in use.
     pub fn count_accepted(&self) {
@@ -64,8 +55,11 @@ impl TokenCounts {
     pub(super) fn with_names<'n>(&self, names: impl Iterator<Item = &'n Arc<str>>) -> Self {
         let known = |name: &Arc<str>| self.tokens.iter().find(|token| token.name == *name);
         let tokens = names.map(|name| {
-            let new = || Arc::new(TokenMetrics::new(name.clone()));
-            known(name).cloned().unwrap_or_else(new)
+            let new = || TokenMetrics {
+                name: name.clone(),
+                ..TokenMetrics::default()
+            };
+            known(name).cloned().unwrap_or_else(|| Arc::new(new()))
         });
         Self {
             tokens: tokens.collect(),

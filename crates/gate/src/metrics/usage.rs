@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use parking_lot::Mutex;
-use tollgate::{EncodedKey, Micros};
+use tollgate::{EncodedKey, FailurePolicy, LimitOutcome, Micros};
+
+use super::limit::LimitMetrics;
 
 /// Shards of the table, each with its own lock; a key always goes to the same shard.
 const SHARDS: usize = 16;
@@ -49,9 +51,9 @@ pub struct UsageReport {
 /// Reports keys that have used most of a limit.
 #[derive(Clone, Debug)]
 pub(crate) struct UsageAlert {
-    pub(crate) watch: Arc<UsageWatch>,
+    watch: Arc<UsageWatch>,
     /// Of limits with at least this window.
-    pub(crate) window_min: Duration,
+    window_min: Duration,
 }
 
 impl UsageAlert {
@@ -60,27 +62,47 @@ impl UsageAlert {
         let watch = watch.clone();
         window_min.map(|window_min| Self { watch, window_min })
     }
-}
 
-/// The part of a limit that a decision has left of it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct UsedShare {
-    pub(crate) limit: u64,
-    pub(crate) remaining: u64,
-    pub(crate) is_denied: bool,
-}
+    /// Reports a key if it has used most of a configured limit with a long window.
+    pub(crate) fn record(
+        &self,
+        limit: &LimitMetrics,
+        key: &EncodedKey,
+        outcome: &LimitOutcome,
+        now: Micros,
+    ) {
+        let window = outcome.window().filter(|window| *window >= self.window_min);
+        let (Some(window), true) = (window, limit.is_configured() && is_measured(outcome)) else {
+            return;
+        };
+        let is_denied = outcome.retry().is_some();
+        let Some(percent) = used_percent(outcome.limit(), outcome.remaining(), is_denied) else {
+            return;
+        };
 
-impl UsedShare {
-    /// The highest of [`USAGE_PERCENTS`] that is reached; none if too little is used.
-    pub(crate) fn percent(self) -> Option<u8> {
-        let [most, all] = USAGE_PERCENTS;
-        if self.is_denied || self.remaining == 0 {
-            return Some(all);
-        }
-        let used = u128::from(self.limit.saturating_sub(self.remaining));
-        let is_most = used * 100 >= u128::from(self.limit) * u128::from(most);
-        is_most.then_some(most)
+        // A fixed window ends when it resets; the others have no end, only a length.
+        let window = Micros::from_duration_ceil(window).unwrap_or(Micros::MAX);
+        let until = now.after(outcome.outcome().reset_after.min(window));
+        self.watch.record(limit.id(), key, percent, now, until);
     }
+}
+
+/// Whether an outcome tells what the key has used. A block, an exemption and a failure policy that
+/// does not count tell nothing.
+fn is_measured(outcome: &LimitOutcome) -> bool {
+    let is_asked = outcome.is_counted() && !outcome.is_blocked();
+    let fallback = outcome.fallback();
+    is_asked && fallback.is_none_or(|policy| policy == FailurePolicy::Local)
+}
+
+/// The highest of [`USAGE_PERCENTS`] that is reached; none if too little is used.
+fn used_percent(limit: u64, remaining: u64, is_denied: bool) -> Option<u8> {
+    let [most, all] = USAGE_PERCENTS;
+    if is_denied || remaining == 0 {
+        return Some(all);
+    }
+    let used = u128::from(limit.saturating_sub(remaining));
+    (used * 100 >= u128::from(limit) * u128::from(most)).then_some(most)
 }
 
 #[derive(Debug, Default)]
@@ -92,14 +114,7 @@ struct UsageShard {
 
 impl UsageWatch {
     /// Reports a key, unless that was done in the same window, which ends at `until`.
-    pub(crate) fn record(
-        &self,
-        limit: u32,
-        key: &EncodedKey,
-        percent: u8,
-        now: Micros,
-        until: Micros,
-    ) {
+    fn record(&self, limit: u32, key: &EncodedKey, percent: u8, now: Micros, until: Micros) {
         let id = (limit, key.clone());
         let shard = usize::try_from(self.hashes.hash_one(&id) >> 32).unwrap_or(0) % SHARDS;
         let is_new = self.shards[shard].lock().add(id, percent, now, until);
@@ -217,14 +232,7 @@ mod tests {
 
     #[test]
     fn most_of_a_limit_is_four_fifths() {
-        let percent = |limit, remaining, is_denied| {
-            UsedShare {
-                limit,
-                remaining,
-                is_denied,
-            }
-            .percent()
-        };
+        let percent = used_percent;
         assert_eq!(percent(100, 21, false), None);
         assert_eq!(percent(100, 20, false), Some(80));
         assert_eq!(percent(100, 0, false), Some(100));

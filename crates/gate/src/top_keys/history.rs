@@ -1,18 +1,91 @@
-//! The summaries of the last hour: of short periods for the last minute, of longer ones before.
+//! The keys that use a limit most: those of the current period in a table, and summaries of the last
+//! hour, of short periods for the last minute and of longer ones before.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use ahash::RandomState;
+use parking_lot::Mutex;
 use tollgate::{EncodedKey, Micros};
 
-use super::span::{KEPT, PERIODS, UsageSpan};
+use super::span::{KEPT, PERIODS, UsageKind, UsageSpan};
 use super::summary::UsageSummary;
 use super::table::UsageTable;
 
+/// The most memory that the sketch of a limit takes, in bytes.
+pub(crate) const LIMIT_BYTES_MAX: usize = 1 << 20;
+/// The most memory that the sketches of all limits take together, in bytes.
+pub(crate) const ALL_BYTES_MAX: usize = 128 << 20;
 /// The most summaries that a history has.
 const SUMMARIES_MAX: usize = 12 + 10 + 12;
 /// A clock that is set back by more than this many of the shortest periods starts a new history.
 const STEP_BACK_MAX: u64 = KEPT[0];
+
+/// The keys that use one limit most.
+#[derive(Debug)]
+pub struct KeySketch {
+    hashes: RandomState,
+    /// The most memory that this sketch takes, in bytes.
+    bytes_max: AtomicUsize,
+    pub(super) denied: Mutex<UsageHistory>,
+    pub(super) admitted: Mutex<UsageHistory>,
+}
+
+impl Default for KeySketch {
+    fn default() -> Self {
+        Self {
+            hashes: RandomState::new(),
+            bytes_max: AtomicUsize::new(LIMIT_BYTES_MAX),
+            denied: Mutex::default(),
+            admitted: Mutex::default(),
+        }
+    }
+}
+
+impl KeySketch {
+    /// Counts a request of a key. A request that costs nothing is not counted.
+    #[inline]
+    pub fn record(&self, kind: UsageKind, key: &EncodedKey, units: u64, now: Micros) {
+        if units == 0 {
+            return;
+        }
+
+        let hash = self.hashes.hash_one(key.as_bytes());
+        let bytes_max = self.bytes_max.load(Relaxed);
+        let mut history = self.history(kind).lock();
+        history.record(hash, key, units, now, bytes_max);
+    }
+
+    /// The heaviest keys of a span, in descending order.
+    pub fn top(&self, kind: UsageKind, span: UsageSpan, now: Micros) -> UsageSummary {
+        let bytes_max = self.bytes_max.load(Relaxed);
+        // Merging takes longer than a decision may wait, so it happens without the lock.
+        let parts = self.history(kind).lock().parts(span, now, bytes_max);
+        let mut merged = UsageSummary::merge(parts.iter().map(AsRef::as_ref));
+        merged.sort();
+        merged
+    }
+
+    /// Forgets all keys, as after a change of what they mean.
+    pub fn clear(&self) {
+        for history in [&self.denied, &self.admitted] {
+            *history.lock() = UsageHistory::default();
+        }
+    }
+
+    /// Sets the most memory that the sketch takes, in bytes.
+    pub(crate) fn set_bytes_max(&self, bytes_max: usize) {
+        self.bytes_max.store(bytes_max, Relaxed);
+    }
+
+    const fn history(&self, kind: UsageKind) -> &Mutex<UsageHistory> {
+        match kind {
+            UsageKind::Denied => &self.denied,
+            UsageKind::Admitted => &self.admitted,
+        }
+    }
+}
 
 /// The usage of the last hour.
 #[derive(Debug, Default)]
@@ -39,25 +112,13 @@ const fn summary_bytes(bytes_max: usize) -> usize {
 impl UsageHistory {
     /// Counts a request.
     #[inline]
-    pub(super) fn record(
-        &mut self,
-        hash: u64,
-        key: &EncodedKey,
-        units: u64,
-        now: Micros,
-        bytes_max: usize,
-    ) {
+    fn record(&mut self, hash: u64, key: &EncodedKey, units: u64, now: Micros, bytes_max: usize) {
         self.advance(now, bytes_max);
         self.table.record(hash, key, units, table_bytes(bytes_max));
     }
 
     /// The summaries that make up a span.
-    pub(super) fn parts(
-        &mut self,
-        span: UsageSpan,
-        now: Micros,
-        bytes_max: usize,
-    ) -> Vec<Arc<UsageSummary>> {
+    fn parts(&mut self, span: UsageSpan, now: Micros, bytes_max: usize) -> Vec<Arc<UsageSummary>> {
         self.advance(now, bytes_max);
 
         let longest = span as usize;

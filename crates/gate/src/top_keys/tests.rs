@@ -4,6 +4,8 @@ use std::num::NonZeroU32;
 use fastrand::Rng;
 use tollgate_load::KeyDistribution;
 
+use tollgate::{EncodedKey, Micros};
+
 use super::*;
 
 const START: Micros = Micros::from_secs(1_800_000_000);

@@ -14,8 +14,8 @@ use super::actions::ActionRoute;
 use super::dashboard::{self, Dashboard, EventStream};
 use super::guard::{AdminAccess, AdminGuard, AdminTokens};
 use super::{fleet, keys, limits, metrics, reload, status, top};
-use crate::guard::presented_token;
-use crate::http::{Body, alive, expect_host, problem};
+use crate::guard::{expect_host, presented_token};
+use crate::http::{Body, alive, problem};
 use crate::listen::{self, ClientConnection, Front, ShutdownSignal};
 use crate::service::Service;
 

@@ -211,14 +211,8 @@ fn tightness(outcome: &LimitOutcome) -> impl Ord {
     )
 }
 
-fn zero_limit_status(zero_limit: Override) -> DescriptorStatus {
-    let current_limit = RateLimit {
-        requests_per_unit: 0,
-        unit: zero_limit.unit.into(),
-        name: zero_limit.name().to_owned(),
-        unit_multiplier: Some(zero_limit.multiplier).filter(|multiplier| *multiplier > 1),
-    };
-
+fn zero_limit_status(limit: Override) -> DescriptorStatus {
+    let current_limit = rate_limit(0, limit.unit, limit.multiplier, limit.name());
     DescriptorStatus {
         code: Code::OverLimit.into(),
         current_limit: Some(current_limit),
@@ -232,11 +226,14 @@ fn current_limit(demand: &Demand<'_, EncodedKey>, outcome: &LimitOutcome) -> Rat
         Some(_) => (Unit::Month, 1),
         None => (Unit::Unknown, 1),
     };
+    rate_limit(outcome.limit(), unit, multiplier, outcome.name())
+}
 
+fn rate_limit(limit: u64, unit: Unit, multiplier: u32, name: &str) -> RateLimit {
     RateLimit {
-        requests_per_unit: at_most_u32(outcome.limit()),
+        requests_per_unit: at_most_u32(limit),
         unit: unit.into(),
-        name: outcome.name().to_owned(),
+        name: name.to_owned(),
         unit_multiplier: Some(multiplier).filter(|multiplier| *multiplier > 1),
     }
 }

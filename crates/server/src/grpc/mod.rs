@@ -30,9 +30,8 @@ use tollgate_rules::Permission;
 
 use self::error::GrpcError;
 use self::health::GrpcHealth;
-use self::rate_limit::EnvoyRateLimiter;
+use self::rate_limit::GrpcRateLimiter;
 use self::received_body::ReceivedBody;
-use self::reservation::KuadrantReservations;
 use crate::guard::presented_token;
 use crate::listen::{
     self, ClientConnection, Front, ListenProtocol, PortLoad, PortTls, ShutdownSignal,
@@ -59,7 +58,7 @@ pub fn rate_limit_service(config: tollgate_rules::Config) -> impl tollgate_envoy
         idle_timeout: config.server.idle_timeout,
     };
     let gate = Gate::open(config, metrics).expect("a store that can be opened");
-    EnvoyRateLimiter::new(Arc::new(gate), PortLoad::new("grpc", limits))
+    GrpcRateLimiter::new(Arc::new(gate), PortLoad::new("grpc", limits))
 }
 
 /// Serves the gRPC port until the shutdown is complete.
@@ -89,15 +88,14 @@ pub(crate) async fn run(
 #[derive(Debug)]
 struct GrpcFront {
     gate: Arc<Gate>,
-    services: Services<EnvoyRateLimiter>,
+    services: Services<GrpcRateLimiter>,
 }
 
 impl GrpcFront {
     fn new(gate: Arc<Gate>, load: Arc<PortLoad>, health: &GrpcHealth) -> Self {
-        let rate_limiter = EnvoyRateLimiter::new(gate.clone(), load.clone());
-        let reservations = KuadrantReservations::new(gate.clone(), load);
-        let services = Services::new(rate_limiter, health.reporter());
-        let services = services.with_reservations(reservations);
+        let rate_limiter = GrpcRateLimiter::new(gate.clone(), load);
+        let services = Services::new(rate_limiter.clone(), health.reporter());
+        let services = services.with_reservations(rate_limiter);
         Self { gate, services }
     }
 

@@ -6,14 +6,23 @@
 
 use std::time::Duration;
 
-use tollgate::{Calendar, Demand, EncodedKey, FixedWindow, LimitError, Quota, Rate, TokenBucket};
-use tollgate_envoy::{RateLimitOverride, RateLimitUnit, Unit};
-use tollgate_gate::{ActiveConfig, OVERRIDES};
+use tollgate::{Demand, EncodedKey, FixedWindow, LimitError, Quota, Rate, TokenBucket};
+use tollgate_envoy::{RateLimitOverride, Unit};
+use tollgate_gate::{ActiveConfig, MULTIPLE, OVERRIDE_UNITS, OVERRIDES};
 
 use super::descriptor::DescriptorAttributes;
 use super::error::GrpcError;
 
-const DAY_SECS: u64 = 86_400;
+/// The units in the order of [`OVERRIDE_UNITS`].
+const UNITS: [Unit; 7] = [
+    Unit::Second,
+    Unit::Minute,
+    Unit::Hour,
+    Unit::Day,
+    Unit::Week,
+    Unit::Month,
+    Unit::Year,
+];
 const WEEK_DAYS: u32 = 7;
 
 /// A limit that a descriptor carries.
@@ -27,82 +36,61 @@ pub(super) struct Override {
 
 impl Override {
     pub(super) fn decode(sent: &RateLimitOverride) -> Result<Self, GrpcError> {
-        let unit = match RateLimitUnit::try_from(sent.unit) {
-            Ok(RateLimitUnit::Second) => Unit::Second,
-            Ok(RateLimitUnit::Minute) => Unit::Minute,
-            Ok(RateLimitUnit::Hour) => Unit::Hour,
-            Ok(RateLimitUnit::Day) => Unit::Day,
-            Ok(RateLimitUnit::Month) => Unit::Month,
-            Ok(RateLimitUnit::Year) => Unit::Year,
-            Ok(RateLimitUnit::Unknown) | Err(_) => {
-                return Err(GrpcError::invalid(format!(
-                    "invalid unit {} in a descriptor's limit; expected SECOND, MINUTE, HOUR, DAY, \
-                     MONTH or YEAR",
-                    sent.unit
-                )));
-            }
+        // Both enumerations have the same numbers, but a request cannot name a week.
+        let unit = Unit::try_from(sent.unit).ok();
+        let unit = unit.filter(|unit| !matches!(unit, Unit::Unknown | Unit::Week));
+        let Some(unit) = unit else {
+            return Err(GrpcError::invalid(format!(
+                "invalid unit {} in a descriptor's limit; expected SECOND, MINUTE, HOUR, DAY, \
+                 MONTH or YEAR",
+                sent.unit
+            )));
         };
 
         let multiplier = sent.unit_multiplier.unwrap_or(1).max(1);
-        let requests = sent.requests_per_unit;
-        if unit == Unit::Day && multiplier == WEEK_DAYS {
-            return Ok(Self {
-                requests,
-                unit: Unit::Week,
-                multiplier: 1,
-            });
-        }
+        let (unit, multiplier) = match (unit, multiplier) {
+            (Unit::Day, WEEK_DAYS) => (Unit::Week, 1),
+            other => other,
+        };
         Ok(Self {
-            requests,
+            requests: sent.requests_per_unit,
             unit,
             multiplier,
         })
     }
 
     /// The index of its limit in [`OVERRIDES`].
-    const fn index(self) -> usize {
-        match (self.multiplier, self.unit) {
-            (2.., _) => 7,
-            (_, Unit::Unknown | Unit::Second) => 0,
-            (_, Unit::Minute) => 1,
-            (_, Unit::Hour) => 2,
-            (_, Unit::Day) => 3,
-            (_, Unit::Week) => 4,
-            (_, Unit::Month) => 5,
-            (_, Unit::Year) => 6,
+    fn index(self) -> usize {
+        if self.multiplier > 1 {
+            MULTIPLE
+        } else {
+            self.unit_index()
         }
     }
 
+    fn unit_index(self) -> usize {
+        let index = UNITS.iter().position(|unit| *unit == self.unit);
+        index.unwrap_or_default()
+    }
+
     /// The name of the limit that counts it.
-    pub(super) const fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         OVERRIDES[self.index()]
     }
 
     /// Its quota, of the kind that its limit has.
     fn quota(self) -> Result<Quota, LimitError> {
         let requests = u64::from(self.requests);
-        let aligned = |unit| FixedWindow::aligned(requests, unit).map(Quota::from);
-        if self.multiplier > 1 {
-            return self.bucket().map(Quota::from);
-        }
-
-        match self.unit {
-            Unit::Unknown | Unit::Second => aligned(Calendar::Second),
-            Unit::Minute => aligned(Calendar::Minute),
-            Unit::Hour => aligned(Calendar::Hour),
-            Unit::Day => aligned(Calendar::Day),
-            Unit::Month => aligned(Calendar::Month),
-            Unit::Week | Unit::Year => {
-                FixedWindow::new(requests, Duration::from_secs(self.unit_secs())).map(Quota::from)
-            }
-        }
+        let (unit_secs, calendar) = OVERRIDE_UNITS[self.unit_index()];
+        Ok(match calendar {
+            _ if self.multiplier > 1 => self.bucket()?.into(),
+            Some(unit) => FixedWindow::aligned(requests, unit)?.into(),
+            None => FixedWindow::new(requests, Duration::from_secs(unit_secs))?.into(),
+        })
     }
 
     fn bucket(self) -> Result<TokenBucket, LimitError> {
-        let (requests, secs) = (
-            u64::from(self.requests),
-            self.unit_secs() * u64::from(self.multiplier),
-        );
+        let (requests, secs) = (u64::from(self.requests), self.secs());
 
         // Reduce the fraction: a rate cannot have an arbitrarily long period.
         let divisor = greatest_common_divisor(requests, secs);
@@ -112,18 +100,10 @@ impl Override {
         )
     }
 
-    /// The longest length of the unit, in seconds. With a shorter one, more could pass than the
+    /// The longest length of its units, in seconds. With a shorter one, more could pass than the
     /// limit allows.
-    const fn unit_secs(self) -> u64 {
-        match self.unit {
-            Unit::Unknown | Unit::Second => 1,
-            Unit::Minute => 60,
-            Unit::Hour => 3_600,
-            Unit::Day => DAY_SECS,
-            Unit::Week => WEEK_DAYS as u64 * DAY_SECS,
-            Unit::Month => 31 * DAY_SECS,
-            Unit::Year => 366 * DAY_SECS,
-        }
+    fn secs(self) -> u64 {
+        OVERRIDE_UNITS[self.unit_index()].0 * u64::from(self.multiplier)
     }
 }
 
@@ -167,7 +147,7 @@ fn key(
 
     EncodedKey::from_writer(|parts| {
         if limit.multiplier > 1 {
-            parts.number(limit.unit_secs() * u64::from(limit.multiplier));
+            parts.number(limit.secs());
         }
         parts.text(attributes.domain);
         for entry in attributes.entries {

@@ -20,21 +20,18 @@ use crate::listen::{PortLoad, RequestSlot};
 
 type RateLimitResult = Result<Response<RateLimitResponse>, Status>;
 
-/// Decides Envoy's requests by the active configuration.
-#[derive(Debug)]
-pub(super) struct EnvoyRateLimiter {
-    gate: Arc<Gate>,
+/// Decides requests, and reserves and settles, by the active configuration.
+#[derive(Clone, Debug)]
+pub(super) struct GrpcRateLimiter {
+    pub(super) gate: Arc<Gate>,
     load: Arc<PortLoad>,
 }
 
 #[async_trait]
-impl RateLimitService for EnvoyRateLimiter {
+impl RateLimitService for GrpcRateLimiter {
     async fn should_rate_limit(&self, request: Request<RateLimitRequest>) -> RateLimitResult {
         let active = self.gate.active();
-        // The message has arrived completely.
-        let _slot = admit(&self.gate, &self.load, || {
-            authorize(&active, request.metadata(), &request.get_ref().descriptors)
-        })?;
+        let _slot = self.admit(&active, request.metadata(), &request.get_ref().descriptors)?;
         let origin = origin(&active, request.metadata());
         let request = request.into_inner();
         if active.decides_in_process() {
@@ -44,9 +41,27 @@ impl RateLimitService for EnvoyRateLimiter {
     }
 }
 
-impl EnvoyRateLimiter {
+impl GrpcRateLimiter {
     pub(super) const fn new(gate: Arc<Gate>, load: Arc<PortLoad>) -> Self {
         Self { gate, load }
+    }
+
+    /// Takes a slot for a request that has arrived completely, and asks for its permissions.
+    pub(super) fn admit(
+        &self,
+        active: &ActiveConfig,
+        metadata: &MetadataMap,
+        descriptors: &[RateLimitDescriptor],
+    ) -> Result<RequestSlot<'_>, Status> {
+        let slot = self.load.try_request().ok_or_else(GrpcError::overloaded);
+        let admitted = slot.and_then(|slot| {
+            authorize(active, metadata, descriptors)?;
+            Ok(slot)
+        });
+        admitted.map_err(|error| {
+            error.count(self.gate.metrics());
+            error.into_status()
+        })
     }
 
     /// Handles a request with a single poll, for a store in this process. The future of a decision has a few
@@ -113,7 +128,10 @@ impl EnvoyRateLimiter {
         origin: &RequestOrigin,
     ) -> Result<GateDecision, GrpcError> {
         if let Some(demands) = plan.demands_with_peeks() {
-            let peeked = self.gate.spend(active, &demands, Intent::Peek).await?;
+            let peeked = self
+                .gate
+                .spend(active, &demands, Intent::Peek, origin)
+                .await?;
             if !peeked.decision.is_allowed() || plan.is_free() {
                 // The gate does not count peeks. This one is the request's decision, so count it.
                 let now = self.gate.now();
@@ -128,26 +146,9 @@ impl EnvoyRateLimiter {
         } else {
             Intent::Spend
         };
-        let spending = self.gate.spend_from(active, &plan.demands, intent, origin);
+        let spending = self.gate.spend(active, &plan.demands, intent, origin);
         Ok(spending.await?)
     }
-}
-
-/// Takes a slot for a request in flight, and asks for its permissions.
-pub(super) fn admit<'l>(
-    gate: &Gate,
-    load: &'l PortLoad,
-    authorize: impl FnOnce() -> Result<(), AccessError>,
-) -> Result<RequestSlot<'l>, Status> {
-    let slot = load.try_request().ok_or_else(GrpcError::overloaded);
-    let admitted = slot.and_then(|slot| {
-        authorize()?;
-        Ok(slot)
-    });
-    admitted.map_err(|error| {
-        error.count(gate.metrics());
-        error.into_status()
-    })
 }
 
 /// What a request says about itself, if denials are recorded.
@@ -166,7 +167,7 @@ pub(super) fn origin(active: &ActiveConfig, metadata: &MetadataMap) -> RequestOr
 }
 
 /// Requires the permissions for what descriptors ask for beyond a check, which the front requires.
-pub(super) fn authorize(
+fn authorize(
     active: &ActiveConfig,
     metadata: &MetadataMap,
     descriptors: &[RateLimitDescriptor],

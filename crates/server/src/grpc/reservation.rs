@@ -1,6 +1,5 @@
 //! Kuadrant's reservations: an estimate is charged before the work, the actual amount afterwards.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::StatusCode;
@@ -12,36 +11,26 @@ use tollgate_envoy::{
     CommitRequest, CommitResponse, RateLimitDescriptor, RateLimitRequest, ReservationService,
     ReserveRequest, ReserveResponse,
 };
-use tollgate_gate::{ActiveConfig, Gate, RequestOrigin, SettledCost};
+use tollgate_gate::{ActiveConfig, RequestOrigin, SettledCost};
 use tollgate_http::Problem;
 use tollgate_rules::Selection;
 
 use super::error::GrpcError;
 use super::plan::RequestPlan;
-use super::rate_limit::{admit, authorize, origin};
+use super::rate_limit::{GrpcRateLimiter, origin};
 use super::{descriptor, encode};
-use crate::listen::PortLoad;
 
 /// The shortest time for which a reservation can be open.
 const TTL_MIN: Duration = Duration::from_millis(1);
 
-/// Reserves and settles by the active configuration.
-#[derive(Debug)]
-pub(super) struct KuadrantReservations {
-    gate: Arc<Gate>,
-    load: Arc<PortLoad>,
-}
-
 #[async_trait]
-impl ReservationService for KuadrantReservations {
+impl ReservationService for GrpcRateLimiter {
     async fn reserve(
         &self,
         request: Request<ReserveRequest>,
     ) -> Result<Response<ReserveResponse>, Status> {
         let active = self.gate.active();
-        let _slot = admit(&self.gate, &self.load, || {
-            authorize(&active, request.metadata(), &request.get_ref().descriptors)
-        })?;
+        let _slot = self.admit(&active, request.metadata(), &request.get_ref().descriptors)?;
 
         let origin = origin(&active, request.metadata());
         let request = request.into_inner();
@@ -61,9 +50,7 @@ impl ReservationService for KuadrantReservations {
         request: Request<CommitRequest>,
     ) -> Result<Response<CommitResponse>, Status> {
         let active = self.gate.active();
-        let _slot = admit(&self.gate, &self.load, || {
-            authorize(&active, request.metadata(), &request.get_ref().descriptors)
-        })?;
+        let _slot = self.admit(&active, request.metadata(), &request.get_ref().descriptors)?;
 
         let committed = self.charge_actual(&active, request.into_inner()).await;
         // The work is done, so an error lets nothing pass. It tells that nothing was charged.
@@ -77,11 +64,7 @@ impl ReservationService for KuadrantReservations {
     }
 }
 
-impl KuadrantReservations {
-    pub(super) const fn new(gate: Arc<Gate>, load: Arc<PortLoad>) -> Self {
-        Self { gate, load }
-    }
-
+impl GrpcRateLimiter {
     /// Charges the estimate until it is settled: for all descriptors, or for none.
     async fn reserve_estimate(
         &self,
@@ -97,14 +80,12 @@ impl KuadrantReservations {
         let plan = RequestPlan::new(active, &request)?;
 
         let decision = if plan.has_zero_limit() {
-            self.gate.spend(active, &plan.demands, Intent::Peek).await?
+            self.gate
+                .spend(active, &plan.demands, Intent::Peek, origin)
+                .await?
         } else {
-            let demands = plan.demands.iter().cloned();
-            let (demands, fixed): (Selection<'_>, Vec<bool>) =
-                demands.map(|demand| active.reserved(demand, &[])).unzip();
-            let gate = &self.gate;
-            let reserved = gate.reserve_demands(active, &demands, &fixed, ttl, origin);
-            reserved.await?
+            let (gate, demands) = (&self.gate, plan.demands.clone());
+            gate.reserve(active, demands, &[], ttl, origin).await?
         };
         Ok(encode::reservation(
             active,
@@ -159,7 +140,10 @@ impl KuadrantReservations {
             return Ok(());
         }
 
-        let counted = self.gate.spend(active, &demands, Intent::Count).await?;
+        let counted = self
+            .gate
+            .spend(active, &demands, Intent::Count, RequestOrigin::UNKNOWN)
+            .await?;
         let problem = Problem::denied(&counted.decision);
         match problem.filter(|problem| problem.status == StatusCode::SERVICE_UNAVAILABLE) {
             None => Ok(()),

@@ -34,24 +34,21 @@ pub(crate) async fn read(
         return Err(ApiError::body_too_large(limits.bytes_max));
     }
 
-    if let Some(frame) = early_frame(request.body_mut()).await {
-        let first = frame_data(frame)?.unwrap_or_default();
-        if first.len() <= limits.bytes_max && request.body().is_end_stream() {
-            return Ok(first);
-        }
-        return Box::pin(read_late(request, connection, first, limits)).await;
+    let first = frame_data(early_frame(request.body_mut()).await)?;
+    if first.len() <= limits.bytes_max && request.body().is_end_stream() {
+        return Ok(first);
     }
-    Box::pin(read_late(request, connection, Bytes::new(), limits)).await
+    Box::pin(read_late(request, connection, first, limits)).await
 }
 
-/// The first frame if it is ready soon. Most bodies arrive together with their head and are ready
-/// at the second poll at the latest, so that they need neither a timer nor a reservation of memory.
-/// The second poll comes for certain: the connection's periodic tick causes it even if no more data
-/// arrives.
-async fn early_frame(body: &mut Incoming) -> Option<BodyFrame> {
+/// The first frame if there is one and it is ready soon. Most bodies arrive together with their head
+/// and are ready at the second poll at the latest, so that they need neither a timer nor a
+/// reservation of memory. The second poll comes for certain: the connection's periodic tick causes
+/// it even if no more data arrives.
+async fn early_frame(body: &mut Incoming) -> BodyFrame {
     let mut was_polled = false;
     poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
-        Poll::Ready(frame) => Poll::Ready(Some(frame)),
+        Poll::Ready(frame) => Poll::Ready(frame),
         Poll::Pending if was_polled => Poll::Ready(None),
         Poll::Pending => {
             was_polled = true;
@@ -94,7 +91,7 @@ async fn read_rest(
 
         next = match body.frame().await {
             None => None,
-            frame => Some(frame_data(frame)?.unwrap_or_default()),
+            frame => Some(frame_data(frame)?),
         };
     }
     Ok(whole.freeze())
@@ -102,10 +99,9 @@ async fn read_rest(
 
 type BodyFrame = Option<Result<hyper::body::Frame<Bytes>, hyper::Error>>;
 
-fn frame_data(frame: BodyFrame) -> Result<Option<Bytes>, ApiError> {
-    match frame {
-        None => Ok(None),
-        Some(Ok(frame)) => Ok(frame.into_data().ok()),
-        Some(Err(_)) => Err(ApiError::incomplete_body()),
-    }
+/// The bytes of a frame; none without a frame, and of trailers.
+fn frame_data(frame: BodyFrame) -> Result<Bytes, ApiError> {
+    let frame = frame.transpose().map_err(|_| ApiError::incomplete_body())?;
+    let data = frame.and_then(|frame| frame.into_data().ok());
+    Ok(data.unwrap_or_default())
 }

@@ -9,35 +9,34 @@ mod parameters;
 mod warnings;
 
 use hyper::body::Incoming;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE};
 use hyper::{Request, Response, StatusCode};
 use tollgate::store::Intent;
-use tollgate_gate::api::ApiError;
-use tollgate_gate::{ActiveConfig, CheckOptions, Gate, GateDecision, PERMIT_HEADER_MAX};
-use tollgate_http::Problem;
+use tollgate_gate::api::{ApiContext, ApiError};
+use tollgate_gate::{CheckOptions, Gate, GateDecision, PERMIT_HEADER_MAX};
+use tollgate_http::{Fields, Problem};
 
 use self::original_request::OriginalRequest;
+pub(super) use self::parameters::FORWARD_AUTH;
 use self::parameters::ForwardAuthParameters;
 pub(super) use self::warnings::ForwardAuthWarnings;
-use super::respond::{self, Body, json};
+use super::respond::{Body, NO_STORE, denied, json};
 use crate::listen::ClientConnection;
 
 /// Decides the request that a proxy describes, and responds to the proxy.
 pub(super) async fn handle(
-    gate: &Gate,
-    active: &ActiveConfig,
+    context: ApiContext<'_>,
     request: &Request<Incoming>,
     connection: &ClientConnection,
     warnings: &ForwardAuthWarnings,
 ) -> Result<Response<Body>, ApiError> {
+    let ApiContext { gate, active, .. } = context;
     let _slot = connection.try_slot().ok_or_else(ApiError::overloaded)?;
     let peer = connection.peer;
     let query = request.uri().query().unwrap_or_default();
     let parameters = ForwardAuthParameters::parse(query, request)?;
-    let client = active
-        .selector
-        .clients()
-        .address(peer.ip(), request.headers());
+    let clients = active.selector.clients();
+    let client = clients.address(peer.ip(), request.headers());
     warnings.check_proxy(active, request, peer);
     active.note_forward_auth();
     let original = OriginalRequest::from_headers(request, parameters, client)?;
@@ -46,49 +45,51 @@ pub(super) async fn handle(
         limits: None,
         cost: None,
         intent: Intent::Spend,
-        origin: &active.origin(request.headers()),
+        origin: context.origin,
     };
-    let GateDecision {
-        decision,
-        permit,
-        block,
-        ..
-    } = match gate.decide(active, &original, options).await {
-        Ok(decision) => decision,
+    match gate.decide(active, &original, options).await {
+        Ok(decided) => Ok(respond(context, decided, parameters.deny_status)),
         Err(error) => {
             warnings.note_refusal(&error);
-            return refusal(gate, error.into(), parameters.deny_status);
+            refusal(gate, error.into(), parameters.deny_status)
         }
-    };
+    }
+}
 
-    let mut response = match Problem::denied(&decision) {
+/// The response to a request that was decided: the body of a denial, or none.
+fn respond(
+    context: ApiContext<'_>,
+    decided: GateDecision,
+    deny_status: Option<StatusCode>,
+) -> Response<Body> {
+    let config = &context.active.config;
+    let decision = &decided.decision;
+    let mut response = match Problem::denied(decision) {
         None => {
             let mut response = json(StatusCode::OK, "");
             response.headers_mut().remove(CONTENT_TYPE);
             response
         }
         Some(mut problem) => {
-            if let Some(block) = block {
+            if let Some(block) = decided.block {
                 problem.status = block.status();
             }
-            let template = active.config.denial.as_ref();
+            let template = config.denial.as_ref();
             let body = template.map(|template| (template, decision.denied_by()));
-            respond::denied(problem, parameters.deny_status, body)
+            denied(problem, deny_status, body)
         }
     };
-    respond::add_fields(
-        response.headers_mut(),
-        &decision,
-        active.config.headers,
-        gate.now(),
-    );
-    if let Some(permit) = permit
+
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, NO_STORE);
+    Fields::new(decision, config.headers, context.gate.now()).add_to(headers);
+    if let Some(permit) = decided.permit
         && permit.len() <= PERMIT_HEADER_MAX
         && let Ok(permit) = permit.parse()
     {
-        response.headers_mut().insert("x-ratelimit-permit", permit);
+        headers.insert("x-ratelimit-permit", permit);
     }
-    Ok(response)
+    response
 }
 
 /// Refuses a request that cannot be decided because of what it has or lacks. That is a denial, too:
@@ -103,8 +104,7 @@ fn refusal(
     }
 
     gate.metrics().count_error(error.code);
-    let mut response = respond::denied(error.problem(), deny_status, None);
-    let no_store = HeaderValue::from_static("no-store");
-    response.headers_mut().insert(CACHE_CONTROL, no_store);
+    let mut response = denied(error.problem(), deny_status, None);
+    response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
     Ok(response)
 }

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use hyper::header::{CACHE_CONTROL, HeaderValue};
+use hyper::header::CACHE_CONTROL;
 use hyper::{Response, StatusCode};
 
 use tollgate_gate::Gate;
 
-use super::respond::{Body, json};
+use super::respond::{Body, NO_STORE, json};
 
 /// Whether the service should get requests. It is ready from the start, because it can decide by
 /// failure policy while the store is unavailable; it stops being ready when it shuts down.
@@ -48,8 +48,6 @@ pub(crate) fn alive() -> Response<Body> {
 }
 
 fn uncached(mut response: Response<Body>) -> Response<Body> {
-    response
-        .headers_mut()
-        .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
     response
 }

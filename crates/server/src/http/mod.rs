@@ -7,33 +7,83 @@ mod api;
 mod body;
 mod forward_auth;
 mod health;
-mod host;
 mod respond;
-mod route;
 mod timing;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hyper::body::{Bytes, Incoming};
-use hyper::{Method, Request, Response};
-use tollgate_gate::api::{ApiContext, ApiError};
+use hyper::body::Incoming;
+use hyper::{Method, Request, Response, StatusCode};
+use tollgate_gate::api::{ApiContext, ApiError, ApiOperation};
 use tollgate_gate::{ActiveConfig, Caller, Gate};
+use tollgate_rules::Permission;
 use tracing::Instrument as _;
 
 pub(crate) use body::{BodyLimits, read as read_body};
 pub(crate) use health::{Readiness, alive};
-pub(crate) use host::expect_host;
 pub(crate) use respond::{Body, json, problem};
 
-use self::route::HttpRoute;
-
-use crate::guard::{BrowserGuard, presented_token};
+use self::forward_auth::{FORWARD_AUTH, ForwardAuthWarnings};
+use crate::guard::{BrowserGuard, expect_host, presented_token};
 use crate::listen::{self, ClientConnection, Front};
 use crate::traces;
 
 /// The description of this port, in the `OpenAPI` format.
 pub(crate) const OPENAPI: &str = include_str!("openapi.json");
+
+/// What a path is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HttpRoute {
+    /// An operation of the decision API; none for a batch of them.
+    Api(Option<ApiOperation>),
+    ForwardAuth,
+    Alive,
+    Ready,
+    OpenApi,
+}
+
+/// Every path. Only forward-auth also has paths below its own.
+const ROUTES: [(&str, HttpRoute); 13] = [
+    ("/v1/check", HttpRoute::Api(Some(ApiOperation::Check))),
+    ("/v1/peek", HttpRoute::Api(Some(ApiOperation::Peek))),
+    ("/v1/refund", HttpRoute::Api(Some(ApiOperation::Refund))),
+    ("/v1/release", HttpRoute::Api(Some(ApiOperation::Release))),
+    ("/v1/reserve", HttpRoute::Api(Some(ApiOperation::Reserve))),
+    ("/v1/settle", HttpRoute::Api(Some(ApiOperation::Settle))),
+    ("/v1/cancel", HttpRoute::Api(Some(ApiOperation::Cancel))),
+    ("/v1/reset", HttpRoute::Api(Some(ApiOperation::Reset))),
+    ("/v1/batch", HttpRoute::Api(None)),
+    (FORWARD_AUTH, HttpRoute::ForwardAuth),
+    ("/healthz", HttpRoute::Alive),
+    ("/readyz", HttpRoute::Ready),
+    ("/openapi.json", HttpRoute::OpenApi),
+];
+
+impl HttpRoute {
+    /// What a path is for, with the path that it is listed under; none if the path is unknown.
+    fn find(path: &str) -> Option<(&'static str, Self)> {
+        let listed = match path.strip_prefix(FORWARD_AUTH) {
+            Some(below) if below.starts_with('/') => FORWARD_AUTH,
+            _ => path,
+        };
+        ROUTES.into_iter().find(|(known, _)| *known == listed)
+    }
+
+    /// Whether everyone may use it: health checks and the description.
+    const fn is_public(self) -> bool {
+        matches!(self, Self::Alive | Self::Ready | Self::OpenApi)
+    }
+
+    /// What a token must allow. None if that depends on the body, and for public routes.
+    fn permission(self) -> Option<Permission> {
+        match self {
+            Self::Api(operation) => operation.map(ApiOperation::permission),
+            Self::ForwardAuth => Some(Permission::Check),
+            Self::Alive | Self::Ready | Self::OpenApi => None,
+        }
+    }
+}
 
 /// Handles the requests of the HTTP port.
 #[derive(Debug)]
@@ -42,7 +92,7 @@ pub(crate) struct HttpFront {
     readiness: Arc<Readiness>,
     /// Whether the port can be reached from this machine only.
     is_loopback: bool,
-    warnings: forward_auth::ForwardAuthWarnings,
+    warnings: ForwardAuthWarnings,
 }
 
 impl HttpFront {
@@ -52,7 +102,7 @@ impl HttpFront {
             gate,
             readiness,
             is_loopback: address.ip().to_canonical().is_loopback(),
-            warnings: forward_auth::ForwardAuthWarnings::default(),
+            warnings: ForwardAuthWarnings::default(),
         }
     }
 
@@ -83,23 +133,12 @@ impl HttpFront {
             HttpRoute::Api(operation) => {
                 api::handle(operation, context, post(request)?, connection).await
             }
-            HttpRoute::Batch => {
-                Box::pin(api::handle_batch(context, post(request)?, connection)).await
-            }
             HttpRoute::Alive => get(request).map(|()| alive()),
             HttpRoute::Ready => get(request).map(|()| self.readiness.response(gate)),
-            HttpRoute::OpenApi => get(request).map(|()| {
-                json(
-                    hyper::StatusCode::OK,
-                    Bytes::from_static(OPENAPI.as_bytes()),
-                )
-            }),
+            HttpRoute::OpenApi => get(request).map(|()| json(StatusCode::OK, OPENAPI)),
             HttpRoute::ForwardAuth => {
                 let warnings = &self.warnings;
-                Box::pin(forward_auth::handle(
-                    gate, active, request, connection, warnings,
-                ))
-                .await
+                Box::pin(forward_auth::handle(context, request, connection, warnings)).await
             }
         }
     }
@@ -148,9 +187,9 @@ impl Front for HttpFront {
         mut request: Request<Incoming>,
         connection: &Arc<ClientConnection>,
     ) -> Response<Body> {
-        let route = HttpRoute::from_path(request.uri().path());
+        let (name, route) = HttpRoute::find(request.uri().path()).unzip();
         // Spans are named after the route, so that the number of names is bounded.
-        let span = traces::span(route.map_or("unknown", HttpRoute::path), request.headers());
+        let span = traces::span(name.unwrap_or("unknown"), request.headers());
 
         let result = if span.is_disabled() {
             self.route(route, &mut request, connection).await
@@ -186,3 +225,6 @@ pub(crate) fn get<B>(request: &Request<B>) -> Result<(), ApiError> {
         ref other => Err(ApiError::method_not_allowed(other, "GET, HEAD")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Encodes decisions and errors as HTTP responses.
+//! Responses with a JSON body, to errors and to denied requests.
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -6,9 +6,9 @@ use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use hyper::{HeaderMap, Response, StatusCode};
-use tollgate::{Decision, LimitOutcome, Micros};
-use tollgate_gate::api::{Answer, ApiContext, ApiError, EncodedAnswer};
-use tollgate_http::{DenialTemplate, EnabledFields, Fields, PROBLEM_JSON, Problem};
+use tollgate::LimitOutcome;
+use tollgate_gate::api::ApiError;
+use tollgate_http::{DenialTemplate, Problem};
 
 pub(crate) type Body = Full<Bytes>;
 
@@ -16,6 +16,8 @@ pub(crate) type Body = Full<Bytes>;
 const ORIGINAL_STATUS: HeaderName = HeaderName::from_static("x-ratelimit-status");
 /// The most header fields of a response, including those that hyper adds.
 const FIELDS_MAX: usize = 13;
+/// The value of `Cache-Control` for what changes with every request.
+pub(super) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A response with a JSON body.
@@ -33,7 +35,7 @@ pub(crate) fn problem(error: &ApiError) -> Response<Body> {
     let mut response = error.problem().to_response().map(Full::new);
 
     let headers = response.headers_mut();
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(CACHE_CONTROL, NO_STORE);
     if let Some(allow) = error.allow {
         headers.insert(ALLOW, HeaderValue::from_static(allow));
     }
@@ -43,34 +45,6 @@ pub(crate) fn problem(error: &ApiError) -> Response<Body> {
     if error.status == StatusCode::UNAUTHORIZED {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
-    response
-}
-
-/// The response to an operation.
-pub(super) fn answer(answer: &Answer, context: ApiContext<'_>) -> Response<Body> {
-    let EncodedAnswer {
-        status,
-        is_problem,
-        body,
-    } = answer.encode();
-
-    let mut response = json(status, body.into_owned());
-    let headers = response.headers_mut();
-    if is_problem {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-    }
-    if let Some(decision) = answer.decision() {
-        let fields = context.active.config.headers;
-        add_fields(headers, decision, fields, context.gate.now());
-    }
-    response
-}
-
-/// The response to a batch, whose answers have statuses of their own.
-pub(super) fn batch(answers: String) -> Response<Body> {
-    let mut response = json(StatusCode::OK, answers);
-    let no_store = HeaderValue::from_static("no-store");
-    response.headers_mut().insert(CACHE_CONTROL, no_store);
     response
 }
 
@@ -97,15 +71,4 @@ pub(super) fn denied(
             .insert(ORIGINAL_STATUS, HeaderValue::from(original_status.as_u16()));
     }
     response
-}
-
-/// Adds the rate limit headers. They must not be cached: they change with every request.
-pub(super) fn add_fields(
-    headers: &mut HeaderMap,
-    decision: &Decision,
-    fields: EnabledFields,
-    now: Micros,
-) {
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Fields::new(decision, fields, now).add_to(headers);
 }

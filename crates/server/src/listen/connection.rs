@@ -40,92 +40,75 @@ const EVICTION_GRACE: Duration = Duration::from_millis(100);
 
 /// Requests over HTTP.
 impl<F: Front> ConnectionServer for F {
-    fn serve(
+    async fn serve(
         port: &Arc<Port<Self>>,
         stream: ServerStream,
         connection: Arc<ClientConnection>,
-    ) -> impl Future<Output = ()> + Send {
-        serve(port, stream, connection)
-    }
-}
+    ) {
+        let handler = Arc::new(ConnectionHandler {
+            port: port.clone(),
+            connection: connection.clone(),
+        });
+        let stream = TokioIo::new(MonitoredStream::new(stream, connection));
+        let service = {
+            let handler = handler.clone();
+            service_fn(move |request| handler.clone().respond(request))
+        };
 
-impl<F: StreamFront> ConnectionServer for StreamPort<F> {
-    fn serve(
-        port: &Arc<Port<Self>>,
-        stream: ServerStream,
-        connection: Arc<ClientConnection>,
-    ) -> impl Future<Output = ()> + Send {
-        serve_stream(port, stream, connection)
-    }
-}
+        match port.protocol {
+            ListenProtocol::Http1 => {
+                let mut connection = http1::Builder::new()
+                    .max_buf_size(HEAD_MAX as usize)
+                    .max_header_size(HEAD_MAX as usize)
+                    .max_headers(HEADER_LINES_MAX)
+                    // A client may close its sending side after the request and still wait for the
+                    // response.
+                    .half_close(true)
+                    .serve_connection(stream, service);
 
-/// Serves a connection until it ends.
-async fn serve<F: Front>(
-    port: &Arc<Port<F>>,
-    stream: ServerStream,
-    connection: Arc<ClientConnection>,
-) {
-    let handler = Arc::new(ConnectionHandler {
-        port: port.clone(),
-        connection: connection.clone(),
-    });
-    let stream = TokioIo::new(MonitoredStream::new(stream, connection));
-    let service = {
-        let handler = handler.clone();
-        service_fn(move |request| handler.clone().respond(request))
-    };
-
-    match port.protocol {
-        ListenProtocol::Http1 => {
-            let mut connection = http1::Builder::new()
-                .max_buf_size(HEAD_MAX as usize)
-                .max_header_size(HEAD_MAX as usize)
-                .max_headers(HEADER_LINES_MAX)
-                // A client may close its sending side after the request and still wait for the
-                // response.
-                .half_close(true)
-                .serve_connection(stream, service);
-
-            let close = http1::Connection::graceful_shutdown;
-            if let Some(Err(_)) = handler.drive(Pin::new(&mut connection), close).await {
-                handler
-                    .linger(connection.into_parts().io.into_inner())
-                    .await;
+                let close = http1::Connection::graceful_shutdown;
+                if let Some(Err(_)) = handler.drive(Pin::new(&mut connection), close).await {
+                    handler
+                        .linger(connection.into_parts().io.into_inner())
+                        .await;
+                }
             }
-        }
-        ListenProtocol::Http2 => {
-            let connection = http2::Builder::new(TokioExecutor::new())
-                .timer(TokioTimer::new())
-                .max_concurrent_streams(STREAMS_MAX)
-                .max_header_list_size(HEAD_MAX)
-                .keep_alive_interval(Some(PING_INTERVAL))
-                .serve_connection(stream, service);
+            ListenProtocol::Http2 => {
+                let connection = http2::Builder::new(TokioExecutor::new())
+                    .timer(TokioTimer::new())
+                    .max_concurrent_streams(STREAMS_MAX)
+                    .max_header_list_size(HEAD_MAX)
+                    .keep_alive_interval(Some(PING_INTERVAL))
+                    .serve_connection(stream, service);
 
-            let close = http2::Connection::graceful_shutdown;
-            handler.drive(pin!(connection), close).await;
+                let close = http2::Connection::graceful_shutdown;
+                handler.drive(pin!(connection), close).await;
+            }
+            // Served by a `StreamPort`.
+            ListenProtocol::Resp => {}
         }
-        // Served by `serve_stream`.
-        ListenProtocol::Resp => {}
     }
 }
 
-/// Serves a connection of a front that reads and writes the stream itself.
-async fn serve_stream<F: StreamFront>(
-    port: &Arc<Port<StreamPort<F>>>,
-    stream: ServerStream,
-    connection: Arc<ClientConnection>,
-) {
-    let StreamPort(front) = &*port.front;
-    let handler = ConnectionHandler {
-        port: port.clone(),
-        connection: connection.clone(),
-    };
-    let stream = MonitoredStream::new(stream, connection.clone());
+/// A front that reads and writes the stream itself.
+impl<F: StreamFront> ConnectionServer for StreamPort<F> {
+    async fn serve(
+        port: &Arc<Port<Self>>,
+        stream: ServerStream,
+        connection: Arc<ClientConnection>,
+    ) {
+        let Self(front) = &*port.front;
+        let handler = ConnectionHandler {
+            port: port.clone(),
+            connection: connection.clone(),
+        };
+        let stream = MonitoredStream::new(stream, connection.clone());
 
-    let closing = Notify::new();
-    let serving = pin!(front.serve(stream, &connection, &closing));
-    if let Some(stream) = handler.drive(serving, |_| closing.notify_one()).await {
-        handler.linger(stream).await;
+        let closing = Notify::new();
+        let serving = pin!(front.serve(stream, &connection, &closing));
+        if let Some(stream) = handler.drive(serving, |_| closing.notify_one()).await {
+            handler.linger(stream).await;
+        }
     }
 }
 

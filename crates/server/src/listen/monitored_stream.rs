@@ -51,7 +51,7 @@ impl MonitoredStream {
         loop {
             let mut discarded = [0; 8 * 1024];
             let mut buffer = ReadBuf::new(&mut discarded);
-            match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
+            match self.stream.as_mut().poll_read(context, &mut buffer) {
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() && *bytes_left > 0 => {
                     *bytes_left = bytes_left.saturating_sub(buffer.filled().len());
                 }
@@ -69,7 +69,7 @@ impl AsyncRead for MonitoredStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let read = self.stream.as_mut().poll_read(context, buffer);
 
         if buffer.filled().len() > before {
             self.connection.progress().lock().reads += 1;
@@ -84,7 +84,7 @@ impl AsyncWrite for MonitoredStream {
         context: &mut Context<'_>,
         buffer: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, buffer);
+        let written = self.stream.as_mut().poll_write(context, buffer);
 
         let mut progress = self.connection.progress().lock();
         progress.is_blocked = written.is_pending();
@@ -95,11 +95,11 @@ impl AsyncWrite for MonitoredStream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        self.stream.as_mut().poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
+        ready!(self.stream.as_mut().poll_shutdown(context))?;
         ready!(self.poll_linger(context));
         Poll::Ready(Ok(()))
     }

@@ -4,19 +4,18 @@
 //! is bounded by that of connections, and its time by the timeout of a request's head. Knows nothing
 //! of files: the settings are replaced from outside when they change.
 
+use std::fmt::Debug;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::server::TlsStream;
 
 /// The TLS settings of a port. They may be replaced while the port is in use; connections keep those
 /// that they started with.
@@ -52,12 +51,12 @@ impl PortTls {
         // A response is one segment; delaying it to fill a larger one gains nothing.
         drop(stream.set_nodelay(true));
         let Some(config) = self.config.load_full() else {
-            return Some(ServerStream::Plain(stream));
+            return Some(Box::pin(stream));
         };
 
         let handshake = Box::pin(TlsAcceptor::from(config).accept(stream));
         let error = match tokio::time::timeout(timeout, handshake).await {
-            Ok(Ok(stream)) => return Some(ServerStream::Tls(Box::new(stream))),
+            Ok(Ok(stream)) => return Some(Box::pin(stream)),
             Ok(Err(error)) => error,
             Err(_) => io::ErrorKind::TimedOut.into(),
         };
@@ -70,49 +69,9 @@ impl PortTls {
 }
 
 /// A connection, with or without TLS.
-#[derive(Debug)]
-pub(crate) enum ServerStream {
-    Plain(TcpStream),
-    /// Boxed, because its state is some thousand bytes and plain connections must not reserve it.
-    Tls(Box<TlsStream<TcpStream>>),
-}
+pub(crate) type ServerStream = Pin<Box<dyn ConnectionStream>>;
 
-impl AsyncRead for ServerStream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
-        }
-    }
-}
+/// What connections have in common.
+pub(crate) trait ConnectionStream: AsyncRead + AsyncWrite + Debug + Send {}
 
-impl AsyncWrite for ServerStream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(context, buffer),
-            Self::Tls(stream) => Pin::new(stream).poll_write(context, buffer),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(context),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
-        }
-    }
-}
+impl<S: AsyncRead + AsyncWrite + Debug + Send> ConnectionStream for S {}

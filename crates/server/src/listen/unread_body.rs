@@ -1,10 +1,8 @@
 //! What happens to a request body that the front did not read.
 
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::task::Poll;
 use std::time::Duration;
 
+use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONNECTION, EXPECT, HeaderValue};
 use hyper::{Request, Response, StatusCode, Version};
@@ -57,24 +55,15 @@ async fn discard(
         return false;
     }
 
-    let mut bytes_left = DISCARDED_MAX;
-    let rest = poll_fn(|context| {
-        loop {
-            match Pin::new(&mut *body).poll_frame(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(None) => return Poll::Ready(true),
-                Poll::Ready(Some(Err(_))) => return Poll::Ready(false),
-                Poll::Ready(Some(Ok(frame))) => {
-                    let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
-                    match bytes_left.checked_sub(bytes) {
-                        Some(left) => bytes_left = left,
-                        None => return Poll::Ready(false),
-                    }
-                }
-            }
+    let rest = async {
+        let mut bytes_left = DISCARDED_MAX;
+        while let Some(frame) = body.frame().await {
+            let bytes = frame.ok()?.data_ref().map_or(0, |data| data.len() as u64);
+            bytes_left = bytes_left.checked_sub(bytes)?;
         }
-    });
+        Some(())
+    };
 
     let discarded = tokio::time::timeout(DISCARD_TIMEOUT, rest).await;
-    discarded.unwrap_or(false)
+    matches!(discarded, Ok(Some(())))
 }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use tollgate::store::Intent;
 use tollgate::{Decision, Demand, EncodedKey};
-use tollgate_gate::{ActiveConfig, Gate};
+use tollgate_gate::{ActiveConfig, Gate, RequestOrigin};
 
 use super::encode;
 use super::error::RespError;
@@ -74,12 +74,9 @@ impl<'r> CommandBatch<'r> {
         let spending = spend(self.gate, self.active, demand);
         if self.active.decides_in_process() {
             // On the stack: the future has a few thousand bytes.
-            let result = pin!(spending).poll(&mut Context::from_waker(Waker::noop()));
-            let absent = || Err(RespError::new("the in-process store did not reply"));
-            let result = if let Poll::Ready(result) = result {
-                result
-            } else {
-                absent()
+            let result = match pin!(spending).poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(result) => result,
+                Poll::Pending => Err(RespError::new("the in-process store did not reply")),
             };
             write_result(self.gate, &mut self.replies, &result);
             return;
@@ -120,7 +117,9 @@ async fn spend(
     } else {
         Intent::Spend
     };
-    let decision = gate.spend(active, &[demand], intent).await?.decision;
+    let (demands, origin) = ([demand], RequestOrigin::UNKNOWN);
+    let spent = gate.spend(active, &demands, intent, origin).await?;
+    let decision = spent.decision;
 
     match decision.denied_by() {
         Some(outcome) if decision.is_unavailable() => {

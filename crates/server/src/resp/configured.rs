@@ -3,8 +3,8 @@
 use tollgate::algorithm::LeakyMode;
 use tollgate::{Demand, EncodedKey, Quota};
 use tollgate_gate::ActiveConfig;
-use tollgate_gate::api::select_code;
-use tollgate_rules::{Attribute, Attributes, LimitConfig, SelectError, Value};
+use tollgate_gate::api::{NamedAttributes, select_code};
+use tollgate_rules::{Attribute, LimitConfig, SelectError};
 
 use super::error::RespError;
 use super::integer::integer;
@@ -13,18 +13,6 @@ pub(super) const USAGE: &str = "TOLLGATE.CHECK limit key [cost]";
 
 /// The largest cost that a store takes.
 const COST_MAX: u64 = 1 << 53;
-
-/// The value of one attribute.
-struct OneAttribute<'a> {
-    attribute: &'a Attribute,
-    value: &'a str,
-}
-
-impl Attributes for OneAttribute<'_> {
-    fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
-        (attribute == self.attribute).then(|| Value::Text(self.value.into()))
-    }
-}
 
 /// What a call asks of the counter of its key.
 pub(super) fn select<'r>(
@@ -45,10 +33,9 @@ pub(super) fn select<'r>(
         let text = "invalid key; must be UTF-8 text that is not empty";
         return Err(RespError::new(text).because("bad-key"));
     };
-    let attributes = OneAttribute {
-        attribute: only_attribute(limit)?,
-        value,
-    };
+    let mut attributes = NamedAttributes::default();
+    let attribute = only_attribute(limit)?;
+    attributes.0.push((attribute.name().into(), value.into()));
 
     let mut demands = active.selector.select_named(&[&name], &attributes, cost)?;
     // A single value makes a single key.

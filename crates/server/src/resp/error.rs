@@ -69,21 +69,14 @@ impl RespError {
         }
     }
 
-    pub(super) const fn overloaded() -> Self {
-        Self {
-            code: "ERR",
-            text: Cow::Borrowed("overloaded: too many requests in flight; retry in a second"),
-            cause: Some("overloaded"),
-        }
+    pub(super) fn overloaded() -> Self {
+        Self::new("overloaded: too many requests in flight; retry in a second")
+            .because("overloaded")
     }
 
     /// The command came over a connection beyond `connections_max`.
-    pub(super) const fn too_many_connections() -> Self {
-        Self {
-            code: "ERR",
-            text: Cow::Borrowed("overloaded: too many connections; retry in a second"),
-            cause: Some("overloaded"),
-        }
+    pub(super) fn too_many_connections() -> Self {
+        Self::new("overloaded: too many connections; retry in a second").because("overloaded")
     }
 
     /// The configuration does not allow what the command asks for.

@@ -16,7 +16,7 @@ async fn what_a_fail_over_loses_is_put_again() {
     assert!(scene.check(&["api"], ANN).await.is_allowed());
 
     let action = scene.act("api", ANN_IP, BLOCK).await.unwrap();
-    scene.gate.action_log.lock().record_failure();
+    scene.gate.action_log.lock().has_failed = true;
     records.remove(group, &action.id).await.unwrap();
     scene.gate.sync_actions().await.unwrap();
     assert!(!scene.check(&["api"], ANN).await.is_allowed());
@@ -63,7 +63,7 @@ async fn what_another_replica_removes_after_an_outage_stays_removed() {
     let scene = scene();
     let action = scene.act("api", ANN_IP, BLOCK).await.unwrap();
     scene.gate.sync_actions().await.unwrap();
-    scene.gate.action_log.lock().record_failure();
+    scene.gate.action_log.lock().has_failed = true;
     scene.gate.sync_actions().await.unwrap();
 
     let group = RecordGroup::Actions;

@@ -10,8 +10,7 @@ use tollgate_gate::api::ApiError;
 use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
 use tollgate_subject::{FieldValues, cookie_values, joined_lines, query_values};
 
-use super::super::route::FORWARD_AUTH;
-use super::parameters::{ForwardAuthParameters, ProxyKind};
+use super::parameters::{FORWARD_AUTH, ForwardAuthParameters, ProxyKind};
 
 /// Only bytes that are not ASCII are encoded: a client may send them without encoding.
 const NOT_ASCII: &AsciiSet = &AsciiSet::EMPTY;

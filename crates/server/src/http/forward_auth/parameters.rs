@@ -4,7 +4,8 @@ use hyper::{Request, StatusCode};
 
 use tollgate_gate::api::ApiError;
 
-use super::super::route::FORWARD_AUTH;
+/// The path of forward-auth; Envoy appends the path of the original request.
+pub(crate) const FORWARD_AUTH: &str = "/v1/forward-auth";
 
 /// The kind of proxy, which determines how it describes the original request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ const LIMITS_MAX: usize = 100;
 
 /// Remembers what was logged.
 #[derive(Debug, Default)]
-pub(in super::super) struct ForwardAuthWarnings {
+pub(crate) struct ForwardAuthWarnings {
     untrusted_proxy: AtomicBool,
     /// The limits whose key was missing.
     refusing: Mutex<HashSet<String>>,
