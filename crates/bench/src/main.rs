@@ -12,9 +12,9 @@ mod simulate;
 mod strictness;
 mod tower;
 
-use std::process::ExitCode;
-
 use clap::{Parser, Subcommand};
+
+use self::harness::prelude::BenchArguments;
 
 #[derive(Debug, Parser)]
 #[command(about = "Compares Tollgate with other rate limiters")]
@@ -26,28 +26,28 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Benchmark {
     /// Embedded store: time per decision, bytes per key, and a flood of new keys
-    Memory(memory::Arguments),
+    Memory(BenchArguments),
     /// Redis or Valkey store: throughput and latency, compared with redis-benchmark and plain
     /// clients
-    Redis(redis::Arguments),
+    Redis(BenchArguments),
     /// Leased and eventual limits on a shared store, compared with the embedded store and strict
     /// limits
-    Leases(leases::Arguments),
+    Leases(BenchArguments),
     /// `tollgate serve` over HTTP and gRPC, compared with servers that return a constant response
-    Service(service::Arguments),
+    Service(service::ServiceArguments),
     /// Cost of a rate limit in an Express application: Tollgate in the process and over HTTP, and
     /// the limiters that most applications use
-    Node(node::Arguments),
+    Node(BenchArguments),
     /// Cost of a rate limit in an axum application: Tollgate's layer and `tower_governor`
-    Tower(tower::Arguments),
+    Tower(BenchArguments),
     /// `tollgate simulate` on a large log: lines per second and core, and peak memory
-    Simulate(simulate::Arguments),
+    Simulate(BenchArguments),
     /// Strictness experiment: what replicas of `tollgate serve` admit together over one store,
     /// compared with what the limit allows
-    Strictness(strictness::Arguments),
+    Strictness(strictness::StrictnessArguments),
     /// Scale experiment: what large fleets, many keys and a large cluster cost, simulated with the
     /// real lease tables and the measured cost of a call
-    Scale(scale::Arguments),
+    Scale(scale::ScaleArguments),
     /// A bare server, started by `service` as a separate process
     #[command(hide = true)]
     Bare(service::BareArguments),
@@ -56,8 +56,8 @@ enum Benchmark {
     Hello(tower::HelloArguments),
 }
 
-fn main() -> ExitCode {
-    let done = match Arguments::parse().what {
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().what {
         Benchmark::Memory(arguments) => memory::run(&arguments),
         Benchmark::Redis(arguments) => redis::run(&arguments),
         Benchmark::Leases(arguments) => leases::run(&arguments),
@@ -69,12 +69,5 @@ fn main() -> ExitCode {
         Benchmark::Tower(arguments) => tower::run(&arguments),
         Benchmark::Bare(arguments) => service::run_bare(&arguments),
         Benchmark::Hello(arguments) => tower::run_hello(&arguments),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("tollgate-bench: {error:#}");
-            ExitCode::FAILURE
-        }
     }
 }

@@ -11,11 +11,10 @@ use tokio::task::JoinSet;
 use tollgate::{Limiter, Source};
 use tollgate_load::latency_histogram;
 
-use super::latency::{percentiles, record};
 use super::rounds::Entrant;
 use super::row::{Figures, float};
 use super::text::counted;
-use super::timing::now;
+use super::timing::{now, percentiles, record};
 
 /// Decisions per second of all callers together.
 pub(crate) const RATE: &str = "decisions_per_s";
@@ -194,7 +193,7 @@ async fn ask<C: Caller>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::latency::{P50, P99};
+    use super::super::timing::{P50, P99};
     use super::*;
 
     struct CountingCaller(u32);

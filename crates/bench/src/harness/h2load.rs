@@ -13,16 +13,16 @@ use testkit::reverse_proxy;
 use testkit::servers::Server;
 use tollgate_load::latency_histogram;
 
-use super::latency::{percentiles, record};
-use super::others;
-use super::process::{self, Process};
+use super::others::cpu_meter;
+use super::process::{Process, program_version, run_program};
 use super::rounds::{Bench, Entrant};
-use super::row::{Figures, Row, float};
+use super::row::{Figures, Row};
 use super::server::ANNOUNCED;
 use super::text::Table;
+use super::timing::{percentiles, record};
 
 /// Requests per second.
-pub(crate) const RATE: &str = "requests_per_s";
+pub(crate) const REQUESTS: &str = "requests_per_s";
 /// CPU time of the server's process for each request, in user and system mode.
 pub(crate) const CPU: &str = "cpu_us";
 
@@ -31,24 +31,12 @@ const CONNECTIONS: u32 = 32;
 /// Over gRPC: the number of connections, of which a proxy opens one for each of its threads, and of
 /// requests in flight on each.
 const GRPC: [&str; 4] = ["-c", "4", "-m", "32"];
-/// Clock ticks per second in the CPU times of `/proc`; the value is the same on every Linux.
-const TICKS_PER_S: f64 = 100.0;
 
 /// The h2load program, with a directory for the body that it sends and for its log.
 #[derive(Debug)]
 pub(crate) struct H2load {
     program: PathBuf,
     directory: Directory,
-}
-
-/// Where the load is sent, and what is sent.
-#[derive(Clone, Debug)]
-pub(crate) struct Target {
-    pub(crate) server: SocketAddr,
-    pub(crate) path: &'static str,
-    pub(crate) sent: LoadRequest,
-    /// The status of every response; only its first digit counts.
-    pub(crate) status: u16,
 }
 
 /// The request that is sent, and its protocol.
@@ -66,26 +54,38 @@ pub(crate) enum LoadRequest {
 pub(crate) struct ServerUnderLoad {
     /// The name of the subject.
     pub(crate) name: String,
-    pub(crate) target: Target,
+    pub(crate) address: SocketAddr,
+    pub(crate) path: &'static str,
+    pub(crate) request: LoadRequest,
+    /// The status of every response; only its first digit counts.
+    pub(crate) status: u16,
+    /// The decisions of a request. The figures are those of a decision.
+    pub(crate) decisions: u16,
     // Dropped before the store server that it uses.
     pub(crate) process: Process,
     /// Another process that works for its requests.
     pub(crate) beside: Option<Process>,
     pub(crate) redis: Option<Server>,
-    /// The decisions of a request. The figures are those of a decision.
-    pub(crate) decisions: u16,
 }
 
 impl ServerUnderLoad {
-    /// A server that works alone, and makes one decision for each request.
-    pub(crate) fn new(name: &str, target: Target, process: Process) -> Self {
+    /// A server that works alone, and makes one decision for each request to `/`.
+    pub(crate) fn new(
+        name: &str,
+        process: Process,
+        address: SocketAddr,
+        request: LoadRequest,
+    ) -> Self {
         Self {
             name: name.to_owned(),
-            target,
+            address,
+            path: "/",
+            request,
+            status: 200,
+            decisions: 1,
             process,
             beside: None,
             redis: None,
-            decisions: 1,
         }
     }
 
@@ -97,19 +97,13 @@ impl ServerUnderLoad {
         status: u16,
     ) -> Result<Self> {
         let mut process = Process::spawn(command)?;
-        let server = process.announced(ANNOUNCED)?;
-        process.wait_for(|_| {
-            let response = reverse_proxy::get(server, "/", &[]);
-            (response.status == status).then_some(())
-        })?;
-
-        let target = Target {
-            server,
-            path: "/",
-            sent: LoadRequest::Get { connections },
+        let address = process.announced(ANNOUNCED)?;
+        process.wait_for(|_| reverse_proxy::get(address, "/", &[]).status == status)?;
+        let request = LoadRequest::Get { connections };
+        Ok(Self {
             status,
-        };
-        Ok(Self::new(name, target, process))
+            ..Self::new(name, process, address, request)
+        })
     }
 
     /// The processes that work for its requests.
@@ -132,7 +126,7 @@ impl H2load {
 
     /// The program's name and version.
     pub(crate) fn version(&self) -> Result<String> {
-        process::version(&self.program)
+        program_version(&self.program)
     }
 
     /// Measures servers in turn, and returns their rows.
@@ -152,33 +146,29 @@ impl H2load {
 
     /// Sends requests for `length`.
     pub(crate) fn round(&self, server: &ServerUnderLoad, length: Duration) -> Result<Figures> {
-        let (target, pid) = (&server.target, server.process.pid());
-        let decisions = server.decisions;
-        let before = others::ticks_of(pid);
-        let mut command = self.command(target, length);
-        let (requests, rate) = process::run(&mut command, |text| parse(text, target.status))?;
-        let cpu_us = cpu_us(pid, before, requests * u64::from(decisions));
+        let (cpu_us, decisions) = (cpu_meter(server.process.pid()), server.decisions);
+        let (requests, rate) = send(self.command(server, length), server)?;
         Ok(Figures::from([
-            (RATE, rate * f64::from(decisions)),
-            (CPU, cpu_us),
+            (REQUESTS, rate * f64::from(decisions)),
+            (CPU, cpu_us(requests * u64::from(decisions))),
         ]))
     }
 
     /// Sends requests for `length` and records the latency of each. Recording slows the generator
     /// down, so the throughput of this round is not used.
-    pub(crate) fn latencies(&self, target: &Target, length: Duration) -> Result<Figures> {
+    pub(crate) fn latencies(&self, server: &ServerUnderLoad, length: Duration) -> Result<Figures> {
         let log = self.directory.write("log", "");
-        let mut command = self.command(target, length);
+        let mut command = self.command(server, length);
         command.arg("--log-file").arg(&log);
-        process::run(&mut command, |text| parse(text, target.status))?;
+        send(command, server)?;
         Ok(percentiles(&latencies(&fs::read_to_string(&log)?)))
     }
 
-    fn command(&self, target: &Target, length: Duration) -> Command {
+    fn command(&self, server: &ServerUnderLoad, length: Duration) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["-t", "1", "-D", &format!("{}ms", length.as_millis())]);
         let body = |body: &[u8]| self.directory.write("body", body);
-        match &target.sent {
+        match &server.request {
             LoadRequest::Get { connections } => http(&mut command, *connections),
             LoadRequest::Json(json) => http(&mut command, CONNECTIONS)
                 .args(["-H", "content-type: application/json", "-d"])
@@ -189,9 +179,14 @@ impl H2load {
                 .arg("-d")
                 .arg(body(message)),
         };
-        command.arg(format!("http://{}{}", target.server, target.path));
+        command.arg(format!("http://{}{}", server.address, server.path));
         command
     }
+}
+
+/// The number of requests and their rate.
+fn send(mut command: Command, server: &ServerUnderLoad) -> Result<(u64, f64)> {
+    run_program(&mut command, |text| parse(text, server.status))
 }
 
 /// Adds the arguments for HTTP/1.1.
@@ -199,32 +194,19 @@ fn http(command: &mut Command, connections: u32) -> &mut Command {
     command.args(["--h1", "-c", &connections.to_string()])
 }
 
-/// The rate and the CPU time of each row.
-pub(crate) fn table<'r>(title: &str, rows: impl Iterator<Item = &'r Row>) -> Table {
-    let heads = [
-        "subject",
-        "requests/s",
-        "slowest..fastest",
-        "cpu us/request",
+/// The rate and the CPU time of each row, and further columns.
+pub(crate) fn load_table<'r>(
+    title: &str,
+    rows: impl Iterator<Item = &'r Row>,
+    further: &[(&str, &str)],
+) -> Table {
+    let columns = [
+        ("subject", "{subject}"),
+        ("requests/s", "{requests_per_s:,}"),
+        ("slowest..fastest", "{requests_per_s:..,}"),
+        ("cpu us/request", "{cpu_us:1}"),
     ];
-    Table::new(title, heads).with_lines(rows, |row| {
-        vec![
-            row.subject.clone(),
-            row.count(RATE),
-            row.counts(RATE),
-            row.number(CPU, 1),
-        ]
-    })
-}
-
-/// The CPU time of a process for each of the requests since its ticks were read.
-pub(crate) fn cpu_us(pid: u32, before: Option<u64>, requests: u64) -> f64 {
-    let ticks = others::ticks_of(pid)
-        .zip(before)
-        .map(|(after, before)| after.saturating_sub(before));
-    ticks.map_or(f64::NAN, |ticks| {
-        float(ticks) / TICKS_PER_S * 1e6 / float(requests)
-    })
+    Table::from_rows(title, rows, &[&columns, further].concat())
 }
 
 /// Parses the number of requests and the rate. Returns `None` if a request failed or a response has
@@ -310,22 +292,18 @@ traffic: 25.49MB (26726982) total, 13.56MB (14223891) headers (space savings 0.0
 
     #[test]
     fn every_subject_gets_the_same_load() {
-        let line = |sent| {
-            let server = SocketAddr::from(([127, 0, 0, 1], 80));
-            let target = Target {
-                server,
-                path: "/",
-                sent,
-                status: 200,
-            };
+        let line = |request| {
+            let mut command = Command::new("sh");
+            command.args(["-c", ":"]);
+            let process = Process::spawn(command).unwrap();
+            let address = SocketAddr::from(([127, 0, 0, 1], 80));
+            let server = ServerUnderLoad::new("x", process, address, request);
             let h2load = H2load {
                 program: PathBuf::from("h2load"),
                 directory: Directory::create(),
             };
-            format!(
-                "{:?}",
-                h2load.command(&target, Duration::from_millis(1_500))
-            )
+            let command = h2load.command(&server, Duration::from_millis(1_500));
+            format!("{command:?}")
         };
         let get = line(LoadRequest::Get { connections: 32 });
         assert!(

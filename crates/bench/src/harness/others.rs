@@ -8,6 +8,9 @@ use std::fs;
 
 use super::row::float;
 
+/// The length of a clock tick in the CPU times of `/proc`; it is the same on every Linux.
+pub(crate) const TICK_NS: f64 = 1e7;
+
 /// Clock ticks since boot, summed over all cores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
@@ -25,15 +28,9 @@ impl Usage {
     pub(crate) fn read(servers: &[u32]) -> Option<Self> {
         let (all, spent) = machine(&fs::read_to_string("/proc/stat").ok()?)?;
         let itself = process(&fs::read_to_string("/proc/self/stat").ok()?)?;
-        let servers = servers
-            .iter()
-            .map(|pid| ticks_of(*pid))
-            .sum::<Option<u64>>()?;
-        Some(Self {
-            all,
-            spent,
-            ours: itself + servers,
-        })
+        let servers = servers.iter().map(|pid| ticks_of(*pid));
+        let ours = itself + servers.sum::<Option<u64>>()?;
+        Some(Self { all, spent, ours })
     }
 
     /// The share of the machine, from 0 to 1, that other programs have used since `before`; 0 if it
@@ -49,17 +46,22 @@ impl Usage {
         let all = self.all.saturating_sub(before.all);
         let spent = self.spent.saturating_sub(before.spent);
         let others = spent.saturating_sub(self.ours.saturating_sub(before.ours));
-        if all == 0 {
-            0.0
-        } else {
-            float(others) / float(all)
-        }
+        // Not a number is less than zero here.
+        (float(others) / float(all)).max(0.0)
     }
 }
 
 /// The ticks that a process and the children it has waited for have used so far.
-pub(crate) fn ticks_of(pid: u32) -> Option<u64> {
+fn ticks_of(pid: u32) -> Option<u64> {
     process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Counts the CPU time of a process from now on, and returns the microseconds for each of a number of
+/// requests.
+pub(crate) fn cpu_meter(pid: u32) -> impl Fn(u64) -> f64 {
+    let ticks = move || ticks_of(pid).map_or(f64::NAN, float);
+    let before = ticks();
+    move |requests| (ticks() - before) * TICK_NS / 1e3 / float(requests)
 }
 
 /// All ticks and used ticks. The line of all cores has user, nice, system, idle, iowait, irq,

@@ -8,7 +8,7 @@ use super::row::{Row, float};
 use super::text::whole;
 
 /// A picture with several panels, in which a series has the same colour everywhere.
-#[derive(Debug, Template)]
+#[derive(Debug, Default, Template)]
 #[template(path = "picture.svg")]
 pub(crate) struct Picture {
     pub(crate) title: String,

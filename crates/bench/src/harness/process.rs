@@ -3,11 +3,11 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use testkit::processes::{self, Directory};
 use testkit::wait;
 
@@ -63,11 +63,6 @@ impl Process {
         self.process.pid()
     }
 
-    /// Kills the program (SIGKILL) and waits for its end; its files stay.
-    pub(crate) fn kill(&mut self) {
-        self.process.kill();
-    }
-
     /// The exit status, if the program has exited.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.process.ended()
@@ -85,27 +80,32 @@ impl Process {
     /// Waits for a line of the server's output that has an address after this word, and returns the
     /// address.
     pub(crate) fn announced(&mut self, word: &str) -> Result<SocketAddr> {
-        self.wait_for(|process| address_after(&process.output(), word))
+        self.wait(|process| address_after(&process.output(), word))
     }
 
-    /// Waits until `ready` returns a value; fails if the server has exited.
-    pub(crate) fn wait_for<T>(&mut self, ready: impl Fn(&Self) -> Option<T>) -> Result<T> {
+    /// Waits until this is true; fails if the server has exited.
+    pub(crate) fn wait_for(&mut self, is_ready: impl Fn(&Self) -> bool) -> Result<()> {
+        self.wait(|process| is_ready(process).then_some(()))
+    }
+
+    fn wait<T>(&mut self, ready: impl Fn(&Self) -> Option<T>) -> Result<T> {
         let found = wait::within(PATIENCE, || {
             let is_over = self.ended().is_some();
             ready(self).map(Some).or(is_over.then_some(None))
         });
         found.flatten().with_context(|| {
             let errors = self.read(ERRORS);
-            format!(
-                "the server did not become ready; its output: {}",
-                errors.trim()
-            )
+            let errors = errors.trim();
+            format!("the server did not become ready; its output: {errors}")
         })
     }
 }
 
 /// Runs a program to its end and returns its standard output, which must be what `parse` expects.
-pub(crate) fn run<T>(command: &mut Command, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
+pub(crate) fn run_program<T>(
+    command: &mut Command,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<T> {
     let program = command.get_program().display().to_string();
     let output = command
         .output()
@@ -115,34 +115,16 @@ pub(crate) fn run<T>(command: &mut Command, parse: impl Fn(&str) -> Option<T>) -
     let parsed = is_success.then(|| parse(&text)).flatten();
     parsed.with_context(|| {
         let errors = String::from_utf8_lossy(&output.stderr);
-        format!(
-            "unexpected output of {program}: {} {}",
-            text.trim(),
-            errors.trim()
-        )
+        let (text, errors) = (text.trim(), errors.trim());
+        format!("unexpected output of {program}: {text} {errors}")
     })
 }
 
 /// The name and version of a program, as it prints them.
-pub(crate) fn version(program: impl AsRef<OsStr>) -> Result<String> {
-    run(Command::new(program).arg("--version"), |text| {
+pub(crate) fn program_version(program: impl AsRef<OsStr>) -> Result<String> {
+    run_program(Command::new(program).arg("--version"), |text| {
         Some(text.trim().to_owned())
     })
-}
-
-/// The path of the tollgate binary: the given one, or the one in the directory of this program.
-pub(crate) fn tollgate_program(given: Option<&PathBuf>) -> Result<PathBuf> {
-    let program = match given {
-        Some(program) => program.clone(),
-        None => std::env::current_exe()?.with_file_name("tollgate"),
-    };
-    ensure!(
-        program.is_file(),
-        "{} not found; build it with `cargo build --release --package tollgate-server`, \
-         or pass another path with --tollgate",
-        program.display()
-    );
-    Ok(program)
 }
 
 fn address_after(output: &str, word: &str) -> Option<SocketAddr> {

@@ -22,6 +22,15 @@ pub(crate) struct Ratio {
     pub(crate) is_missed: bool,
 }
 
+/// How the ratio of two subjects is computed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RatioOf {
+    /// The ratio of the medians.
+    Medians,
+    /// The median of the ratios of the rounds.
+    Rounds,
+}
+
 /// What a ratio should be.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -31,39 +40,21 @@ pub(crate) enum Goal {
 }
 
 impl Ratio {
-    /// The ratio of the medians.
-    pub(crate) fn of_medians(
+    pub(crate) fn new(
+        of: RatioOf,
         figure: &'static str,
         ours: &Row,
         theirs: &Row,
         goal: Option<Goal>,
-    ) -> Self {
-        let value = ours.median(figure) / theirs.median(figure);
-        Self::new(figure, ours, theirs, goal, |_| value)
-    }
-
-    /// The median of the ratios of the rounds.
-    pub(crate) fn of_rounds(
-        figure: &'static str,
-        ours: &Row,
-        theirs: &Row,
-        goal: Option<Goal>,
-    ) -> Self {
-        Self::new(figure, ours, theirs, goal, |rounds| rounds.median)
-    }
-
-    fn new(
-        figure: &'static str,
-        ours: &Row,
-        theirs: &Row,
-        goal: Option<Goal>,
-        value: impl Fn(Spread) -> f64,
     ) -> Self {
         let rounds = ours.rounds.iter().zip(&theirs.rounds);
         let ratios =
             rounds.filter_map(|(ours, theirs)| Some(ours.get(figure)? / theirs.get(figure)?));
         let rounds = Spread::from_values(ratios);
-        let value = value(rounds);
+        let value = match of {
+            RatioOf::Medians => ours.median(figure) / theirs.median(figure),
+            RatioOf::Rounds => rounds.median,
+        };
 
         Self {
             case: ours.case.clone(),
@@ -98,12 +89,7 @@ impl Ratio {
 
     fn cell(&self) -> String {
         let missed = if self.is_missed { "MISSED " } else { "" };
-        let Self {
-            value,
-            lowest,
-            highest,
-            ..
-        } = self;
+        let (value, lowest, highest) = (self.value, self.lowest, self.highest);
         format!("{missed}{value:.3}x ({lowest:.2}..{highest:.2})")
     }
 }
@@ -149,26 +135,23 @@ mod tests {
             row("a", [80.0, 90.0, 100.0]),
             row("b", [100.0, 100.0, 80.0]),
         );
-        let cell = |ratio: Ratio| ratio.cell();
+        let cell = |of, ours, theirs| Ratio::new(of, "rate", ours, theirs, None).cell();
         assert_eq!(
-            cell(Ratio::of_medians("rate", &ours, &theirs, None)),
+            cell(RatioOf::Medians, &ours, &theirs),
             "0.900x (0.80..1.25)"
         );
         let (ours, theirs) = (row("a", [10.0, 60.0, 90.0]), row("b", [100.0, 50.0, 100.0]));
         assert_eq!(
-            cell(Ratio::of_medians("rate", &ours, &theirs, None)),
+            cell(RatioOf::Medians, &ours, &theirs),
             "0.600x (0.10..1.20)"
         );
-        assert_eq!(
-            cell(Ratio::of_rounds("rate", &ours, &theirs, None)),
-            "0.900x (0.10..1.20)"
-        );
+        assert_eq!(cell(RatioOf::Rounds, &ours, &theirs), "0.900x (0.10..1.20)");
     }
 
     #[test]
     fn goals_can_be_missed_in_either_direction() {
         let (ours, theirs) = (row("a", [9.0; 3]), row("b", [10.0; 3]));
-        let ratio = |goal| Ratio::of_medians("rate", &ours, &theirs, Some(goal));
+        let ratio = |goal| Ratio::new(RatioOf::Medians, "rate", &ours, &theirs, Some(goal));
         assert!(ratio(Goal::AtLeast(0.91)).is_missed && !ratio(Goal::AtLeast(0.9)).is_missed);
         assert!(ratio(Goal::AtMost(0.89)).is_missed && !ratio(Goal::AtMost(0.9)).is_missed);
         let expected = "\

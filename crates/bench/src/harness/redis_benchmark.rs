@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::callers::{CALLS, RATE};
-use super::latency::{P50, P99};
-use super::process;
+use super::process::{program_version, run_program};
 use super::row::Figures;
 use super::text::whole;
+use super::timing::{P50, P99};
 
 /// It is part of Redis.
 const PROGRAM: &str = "redis-benchmark";
@@ -45,7 +45,7 @@ impl RedisBenchmark {
 
     /// Its name and version.
     pub(crate) fn version() -> Result<String> {
-        process::version(PROGRAM)
+        program_version(PROGRAM)
     }
 
     /// Sends commands for about this long, and returns how many.
@@ -57,7 +57,7 @@ impl RedisBenchmark {
 
         let mut command = Command::new(PROGRAM);
         command.args(["-n", &commands.to_string()]);
-        let figures = process::run(command.args(&self.arguments), parse)?;
+        let figures = run_program(command.args(&self.arguments), parse)?;
         self.commands_per_s = figures.get(RATE).copied();
         Ok((commands as u64, figures))
     }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::panels::{Panel, Picture};
-use super::ratio::{Goal, Ratio};
+use super::ratio::{Goal, Ratio, RatioOf};
 use super::row::Row;
+use super::server::field;
 use super::text::{Table, counted};
 
 /// If other programs used a larger share of the machine, or threads waited for a core for a larger
@@ -34,6 +35,8 @@ pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
     #[serde(skip)]
     pub(crate) tables: Vec<Table>,
+    #[serde(skip)]
+    pub(crate) picture: Picture,
     /// What a reader needs to know to interpret the numbers: a list, whose items continue in
     /// indented lines.
     #[serde(skip)]
@@ -49,20 +52,17 @@ struct Machine {
 
 impl Machine {
     fn this() -> Self {
-        let cores = available_parallelism().map_or(1, Into::into);
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         Self {
-            cores,
+            cores: available_parallelism().map_or(1, Into::into),
             cpu: model_name(&cpuinfo).unwrap_or("unknown").to_owned(),
         }
     }
 }
 
 fn model_name(cpuinfo: &str) -> Option<&str> {
-    let line = cpuinfo
-        .lines()
-        .find(|line| line.starts_with("model name"))?;
-    line.split_once(':').map(|(_, name)| name.trim())
+    let name = field(cpuinfo, "model name")?;
+    name.strip_prefix(": ")
 }
 
 impl Report {
@@ -86,43 +86,35 @@ impl Report {
             .find(|row| row.load == load && row.subject == subject)
     }
 
-    /// The ratios of pairs of subjects in one case and load, each with its goal; only those of
-    /// which both were measured.
-    pub(crate) fn ratios<'p>(
-        &self,
-        ratio: impl Fn(&'static str, &Row, &Row, Option<Goal>) -> Ratio,
+    /// Adds the ratio of two subjects in a case, each with its load, if both were measured.
+    pub(crate) fn compare(
+        &mut self,
+        of: RatioOf,
         figure: &'static str,
-        (case, load): (&str, &str),
-        pairs: impl IntoIterator<Item = (&'p str, &'p str, Option<Goal>)>,
-    ) -> Vec<Ratio> {
-        let row = |subject| self.row(case, load, subject);
-        let ratios = pairs
-            .into_iter()
-            .filter_map(|(ours, theirs, goal)| Some(ratio(figure, row(ours)?, row(theirs)?, goal)));
-        ratios.collect()
+        case: &str,
+        [ours, theirs]: [(&str, &str); 2],
+        goal: Option<Goal>,
+    ) {
+        let row = |(load, subject)| self.row(case, load, subject);
+        let rows = row(ours).zip(row(theirs));
+        let ratio = rows.map(|(ours, theirs)| Ratio::new(of, figure, ours, theirs, goal));
+        self.ratios.extend(ratio);
     }
 
-    /// A picture with a panel for each title and figure.
-    pub(super) fn picture(&self, title: &str, panels: &[(&str, &str)]) -> Picture {
+    /// Draws a panel for each title and figure.
+    pub(crate) fn draw(&mut self, title: &str, panels: &[(&str, &str)]) {
         let subtitle = format!("Median of {} rounds.", self.rounds);
-        let panels = panels
-            .iter()
-            .map(|(title, figure)| Panel::from_rows(title, figure, &self.rows));
-        self.picture_of(title, &subtitle, panels)
+        let panel = |(title, figure): &(&str, &str)| Panel::from_rows(title, figure, &self.rows);
+        self.draw_panels(title, &subtitle, panels.iter().map(panel).collect());
     }
 
-    /// A picture whose subtitle ends with the machine.
-    pub(crate) fn picture_of(
-        &self,
-        title: &str,
-        subtitle: &str,
-        panels: impl Iterator<Item = Panel>,
-    ) -> Picture {
-        Picture {
+    /// Draws these panels. The subtitle ends with the machine.
+    pub(crate) fn draw_panels(&mut self, title: &str, subtitle: &str, panels: Vec<Panel>) {
+        self.picture = Picture {
             title: title.to_owned(),
             subtitle: format!("{subtitle} {}.", self.place()),
-            panels: panels.collect(),
-        }
+            panels,
+        };
     }
 
     /// The machine and the programs that took part.

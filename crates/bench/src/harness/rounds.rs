@@ -1,26 +1,74 @@
-//! Measures subjects in turn, so that noise on the machine affects all of them.
+//! Measures subjects in turn, so that noise on the machine affects all of them, and publishes the
+//! result: numbers and a picture to files, tables to standard output.
 
-use std::io::{IsTerminal as _, Write as _, stderr};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use super::others::Usage;
-use super::output::{self, OutputArguments};
-use super::panels::Picture;
 use super::report::Report;
 use super::row::{Figures, Row};
 
+/// The options that every benchmark has.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct BenchArguments {
+    /// Measure less and in shorter rounds, as a smoke test; do not quote its numbers
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Measure only cases whose name contains this text; can be repeated
+    #[arg(long)]
+    case: Vec<String>,
+    /// Output for the numbers: a .json file, or a directory for a file with the name of the
+    /// benchmark. The picture is written to the same directory
+    #[arg(long, default_value = "target/bench")]
+    out: PathBuf,
+    /// Path of the tollgate binary, for benchmarks that run it; defaults to the one in the directory
+    /// of this program
+    #[arg(long)]
+    tollgate: Option<PathBuf>,
+}
+
+impl BenchArguments {
+    /// Whether a case is to be measured: all are, unless some are named.
+    pub(crate) fn has(&self, case: &str) -> bool {
+        self.case.is_empty() || self.case.iter().any(|text| case.contains(text))
+    }
+
+    /// The file for the numbers of the benchmark with this name.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        match self.out.extension() {
+            Some(extension) if extension == "json" => self.out.clone(),
+            _ => self.out.join(name).with_extension("json"),
+        }
+    }
+
+    /// The tollgate binary.
+    pub(crate) fn tollgate(&self) -> Result<PathBuf> {
+        let program = match &self.tollgate {
+            Some(program) => program.clone(),
+            None => std::env::current_exe()?.with_file_name("tollgate"),
+        };
+        ensure!(
+            program.is_file(),
+            "{} not found; build it with `cargo build --release --package tollgate-server`, \
+             or pass another path with --tollgate",
+            program.display()
+        );
+        Ok(program)
+    }
+}
+
 /// A benchmark that is running.
 pub(crate) struct Bench {
+    arguments: BenchArguments,
     pub(crate) rounds: usize,
     /// The length of a round.
     pub(crate) length: Duration,
-    /// A warm-up round is shorter than a measured one by this factor; absent for subjects that need
-    /// no warm-up.
-    pub(crate) warm_up: Option<u32>,
-    pub(crate) progress: Progress,
-    output: OutputArguments,
+    /// Whether subjects need a shorter round before the first one that is measured.
+    pub(crate) is_warmed_up: bool,
     pub(crate) report: Report,
 }
 
@@ -51,63 +99,40 @@ impl<'a> Entrant<'a> {
 }
 
 impl Bench {
-    /// A benchmark with this number of steps. The pairs are the number of rounds and their length in
-    /// milliseconds: with `--quick`, and without.
-    pub(crate) fn new(
-        arguments: &OutputArguments,
-        steps: usize,
-        [quick, full]: [(usize, u64); 2],
-    ) -> Self {
+    /// The pairs are the number of rounds and their length in milliseconds: with `--quick`, and
+    /// without.
+    pub(crate) fn new(arguments: &BenchArguments, [quick, full]: [(usize, u64); 2]) -> Self {
         let (rounds, length_ms) = if arguments.quick { quick } else { full };
         let length = Duration::from_millis(length_ms);
         Self {
+            arguments: arguments.clone(),
             rounds,
             length,
-            warm_up: Some(4),
-            progress: Progress::new(steps),
-            output: arguments.clone(),
+            is_warmed_up: true,
             report: Report::new(rounds, length),
         }
     }
 
     /// Names the servers and programs that take part, with their versions.
     pub(crate) fn uses(&mut self, programs: Vec<String>) {
-        self.progress.note(&programs.join(", "));
+        eprintln!("{}", programs.join(", "));
         self.report.programs = programs;
     }
 
-    /// Completes the report, writes the numbers and a picture with a panel for each title and
-    /// figure to files, and prints the tables.
-    pub(crate) fn publish(
-        self,
-        name: &str,
-        title: &str,
-        panels: &[(&str, &str)],
-        complete: impl FnOnce(Report) -> Report,
-    ) -> Result<()> {
-        let picture = |report: &Report| report.picture(title, panels);
-        self.publish_picture(name, complete, picture).map(drop)
-    }
-
-    /// The same with a picture of its own. Returns the report.
-    pub(crate) fn publish_picture(
-        self,
-        name: &str,
-        complete: impl FnOnce(Report) -> Report,
-        picture: impl FnOnce(&Report) -> Picture,
-    ) -> Result<Report> {
-        self.progress.clear();
-        let report = complete(self.report);
-        let numbers = self.output.file(name);
-        output::save(&numbers, &report, &picture(&report))?;
-        output::print(&report)?;
-        Ok(report)
+    /// Announces a case on standard error; standard output holds only the result. Returns false if
+    /// the case is not to be measured.
+    pub(crate) fn begins(&self, case: &str) -> bool {
+        let is_chosen = self.arguments.has(case);
+        if is_chosen {
+            eprintln!("- {case}");
+        }
+        is_chosen
     }
 
     /// Reports what is wrong, once.
     pub(crate) fn remark(&mut self, remark: String) {
         if !self.report.remarks.contains(&remark) {
-            self.progress.note(&remark);
+            eprintln!("  {remark}");
             self.report.remarks.push(remark);
         }
     }
@@ -120,9 +145,9 @@ impl Bench {
         pids: &[u32],
         mut entrants: Vec<Entrant<'_>>,
     ) -> Result<&mut [Row]> {
-        if let Some(factor) = self.warm_up {
+        if self.is_warmed_up {
             for entrant in &mut entrants {
-                entrant.round(self.length / factor)?;
+                entrant.round(self.length / 4)?;
             }
         }
 
@@ -130,9 +155,7 @@ impl Bench {
         let mut rounds = vec![Vec::with_capacity(self.rounds); entrants.len()];
         for number in 0..self.rounds {
             for index in order_of_round(number, entrants.len()) {
-                let entrant = &mut entrants[index];
-                self.progress.round(number, self.rounds, &entrant.subject);
-                rounds[index].push(entrant.round(self.length)?);
+                rounds[index].push(entrants[index].round(self.length)?);
             }
         }
         self.report.others = self.report.others.max(Usage::share_since(before, pids));
@@ -146,6 +169,31 @@ impl Bench {
         );
         Ok(&mut rows[first..])
     }
+
+    /// Completes the report, writes the numbers and the picture to files, prints the tables and
+    /// returns the report.
+    pub(crate) fn publish(
+        mut self,
+        name: &str,
+        complete: impl FnOnce(&mut Report),
+    ) -> Result<Report> {
+        let is_measured = !self.report.rows.is_empty();
+        ensure!(is_measured, "no case has a name that contains --case");
+        complete(&mut self.report);
+
+        let numbers = self.arguments.file(name);
+        let picture = numbers.with_extension("svg");
+        fs::create_dir_all(numbers.parent().unwrap_or(&numbers))?;
+        serde_json::to_writer_pretty(File::create(&numbers)?, &self.report)?;
+        fs::write(&picture, self.report.picture.to_string())?;
+        eprintln!("wrote {} and {}", numbers.display(), picture.display());
+
+        match write!(io::stdout(), "{}", self.report) {
+            // The reader may close the pipe early, as `head` does.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+            _ => Ok(self.report),
+        }
+    }
 }
 
 /// The order of subjects in a round. Each round begins with another subject, so that no subject
@@ -154,54 +202,10 @@ fn order_of_round(round: usize, subjects: usize) -> impl Iterator<Item = usize> 
     (0..subjects).map(move |index| (index + round) % subjects)
 }
 
-/// Progress messages on standard error, so that standard output holds only the result.
-#[derive(Debug)]
-pub(crate) struct Progress {
-    done: usize,
-    steps: usize,
-    is_terminal: bool,
-}
-
-impl Progress {
-    pub(crate) fn new(steps: usize) -> Self {
-        Self {
-            done: 0,
-            steps,
-            is_terminal: stderr().is_terminal(),
-        }
-    }
-
-    /// Announces the next step.
-    pub(crate) fn step(&mut self, what: &str) {
-        self.done += 1;
-        self.clear();
-        eprintln!("[{}/{}] {what}", self.done, self.steps);
-    }
-
-    /// Prints a note that is not a step.
-    pub(crate) fn note(&self, what: &str) {
-        self.clear();
-        eprintln!("      {what}");
-    }
-
-    /// Shows the current round on a terminal, replacing the previous one.
-    pub(crate) fn round(&self, round: usize, rounds: usize, subject: &str) {
-        if self.is_terminal {
-            eprint!("\r\x1b[K      round {} of {rounds}: {subject}", round + 1);
-            // A progress line that cannot be shown does not stop the benchmark.
-            drop(stderr().flush());
-        }
-    }
-
-    pub(crate) fn clear(&self) {
-        if self.is_terminal {
-            eprint!("\r\x1b[K");
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -220,7 +224,7 @@ mod tests {
                 Ok(Figures::from([("ms", length.as_secs_f64() * 1e3)]))
             })
         };
-        let mut bench = Bench::new(&OutputArguments::default(), 1, [(1, 9), (2, 40)]);
+        let mut bench = Bench::new(&BenchArguments::default(), [(1, 9), (2, 40)]);
         let entrants = vec![entrant("a"), entrant("b")];
         let rows = bench.measure("hot", &[], entrants).unwrap();
         let order = [
@@ -242,8 +246,34 @@ mod tests {
     #[test]
     fn an_error_names_the_subject() {
         let entrant = Entrant::new("a", "1 thread", |_| Err(anyhow::anyhow!("it denied")));
-        let mut bench = Bench::new(&OutputArguments::default(), 1, [(1, 1), (1, 1)]);
+        let mut bench = Bench::new(&BenchArguments::default(), [(1, 1), (1, 1)]);
         let error = bench.measure("hot", &[], vec![entrant]).unwrap_err();
         assert_eq!(format!("{error:#}"), "a, 1 thread: it denied");
+    }
+
+    #[test]
+    fn named_cases_are_measured_and_all_by_default() {
+        let named = BenchArguments {
+            case: vec!["hot".to_owned(), "zipf".to_owned()],
+            ..BenchArguments::default()
+        };
+        assert!(named.has("denied-hot") && named.has("zipf") && !named.has("uniform"));
+        assert!(BenchArguments::default().has("uniform"));
+        let error = Bench::new(&named, [(1, 1), (1, 1)]).publish("x", |_| ());
+        assert!(error.is_err_and(|error| error.to_string().contains("--case")));
+    }
+
+    #[test]
+    fn a_directory_means_the_file_of_this_name_in_it() {
+        let file = |out: &str| {
+            let out = PathBuf::from(out);
+            let arguments = BenchArguments {
+                out,
+                ..BenchArguments::default()
+            };
+            arguments.file("redis")
+        };
+        assert_eq!(file("a/b.json"), Path::new("a/b.json"));
+        assert_eq!(file("a/b"), Path::new("a/b/redis.json"));
     }
 }

@@ -61,34 +61,37 @@ impl Row {
         self.spread(figure).median
     }
 
-    /// The median with this many decimal places; a dash if the figure was not measured.
-    pub(crate) fn number(&self, figure: &str, digits: usize) -> String {
-        number(self.median(figure), digits)
+    /// The template with the names of the row in place of `{case}`, `{load}` and `{subject}`, and a
+    /// figure in place of each `{figure:format}`. The format of the median is a number of decimal places,
+    /// with a dash if the figure was not measured; nothing, for all of them; `,` for a whole number with
+    /// separated thousands; `ms` for microseconds shown as milliseconds; or `%` and decimal places for a
+    /// share in percent. After `..` it is that of the extremes.
+    pub(crate) fn text(&self, template: &str) -> String {
+        let parts = template.split(['{', '}']).enumerate();
+        let text = parts.map(|(index, part)| match part {
+            _ if index % 2 == 0 => part.to_owned(),
+            "case" => self.case.clone(),
+            "load" => self.load.clone(),
+            "subject" => self.subject.clone(),
+            _ => self.figure_text(part),
+        });
+        text.collect()
     }
 
-    /// The median of a share in percent, with this many decimal places.
-    pub(crate) fn percent(&self, figure: &str, digits: usize) -> String {
-        match self.median(figure) {
-            share if share.is_nan() => number(share, digits),
-            share => format!("{:.digits$} %", share * 100.0),
+    fn figure_text(&self, placeholder: &str) -> String {
+        let (figure, format) = placeholder.split_once(':').unwrap_or((placeholder, ""));
+        let Spread { median, min, max } = self.spread(figure);
+        let shown = |value: f64| match format.trim_start_matches(['.', '%']) {
+            "" => value.to_string(),
+            "," => grouped(whole(value)),
+            "ms" => number(value / 1e3, 1),
+            digits => number(value, digits.parse().unwrap_or_default()),
+        };
+        match format.get(..1) {
+            Some(".") => format!("{}..{}", shown(min), shown(max)),
+            Some("%") if !median.is_nan() => shown(median * 100.0) + " %",
+            _ => shown(median),
         }
-    }
-
-    /// The extremes with this many decimal places.
-    pub(crate) fn range(&self, figure: &str, digits: usize) -> String {
-        let Spread { min, max, .. } = self.spread(figure);
-        format!("{min:.digits$}..{max:.digits$}")
-    }
-
-    /// The median as a whole number with separated thousands.
-    pub(crate) fn count(&self, figure: &str) -> String {
-        grouped(whole(self.median(figure)))
-    }
-
-    /// The extremes as whole numbers with separated thousands.
-    pub(crate) fn counts(&self, figure: &str) -> String {
-        let Spread { min, max, .. } = self.spread(figure);
-        format!("{}..{}", grouped(whole(min)), grouped(whole(max)))
     }
 }
 
@@ -148,10 +151,13 @@ mod tests {
     fn one_slow_round_does_not_move_the_median() {
         let rounds = [10.0, 11.0, 10.5, 9_000.0, 10.2].map(|ns| Figures::from([("ns", ns)]));
         let mut row = Row::new("hot", "1", "x", rounds.to_vec());
-        let found = [row.number("ns", 1), row.range("ns", 0), row.counts("ns")];
-        assert_eq!(found, ["10.5", "10..9000", "10..9,000"]);
+        assert_eq!(row.text("{subject}: {ns:1}, {ns:..0}"), "x: 10.5, 10..9000");
+        assert_eq!(
+            row.text("{ns:..,} {ns:%0} {p99:%0} {ns:}"),
+            "10..9,000 1050 % - 10.5"
+        );
         assert!(row.median("p99").is_nan());
         row.add(Figures::from([("p99", 7.0)]));
-        assert_eq!(row.number("p99", 0), "7");
+        assert_eq!(row.text("{p99:0} {p99:ms}"), "7 0.0");
     }
 }

@@ -5,33 +5,18 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use clap::ValueEnum;
 use testkit::reverse_proxy::{self, Response};
-use testkit::servers::{Flavor, Server};
+use testkit::servers::Server;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tollgate_redis::{RedisBuilder, RedisStore};
 
+use super::text::or_dash;
+
 /// The timeout of a store call.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const STORE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a store may take to connect.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The store server to start, as named on the command line.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Kind {
-    Redis,
-    Valkey,
-}
-
-impl Kind {
-    pub(crate) const fn flavor(self) -> Flavor {
-        match self {
-            Self::Redis => Flavor::Redis,
-            Self::Valkey => Flavor::Valkey,
-        }
-    }
-}
 
 /// The word before the address that [`serve`] prints.
 pub(crate) const ANNOUNCED: &str = "listening";
@@ -51,7 +36,7 @@ pub(crate) fn serve<F: Future<Output = Result<()>>>(
 /// Connects a store. Its timeout is long enough for any decision on a busy machine,
 /// so that a busy machine makes it slow but does not cause fallback decisions.
 pub(crate) async fn connect(builder: RedisBuilder) -> Result<RedisStore> {
-    let store = builder.timeout(TIMEOUT).build()?;
+    let store = builder.timeout(STORE_TIMEOUT).build()?;
     ensure!(store.ready(PATIENCE).await, "the store did not connect");
     Ok(store)
 }
@@ -62,39 +47,42 @@ pub(crate) fn post_json(server: SocketAddr, path: &str, body: &str) -> Response 
     reverse_proxy::send(server, "POST", path, &json, body.as_bytes())
 }
 
-/// The server's name and version.
-pub(crate) fn version(server: &Server) -> String {
-    let info = server.command(&["INFO", "server"]);
-    let text = info.as_str().unwrap_or_default();
-    parse_version(text).unwrap_or_else(|| format!("{:?} of unknown version", server.flavor()))
+/// The server's name and version. Valkey also reports the version of Redis it is compatible with.
+pub(crate) fn store_version(server: &Server) -> String {
+    parse_version(&info(server, "server"))
+}
+
+fn parse_version(info: &str) -> String {
+    let [valkey, redis] = ["valkey_version:", "redis_version:"].map(|name| field(info, name));
+    match valkey {
+        Some(version) => format!("Valkey {version}"),
+        None => format!("Redis {}", or_dash(redis)),
+    }
 }
 
 /// The number of scripts that the server has run since it started.
 pub(crate) fn scripts_run(server: &Server) -> u64 {
-    let info = server.command(&["INFO", "commandstats"]);
-    parse_scripts(info.as_str().unwrap_or_default())
-}
-
-/// Valkey also reports the version of Redis it is compatible with.
-fn parse_version(info: &str) -> Option<String> {
-    let field = |name: &str| {
-        info.lines()
-            .find_map(|line| line.strip_prefix(name))
-            .map(str::trim)
-    };
-    let valkey = field("valkey_version:").map(|version| format!("Valkey {version}"));
-    valkey.or_else(|| field("redis_version:").map(|version| format!("Redis {version}")))
+    parse_scripts(&info(server, "commandstats"))
 }
 
 /// Scripts are called by text or by hash.
 fn parse_scripts(info: &str) -> u64 {
-    let called = |line: &str| {
-        let (command, numbers) = line.split_once(":calls=")?;
-        let is_script = ["cmdstat_eval", "cmdstat_evalsha"].contains(&command);
-        let (calls, _) = numbers.split_once(',').filter(|_| is_script)?;
-        calls.parse::<u64>().ok()
-    };
-    info.lines().filter_map(called).sum()
+    let names = ["cmdstat_eval:calls=", "cmdstat_evalsha:calls="];
+    let calls = names.map(|name| field(info, name)?.split_once(',')?.0.parse::<u64>().ok());
+    calls.into_iter().flatten().sum()
+}
+
+/// A section of what the server reports about itself.
+pub(crate) fn info(server: &Server, section: &str) -> String {
+    let info = server.command(&["INFO", section]);
+    info.as_str().unwrap_or_default().to_owned()
+}
+
+/// What follows this name at the start of a line.
+pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines()
+        .find_map(|line| line.strip_prefix(name))
+        .map(str::trim)
 }
 
 #[cfg(test)]
@@ -104,10 +92,10 @@ mod tests {
     #[test]
     fn the_version_names_the_server() {
         let redis = "# Server\r\nredis_version:7.0.15\r\nos:Linux\r\n";
-        assert_eq!(parse_version(redis).as_deref(), Some("Redis 7.0.15"));
+        assert_eq!(parse_version(redis), "Redis 7.0.15");
         let valkey = "redis_version:7.2.4\r\nvalkey_version:9.1.2\r\n";
-        assert_eq!(parse_version(valkey).as_deref(), Some("Valkey 9.1.2"));
-        assert_eq!(parse_version(""), None);
+        assert_eq!(parse_version(valkey), "Valkey 9.1.2");
+        assert_eq!(parse_version(""), "Redis -");
     }
 
     #[test]

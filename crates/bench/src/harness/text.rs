@@ -4,6 +4,8 @@ use std::fmt;
 
 use clap::ValueEnum;
 
+use super::row::Row;
+
 /// A table with a title. Its columns are as wide as their widest cell, the first one left-aligned,
 /// all others right-aligned.
 #[derive(Debug)]
@@ -21,6 +23,19 @@ impl Table {
             title: title.into(),
             lines: vec![heads.into_iter().map(str::to_owned).collect()],
         }
+    }
+
+    /// A table with a line for each row. A column has a head and a template for [`Row::text`].
+    pub(crate) fn from_rows<'r>(
+        title: impl Into<String>,
+        rows: impl Iterator<Item = &'r Row>,
+        columns: &[(&str, &str)],
+    ) -> Self {
+        let table = Self::new(title, columns.iter().map(|(head, _)| *head));
+        table.with_lines(rows, |row| {
+            let cells = columns.iter().map(|(_, template)| row.text(template));
+            cells.collect()
+        })
     }
 
     /// The same table with a line for each of these items.

@@ -15,8 +15,14 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
+use hdrhistogram::Histogram;
+use tollgate_load::LatencySummary;
 
+use super::row::{Figures, float};
 use super::text::whole;
+
+pub(crate) const P50: &str = "p50_us";
+pub(crate) const P99: &str = "p99_us";
 
 /// The most operations of a round.
 const OPERATIONS_MAX: u32 = 1_000_000_000;
@@ -43,11 +49,8 @@ impl Span {
 
     /// The share of the time, from 0 to 1, that was spent waiting for a core.
     pub(crate) fn waited_share(self) -> f64 {
-        if self.wall.is_zero() {
-            0.0
-        } else {
-            self.waited.as_secs_f64() / self.wall.as_secs_f64()
-        }
+        // Not a number is less than zero here.
+        (self.waited.as_secs_f64() / self.wall.as_secs_f64()).max(0.0)
     }
 }
 
@@ -65,13 +68,8 @@ pub(crate) fn time<T>(work: impl FnOnce() -> T) -> (Span, T) {
     let start = Instant::now();
     let result = work();
     let wall = start.elapsed();
-    (
-        Span {
-            wall,
-            waited: waited_for_core().saturating_sub(waited_before).min(wall),
-        },
-        result,
-    )
+    let waited = waited_for_core().saturating_sub(waited_before).min(wall);
+    (Span { wall, waited }, result)
 }
 
 /// Runs `work` on several threads, which start together and get their numbers. Returns the sum of
@@ -79,7 +77,7 @@ pub(crate) fn time<T>(work: impl FnOnce() -> T) -> (Span, T) {
 pub(crate) fn together<T: Send>(
     threads: usize,
     work: impl Fn(usize) -> T + Sync,
-) -> (Span, Vec<T>) {
+) -> (Vec<T>, Span) {
     let barrier = Barrier::new(threads);
     let run = |number| {
         barrier.wait();
@@ -96,8 +94,7 @@ pub(crate) fn together<T: Send>(
             sum += span;
             result
         });
-        let results = results.collect();
-        (sum, results)
+        (results.collect(), sum)
     })
 }
 
@@ -150,8 +147,25 @@ fn parse_schedstat(text: &[u8]) -> Option<u64> {
     numbers.nth(1)?.parse().ok()
 }
 
+/// Records a latency in nanoseconds.
+#[inline]
+pub(super) fn record(latencies: &mut Histogram<u64>, took: Duration) {
+    latencies.saturating_record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+}
+
+/// The median and the 99th percentile, in microseconds.
+pub(super) fn percentiles(latencies: &Histogram<u64>) -> Figures {
+    let summary = LatencySummary::from_histogram(latencies);
+    let us = |ns| float(ns) / 1e3;
+    summary.map_or_else(Figures::new, |summary| {
+        Figures::from([(P50, us(summary.p50)), (P99, us(summary.p99))])
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use tollgate_load::latency_histogram;
+
     use super::*;
 
     #[test]
@@ -170,7 +184,7 @@ mod tests {
 
     #[test]
     fn threads_have_numbers_and_their_times_are_added() {
-        let (span, numbers) = together(3, |number| number);
+        let (numbers, span) = together(3, |number| number);
         assert_eq!(numbers, [0, 1, 2]);
         assert!(span.wall > Duration::ZERO);
     }
@@ -187,5 +201,15 @@ mod tests {
     fn schedstat_is_read_by_position() {
         assert_eq!(parse_schedstat(b"137778 3271351 2\n"), Some(3_271_351));
         assert_eq!(parse_schedstat(b""), None);
+    }
+
+    #[test]
+    fn percentiles_are_in_microseconds() {
+        let mut latencies = latency_histogram(3);
+        assert!(percentiles(&latencies).is_empty());
+        (1..=100).for_each(|us| record(&mut latencies, Duration::from_micros(us)));
+        let found = percentiles(&latencies);
+        assert!((found[P50] - 50.0).abs() < 0.1, "{found:?}");
+        assert!((found[P99] - 99.0).abs() < 0.1, "{found:?}");
     }
 }

@@ -8,24 +8,9 @@
 use std::any::type_name;
 
 use super::allocator::Count;
-use super::cases::{names, write_name};
 use super::subjects::{Setup, Subject};
-use crate::harness::{Figures, Span, float, time};
-
-/// Bytes per key with all keys, and the lowest and highest from half of them on.
-pub(super) const BYTES: &str = "bytes_per_key";
-pub(super) const BEST: &str = "best";
-pub(super) const WORST: &str = "worst";
-
-/// The configured bound, for subjects that have one.
-pub(super) const KEYS_MAX: &str = "keys_max";
-pub(super) const KEYS_KEPT: &str = "keys_kept";
-pub(super) const PEAK: &str = "peak_bytes";
-pub(super) const NS_PER_KEY: &str = "ns_per_insert";
-/// The keys that had used up their budget before the flood, and those of them that are still denied
-/// afterwards, because they were not forgotten.
-pub(super) const OFFENDERS: &str = "offenders";
-pub(super) const STILL_DENIED: &str = "offenders_still_denied";
+use super::timed::{names, write_name};
+use crate::harness::prelude::*;
 
 /// How often memory is read between half of the keys and all of them.
 const LOOKS: usize = 64;
@@ -35,7 +20,7 @@ const OFFENDERS_COUNT: u32 = 1_000;
 /// bytes and nanoseconds are those of the subject.
 const BATCH: u32 = 10_000;
 
-pub(super) fn footprint<S: Subject>(setup: &Setup, keys: &[String]) -> Figures {
+pub(super) fn footprint<S: Subject>(setup: Setup, keys: &[String]) -> Figures {
     let count = Count::start();
     let subject = S::new(setup);
     let (first, second) = keys.split_at(keys.len() / 2);
@@ -51,11 +36,11 @@ pub(super) fn footprint<S: Subject>(setup: &Setup, keys: &[String]) -> Figures {
         (best, worst) = (best.min(last), worst.max(last));
     }
 
-    Figures::from([(BYTES, last), (BEST, best), (WORST, worst)])
+    Figures::from([("bytes_per_key", last), ("best", best), ("worst", worst)])
 }
 
 /// Sends `keys` new keys.
-pub(super) fn flood<S: Subject>(setup: &Setup, keys: u32) -> Figures {
+pub(super) fn flood<S: Subject>(setup: Setup, keys: u32) -> Figures {
     let offenders: Vec<String> = (0..OFFENDERS_COUNT)
         .map(|number| format!("bad!:{number:010}"))
         .collect();
@@ -72,23 +57,21 @@ pub(super) fn flood<S: Subject>(setup: &Setup, keys: u32) -> Figures {
             write_name(number, key);
         }
         let (span, allowed) = time(|| batch.iter().filter(|key| subject.allow_alone(key)).count());
-        assert_eq!(
-            allowed,
-            batch.len(),
-            "{} denied a new key",
-            type_name::<S>()
-        );
+        let name = type_name::<S>();
+        assert_eq!(allowed, batch.len(), "{name} denied a new key");
         took += span;
     }
 
     let is_denied = |key: &&String| !subject.allow_alone(key);
     let still_denied = offenders.iter().filter(is_denied).count();
     let mut figures = Figures::from([
-        (PEAK, float(count.peak())),
-        (NS_PER_KEY, took.ns_per_op(keys)),
-        (OFFENDERS, f64::from(OFFENDERS_COUNT)),
-        (STILL_DENIED, float(still_denied as u64)),
+        ("peak_bytes", float(count.peak())),
+        ("ns_per_insert", took.ns_per_op(keys)),
+        // The keys that had used up their budget before the flood, and those of them that are still denied
+        // afterwards, because they were not forgotten.
+        ("offenders", f64::from(OFFENDERS_COUNT)),
+        ("offenders_still_denied", float(still_denied as u64)),
     ]);
-    figures.extend(subject.keys().map(|kept| (KEYS_KEPT, float(kept as u64))));
+    figures.extend(subject.keys().map(|kept| ("keys_kept", float(kept as u64))));
     figures
 }

@@ -1,41 +1,38 @@
 //! The tables of the benchmark.
 
-use super::footprint::{
-    BEST, BYTES, KEYS_KEPT, KEYS_MAX, NS_PER_KEY, OFFENDERS, PEAK, STILL_DENIED, WORST,
-};
-use super::timed::{NS, WAITED};
+use super::timed::NS;
 use super::{FLOOD, FOOTPRINT};
-use crate::harness::{Report, Row, Table, distinct, or_dash};
+use crate::harness::prelude::*;
 
 /// The subject that others are compared with.
 const REFERENCE: &str = "governor";
 
-/// Adds the tables.
-pub(super) fn complete(mut report: Report) -> Report {
-    let waited = report.rows.iter().map(|row| row.spread(WAITED).max);
+/// Adds the tables and the picture.
+pub(super) fn complete(report: &mut Report) {
+    let waited = report.rows.iter().map(|row| row.spread("waited").max);
     report.waited = waited.fold(0.0, f64::max);
 
     let speed = |row: &Row| {
         let governor = report.row(&row.case, &row.load, REFERENCE);
         let ratio = governor.map(|governor| governor.median(NS) / row.median(NS));
         let ratio = ratio.map_or_else(String::new, |ratio| format!(" ({ratio:.2}x)"));
-        format!("{}{ratio}", row.number(NS, 0))
+        row.text("{ns_per_op:0}") + &ratio
     };
     let title = "Nanoseconds per decision, median (and how many times as fast as governor with \
                  default settings)";
+    let range = |row: &Row| row.text("{ns_per_op:..0}");
     let mut tables = vec![
-        matrix(&report, title, speed),
-        matrix(&report, "Fastest and slowest round", |row| row.range(NS, 0)),
+        matrix(report, title, speed),
+        matrix(report, "Fastest and slowest round", range),
     ];
-    if let Some(first) = report.case(FOOTPRINT).next() {
-        tables.push(footprints(&first.load, report.case(FOOTPRINT)));
-    }
-    if let Some(first) = report.case(FLOOD).next() {
-        tables.push(floods(&first.load, report.case(FLOOD)));
-    }
+    let footprint = report.case(FOOTPRINT).next();
+    tables.extend(footprint.map(|row| footprints(report, &row.load)));
+    let flood = report.case(FLOOD).next();
+    tables.extend(flood.map(|row| floods(report, &row.load)));
     report.tables = tables;
     report.notes = include_str!("notes.txt");
-    report
+    let panel = ("Nanoseconds per decision: shorter is better", NS);
+    report.draw("Nanoseconds per decision, in one process", &[panel]);
 }
 
 /// A table with a line for each case and load, and a column for each subject.
@@ -52,21 +49,19 @@ fn matrix(report: &Report, title: &str, cell: impl Fn(&Row) -> String) -> Table 
     })
 }
 
-fn footprints<'a>(keys: &str, rows: impl Iterator<Item = &'a Row>) -> Table {
+fn footprints(report: &Report, keys: &str) -> Table {
     let title =
         format!("Bytes per key with {keys}, and the lowest and highest from half of them on");
-    let heads = ["subject", "bytes per key", "lowest", "highest"];
-    Table::new(title, heads).with_lines(rows, |row| {
-        vec![
-            row.subject.clone(),
-            row.number(BYTES, 0),
-            row.number(BEST, 0),
-            row.number(WORST, 0),
-        ]
-    })
+    let columns = [
+        ("subject", "{subject}"),
+        ("bytes per key", "{bytes_per_key:0}"),
+        ("lowest", "{best:0}"),
+        ("highest", "{worst:0}"),
+    ];
+    Table::from_rows(title, report.case(FOOTPRINT), &columns)
 }
 
-fn floods<'a>(keys: &str, rows: impl Iterator<Item = &'a Row>) -> Table {
+fn floods(report: &Report, keys: &str) -> Table {
     let heads = [
         "subject",
         "cap",
@@ -76,22 +71,15 @@ fn floods<'a>(keys: &str, rows: impl Iterator<Item = &'a Row>) -> Table {
         "offenders still denied",
     ];
     let title = format!("A flood of {keys} that are used only once");
-    Table::new(title, heads).with_lines(rows, |row| {
-        let or = |figure, word: &str| match row.number(figure, 0) {
-            unknown if unknown == "-" => word.to_owned(),
-            number => number,
-        };
+    Table::new(title, heads).with_lines(report.case(FLOOD), |row| {
+        let or = |template, word| row.text(template).replace('-', word);
         vec![
             row.subject.clone(),
-            or(KEYS_MAX, "none"),
-            or(KEYS_KEPT, "unknown"),
-            format!("{:.0}", row.median(PEAK) / 1e6),
-            row.number(NS_PER_KEY, 0),
-            format!(
-                "{} of {}",
-                row.number(STILL_DENIED, 0),
-                row.number(OFFENDERS, 0)
-            ),
+            or("{keys_max:0}", "none"),
+            or("{keys_kept:0}", "unknown"),
+            format!("{:.0}", row.median("peak_bytes") / 1e6),
+            row.text("{ns_per_insert:0}"),
+            row.text("{offenders_still_denied:0} of {offenders:0}"),
         ]
     })
 }
@@ -99,26 +87,25 @@ fn floods<'a>(keys: &str, rows: impl Iterator<Item = &'a Row>) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{Figures, test_report};
 
     #[test]
     fn the_table_shows_medians_ratios_and_gaps() {
         let row = |subject, case, median: f64| {
             let rounds = [median + 9.0, median - 1.0, median]
-                .map(|ns| Figures::from([(NS, ns), (WAITED, 0.01)]));
+                .map(|ns| Figures::from([(NS, ns), ("waited", 0.01)]));
             Row::new(case, "1 thread", subject, rounds.to_vec())
         };
         let once = |case, load, subject, figures: &[(&'static str, f64)]| {
             Row::new(case, load, subject, vec![figures.iter().copied().collect()])
         };
         let flood = [
-            (KEYS_MAX, 5.0),
-            (PEAK, 7e6),
-            (NS_PER_KEY, 99.6),
-            (OFFENDERS, 3.0),
-            (STILL_DENIED, 2.0),
+            ("keys_max", 5.0),
+            ("peak_bytes", 7e6),
+            ("ns_per_insert", 99.6),
+            ("offenders", 3.0),
+            ("offenders_still_denied", 2.0),
         ];
-        let footprint = [(BYTES, 84.0), (BEST, 60.4), (WORST, 90.0)];
+        let footprint = [("bytes_per_key", 84.0), ("best", 60.4), ("worst", 90.0)];
         let rows = vec![
             row("tollgate", "hot", 50.0),
             row("governor", "hot", 120.0),
@@ -127,7 +114,7 @@ mod tests {
             once(FOOTPRINT, "9 keys", "governor", &footprint),
             once(FLOOD, "10 keys", "tollgate", &flood),
         ];
-        let report = test_report(&[], 250, rows);
+        let mut report = test_report(&[], 250, rows);
         let expected = "\
 Example 9000, 2 cores
 3 rounds of 250 ms, medians
@@ -155,7 +142,8 @@ subject   cap  keys kept  peak MB  ns per key  offenders still denied
 tollgate    5    unknown        7         100                  2 of 3
 
 ";
-        let shown = complete(report).to_string();
+        complete(&mut report);
+        let shown = report.to_string();
         assert_eq!(shown.split_once("- tollgate:").unwrap().0, expected);
     }
 }

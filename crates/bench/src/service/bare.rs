@@ -2,10 +2,8 @@
 //! what the same libraries can do. Each is a separate process.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Result;
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
@@ -22,19 +20,18 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
 use super::request::Protocol;
-use crate::harness::server;
+use crate::harness::prelude::{self, *};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct BareArguments {
-    /// A file with the response to return, written by `service`
-    #[arg(long)]
-    response: PathBuf,
+    /// The response to return, as JSON of `service`
+    response: String,
 }
 
 /// Serves until it is killed.
 pub(crate) fn run_bare(arguments: &BareArguments) -> Result<()> {
-    let response = serde_json::from_slice(&std::fs::read(&arguments.response)?)?;
-    server::serve(|listener| serve(listener, response))
+    let response = serde_json::from_str(&arguments.response)?;
+    prelude::serve(|listener| serve(listener, response))
 }
 
 async fn serve(listener: TcpListener, response: RecordedResponse) -> Result<()> {
@@ -53,15 +50,12 @@ async fn serve(listener: TcpListener, response: RecordedResponse) -> Result<()> 
             Ok(axum::serve(listener, routes).await?)
         }
         RecordedResponse::Grpc(message) => {
-            let response = RateLimitResponse::decode(message.as_slice())?;
+            let response = RateLimitResponse::decode(&*message)?;
             let service = RateLimitServiceServer::new(ConstantRateLimit(response));
             // As tonic does when it opens the port itself.
             let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-            let served = Server::builder()
-                .add_service(service)
-                .serve_with_incoming(incoming)
-                .await;
-            Ok(served?)
+            let server = Server::builder().add_service(service);
+            Ok(server.serve_with_incoming(incoming).await?)
         }
     }
 }
@@ -95,13 +89,11 @@ pub(super) enum RecordedResponse {
 
 impl RecordedResponse {
     pub(super) fn from_http(response: &Response) -> Self {
-        let headers = response
-            .headers
-            .iter()
-            .filter(|(name, _)| !ADDED.contains(&name.as_str()));
+        let mut headers: HashMap<_, _> = response.headers.iter().cloned().collect();
+        headers.retain(|name, _| !ADDED.contains(&name.as_str()));
         Self::Http {
             status: response.status,
-            headers: headers.cloned().collect(),
+            headers,
             body: response.text(),
         }
     }
@@ -111,14 +103,14 @@ impl RecordedResponse {
     }
 
     /// The shortest gRPC response with this code.
-    pub(super) fn shortest_grpc(code: Code) -> Self {
-        let statuses = vec![DescriptorStatus {
+    fn shortest_grpc(code: Code) -> Self {
+        let status = DescriptorStatus {
             code: code.into(),
             ..Default::default()
-        }];
+        };
         Self::from_grpc(&RateLimitResponse {
             overall_code: code.into(),
-            statuses,
+            statuses: vec![status],
             ..Default::default()
         })
     }
@@ -130,15 +122,11 @@ impl RecordedResponse {
         match &mut shortest {
             Self::Http { headers, .. } => headers.retain(|name, _| name == "content-type"),
             Self::Grpc(message) => {
-                let message = RateLimitResponse::decode(message.as_slice())?;
+                let message = RateLimitResponse::decode(&**message)?;
                 shortest = Self::shortest_grpc(message.overall_code());
             }
         }
         Ok(shortest)
-    }
-
-    pub(super) fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("strings and numbers can be serialised")
     }
 }
 
@@ -174,7 +162,7 @@ mod tests {
             headers,
             body: "{}".to_owned(),
         };
-        let grpc = RecordedResponse::shortest_grpc(Case::Denied.code());
+        let grpc = RecordedResponse::shortest_grpc(Code::OverLimit);
         for (protocol, response) in [(Protocol::Http, http), (Protocol::Grpc, grpc)] {
             let (_runtime, addr) = start(response.clone());
             let ask = |case| ask(addr, Exchange { protocol, case });
@@ -233,8 +221,9 @@ mod tests {
     #[test]
     fn a_response_survives_json() {
         let response = RecordedResponse::shortest_grpc(Code::Ok);
+        let json = serde_json::to_string(&response).unwrap();
         assert_eq!(
-            serde_json::from_str::<RecordedResponse>(&response.to_json()).unwrap(),
+            serde_json::from_str::<RecordedResponse>(&json).unwrap(),
             response
         );
     }

@@ -5,25 +5,15 @@
 
 mod bare;
 mod bodies;
-mod oncall;
-mod report;
 mod request;
 mod resp;
 mod servers;
 mod spread;
-mod throttlecrab;
-mod viewer;
-
-use std::iter;
-use std::path::PathBuf;
 
 pub(crate) use self::bare::{BareArguments, run_bare};
 use self::request::{Case, Exchange, Protocol};
 use self::servers::Servers;
-use self::viewer::Viewer;
-use crate::harness::h2load::RATE;
-use crate::harness::{Bench, H2load, OutputArguments, chosen_values, tollgate_program};
-use anyhow::{Result, ensure};
+use crate::harness::prelude::*;
 
 /// `tollgate serve` with the embedded store.
 const MEMORY: &str = "tollgate, memory";
@@ -45,17 +35,17 @@ const THROTTLECRAB: &str = "throttlecrab-server";
 /// Measures what only some servers can do. The first of the programs is the one to measure.
 type Extra = fn(&mut Bench, &H2load, &[PathBuf]) -> Result<()>;
 
+const EXTRAS: [(&str, Extra); 4] = [
+    (resp::NAME, resp::measure),
+    (bodies::BODIES, bodies::measure_bodies),
+    (bodies::ON_CALL, bodies::measure_on_call),
+    (spread::NAME, spread::measure),
+];
+
 #[derive(Debug, clap::Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an option of the command line"
-)]
-pub(crate) struct Arguments {
+pub(crate) struct ServiceArguments {
     #[command(flatten)]
-    output: OutputArguments,
-    /// Path of the tollgate binary to measure; defaults to the one in the directory of this program
-    #[arg(long)]
-    tollgate: Option<PathBuf>,
+    bench: BenchArguments,
     /// Path of another tollgate binary to measure in the same run, with the embedded store; can be
     /// repeated
     #[arg(long)]
@@ -63,71 +53,176 @@ pub(crate) struct Arguments {
     /// Measure only the cost of the dashboard: Tollgate with it open and with it closed
     #[arg(long)]
     dashboard: bool,
-    /// Measure only the RESP port beside HTTP
-    #[arg(long)]
-    resp: bool,
-    /// Measure only single checks, inline limits and batches over HTTP
-    #[arg(long)]
-    bodies: bool,
-    /// Measure only what the audit log and actions of operators cost
-    #[arg(long)]
-    on_call: bool,
-    /// Measure only this protocol; can be repeated
-    #[arg(long, value_enum)]
-    protocol: Vec<Protocol>,
-    /// Measure only this case; can be repeated
-    #[arg(long, value_enum)]
-    case: Vec<Case>,
 }
 
 /// Measures, prints the tables and writes the numbers and the picture.
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let tollgate = tollgate_program(arguments.tollgate.as_ref())?;
-    let beside = arguments.beside.iter().cloned();
-    let programs: Vec<PathBuf> = iter::once(tollgate).chain(beside).collect();
-    let extras: [(bool, &str, Extra); 4] = [
-        (arguments.resp, resp::NAME, resp::measure),
-        (arguments.bodies, bodies::NAME, bodies::measure),
-        (arguments.on_call, oncall::NAME, oncall::measure),
-        (arguments.on_call, spread::NAME, spread::measure),
-    ];
-    let is_extra = extras.iter().any(|(is_chosen, ..)| *is_chosen);
-    let has_extras = arguments.protocol.is_empty() && !arguments.dashboard;
-    let extras = extras.into_iter();
-    let extras = extras.filter(|(is_chosen, ..)| has_extras && (*is_chosen || !is_extra));
-    let extras: Vec<_> = extras.collect();
-
-    let mut protocols = chosen_values(&arguments.protocol);
-    protocols.retain(|_| !is_extra);
-    let cases = chosen_values(&arguments.case);
-    let steps = protocols.len() * cases.len() + extras.len();
-    let mut bench = Bench::new(&arguments.output, steps, [(3, 300), (7, 2_000)]);
+pub(crate) fn run(arguments: &ServiceArguments) -> Result<()> {
+    let programs = [&[arguments.bench.tollgate()?], &*arguments.beside].concat();
+    let mut bench = Bench::new(&arguments.bench, [(3, 300), (7, 2_000)]);
     let h2load = H2load::find();
     bench.uses(vec![h2load.version()?]);
 
-    for protocol in protocols {
-        for case in cases.iter().copied() {
-            let step = format!("{}: {}", protocol.name(), case.name());
-            bench.progress.step(&step);
+    for protocol in [Protocol::Http, Protocol::Grpc] {
+        for case in [Case::Allowed, Case::Denied, Case::ThreeLimits] {
+            let (protocol_name, load) = (protocol.name(), case.name());
+            if !bench.begins(&format!("{protocol_name}: {load}")) {
+                continue;
+            }
             let exchange = Exchange { protocol, case };
             let servers = Servers::start(&mut bench, arguments.dashboard, &programs, exchange)?;
             let length = bench.length;
-            let rows =
-                h2load.measure(&mut bench, protocol.name(), case.name(), &servers.present)?;
-            let is_open = servers.viewers.iter().all(Viewer::is_open);
-            ensure!(is_open, "the dashboard's event stream was closed");
+            let rows = h2load.measure(&mut bench, protocol_name, load, &servers.present)?;
+            let is_closed = servers.viewer.is_some_and(|viewer| viewer.is_finished());
+            ensure!(!is_closed, "the dashboard's event stream was closed");
             for (row, server) in rows.iter_mut().zip(&servers.present) {
-                row.add(h2load.latencies(&server.target, length)?);
+                row.add(h2load.latencies(server, length)?);
             }
         }
     }
 
-    for (_, name, measure) in extras {
-        bench.progress.step(name);
-        measure(&mut bench, &h2load, &programs)?;
+    for (name, measure) in EXTRAS {
+        if !arguments.dashboard && bench.begins(name) {
+            measure(&mut bench, &h2load, &programs)?;
+        }
+    }
+    bench.publish("service", complete).map(drop)
+}
+
+/// Adds the ratios, the tables and the picture.
+fn complete(report: &mut Report) {
+    report.ratios = ratios(&report.rows);
+    resp::compare(report);
+    bodies::compare(report);
+
+    let groups = distinct(report.rows.iter().map(|row| (&row.case, &row.load)));
+    let tables = groups.into_iter().map(|(case, load)| match case.as_str() {
+        spread::NAME => spread::table(report),
+        case => numbers(report, case, load),
+    });
+    report.tables = tables.collect();
+    report.notes = include_str!("notes.txt");
+    let panel = ("Requests per second: taller is better", REQUESTS);
+    report.draw("Requests per second, to one server", &[panel]);
+}
+
+/// Ratios of every build of Tollgate to all other subjects in the same case, and to the embedded
+/// store for what should be about as fast: leased limits, the embedded store with many limits, and
+/// with the dashboard open.
+fn ratios(rows: &[Row]) -> Vec<Ratio> {
+    let mut ratios = Vec::new();
+    for ours in rows.iter().filter(|row| is_ours(&row.subject)) {
+        for theirs in rows {
+            let is_same = (&ours.case, &ours.load) == (&theirs.case, &theirs.load);
+            if is_same && is_compared(&ours.subject, &theirs.subject) {
+                let goal = goal(ours, theirs);
+                ratios.push(Ratio::new(RatioOf::Medians, REQUESTS, ours, theirs, goal));
+            }
+        }
+    }
+    ratios
+}
+
+fn is_ours(subject: &str) -> bool {
+    ![BARE, BARE_WITH_HEADERS, THROTTLECRAB].contains(&subject)
+}
+
+fn is_compared(ours: &str, theirs: &str) -> bool {
+    if is_ours(theirs) {
+        theirs == MEMORY && [LEASED, MANY_LIMITS, DASHBOARD].contains(&ours)
+    } else {
+        ours != MANY_LIMITS
+    }
+}
+
+/// The goal of a ratio, for requests with one limit.
+fn goal(ours: &Row, theirs: &Row) -> Option<Goal> {
+    let is_http = ours.case == Protocol::Http.name();
+    let least = match (ours.subject.as_str(), theirs.subject.as_str()) {
+        _ if ours.load == Case::ThreeLimits.name() => return None,
+        (MEMORY, BARE) => 0.85,
+        (REDIS, BARE) if is_http => 0.54,
+        (LEASED | MANY_LIMITS, MEMORY) if is_http => 0.9,
+        _ => return None,
+    };
+    Some(Goal::AtLeast(least))
+}
+
+fn numbers(report: &Report, protocol: &str, case: &str) -> Table {
+    let rows = report.case(protocol).filter(|row| row.load == case);
+    let latencies = [("p50 us", "{p50_us:0}"), ("p99 us", "{p99_us:0}")];
+    load_table(&format!("{protocol}: {case}"), rows, &latencies)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(protocol: Protocol, subject: &str, rates: [f64; 3]) -> Row {
+        let rounds = rates.map(|rate| Figures::from([(REQUESTS, rate), (CPU, 9.5)]));
+        let mut row = Row::new(
+            protocol.name(),
+            Case::Allowed.name(),
+            subject,
+            rounds.to_vec(),
+        );
+        row.add(Figures::from([(P50, 300.0), (P99, 900.0)]));
+        row
     }
 
-    let panels = [("Requests per second: taller is better", RATE)];
-    let title = "Requests per second, to one server";
-    bench.publish("service", title, &panels, report::complete)
+    #[test]
+    fn the_table_shows_medians_and_what_was_missed() {
+        let rows = vec![
+            row(Protocol::Http, MEMORY, [80_000.0, 90_000.0, 100_000.0]),
+            row(Protocol::Http, REDIS, [50_000.0, 51_000.0, 60_000.0]),
+            row(Protocol::Http, BARE, [100_000.0, 100_000.0, 80_000.0]),
+        ];
+        let expected = "\
+Example 9000, 2 cores, h2load 1
+3 rounds of 1500 ms, medians
+
+POST /v1/check over HTTP/1.1: 1 limit, allowed
+
+subject           requests/s  slowest..fastest  cpu us/request  p50 us  p99 us
+tollgate, memory      90,000   80,000..100,000             9.5     300     900
+tollgate, Redis       51,000    50,000..60,000             9.5     300     900
+bare                 100,000   80,000..100,000             9.5     300     900
+
+Relative to other subjects (lowest and highest round)
+
+                    to                          case              load          figure                       ratio         target
+tollgate, memory  bare  POST /v1/check over HTTP/1.1  1 limit, allowed  requests_per_s         0.900x (0.80..1.25)  0.85x or more
+tollgate, Redis   bare  POST /v1/check over HTTP/1.1  1 limit, allowed  requests_per_s  MISSED 0.510x (0.50..0.75)  0.54x or more
+
+";
+        let mut report = test_report(&["h2load 1"], 1_500, rows);
+        complete(&mut report);
+        let shown = report.to_string();
+        assert_eq!(shown.split_once("- tollgate:").unwrap().0, expected);
+    }
+
+    #[test]
+    fn only_comparable_rows_are_compared() {
+        let rows = [
+            row(Protocol::Http, MEMORY, [80.0, 90.0, 100.0]),
+            row(Protocol::Http, REDIS, [50.0, 50.0, 60.0]),
+            row(Protocol::Http, LEASED, [70.0, 72.0, 90.0]),
+            row(Protocol::Http, DASHBOARD, [79.0, 89.0, 99.0]),
+            row(Protocol::Http, BARE, [100.0, 100.0, 80.0]),
+            row(Protocol::Grpc, BARE, [1.0, 1.0, 1.0]),
+        ];
+        let ratios = ratios(&rows);
+        let found: Vec<_> = ratios
+            .iter()
+            .map(|ratio| (ratio.ours.as_str(), ratio.goal, ratio.is_missed))
+            .collect();
+        let expected = [
+            (MEMORY, Some(Goal::AtLeast(0.85)), false),
+            (REDIS, Some(Goal::AtLeast(0.54)), true),
+            (LEASED, Some(Goal::AtLeast(0.9)), true),
+            (LEASED, None, false),
+            (DASHBOARD, None, false),
+            (DASHBOARD, None, false),
+        ];
+        assert_eq!(found, expected);
+    }
 }

@@ -3,16 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use clap::ValueEnum;
+use crate::harness::prelude::*;
 use prost::Message as _;
 use serde_json::{Value, json};
-use tollgate_envoy::{Code, Entry, RateLimitDescriptor, RateLimitRequest};
-
-use crate::harness::LoadRequest;
-use crate::harness::h2load::Target;
+use tollgate_envoy::{Entry, RateLimitDescriptor, RateLimitRequest};
 
 /// The protocol of the requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     /// `POST /v1/check` over HTTP/1.1.
     Http,
@@ -21,7 +18,7 @@ pub(super) enum Protocol {
 }
 
 /// The case, which determines the outcome of the requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Case {
     /// One limit, which allows every request.
     Allowed,
@@ -83,14 +80,6 @@ impl Case {
         !matches!(self, Self::Denied)
     }
 
-    pub(super) const fn code(self) -> Code {
-        if self.is_allowed() {
-            Code::Ok
-        } else {
-            Code::OverLimit
-        }
-    }
-
     const fn limits(self) -> usize {
         match self {
             Self::Allowed | Self::Denied => 1,
@@ -114,10 +103,9 @@ impl Case {
                  defaults: {{ consistency: {consistency}, on_store_failure: deny }}\n"
             )
         });
-        let (capacity, rate) = if self.is_allowed() {
-            ("1000000000", "1/s")
-        } else {
-            ("1", "1/day")
+        let (capacity, rate) = match self {
+            Self::Denied => ("1", "1/day"),
+            _ => ("1000000000", "1/s"),
         };
         let limit = |(attribute, _): &(&str, &str)| {
             let name = attribute.replace('_', "-");
@@ -134,10 +122,9 @@ impl Case {
     /// conditions compare the path with a text and with a glob.
     pub(super) fn config_with_many_limits(self) -> String {
         let limit = |number| {
-            let path = if number % 2 == 0 {
-                format!("/v1/reports/{number}")
-            } else {
-                format!("/v1/area-{number}/**")
+            let path = match number % 2 {
+                0 => format!("/v1/reports/{number}"),
+                _ => format!("/v1/area-{number}/**"),
             };
             format!(
                 "  - {{ name: other-{number}, match: {{ path: {path} }}, key: [client_ip], \
@@ -165,13 +152,13 @@ impl Case {
             key: (*key).to_owned(),
             value: (*value).to_owned().into(),
         };
-        let entries = ATTRIBUTES[..self.limits()].iter().map(entry).collect();
+        let descriptor = RateLimitDescriptor {
+            entries: ATTRIBUTES[..self.limits()].iter().map(entry).collect(),
+            ..Default::default()
+        };
         RateLimitRequest {
             domain: "bench".to_owned(),
-            descriptors: vec![RateLimitDescriptor {
-                entries,
-                ..Default::default()
-            }],
+            descriptors: vec![descriptor],
             hits_addend: cost.unwrap_or_default(),
         }
     }
@@ -186,32 +173,35 @@ impl Case {
             Self::ThreeLimits => return None,
         };
         let request = json!({
-            "key": ATTRIBUTES[0].1,
-            "max_burst": burst,
-            "count_per_period": count,
-            "period": period_s,
-            "quantity": 1,
+            "key": ATTRIBUTES[0].1, "max_burst": burst,
+            "count_per_period": count, "period": period_s, "quantity": 1,
         });
         Some(request.to_string())
     }
 }
 
 impl Exchange {
-    /// What the load generator sends to this server, and the status that it expects.
-    pub(super) fn target(self, server: SocketAddr) -> Target {
-        let sent = match self.protocol {
-            Protocol::Http => LoadRequest::Json(self.case.json(None).to_string()),
-            Protocol::Grpc => LoadRequest::Grpc(frame(&self.case.message(None).encode_to_vec())),
+    /// A server that gets the request at this address, with the status that is expected.
+    pub(super) fn under_load(
+        self,
+        name: &str,
+        process: Process,
+        address: SocketAddr,
+    ) -> ServerUnderLoad {
+        let (request, status) = match self.protocol {
+            Protocol::Http => {
+                let request = LoadRequest::Json(self.case.json(None).to_string());
+                (request, if self.case.is_allowed() { 200 } else { 429 })
+            }
+            Protocol::Grpc => {
+                let message = self.case.message(None).encode_to_vec();
+                (LoadRequest::Grpc(frame(&message)), 200)
+            }
         };
-        let status = match self.protocol {
-            Protocol::Http if !self.case.is_allowed() => 429,
-            _ => 200,
-        };
-        Target {
-            server,
+        ServerUnderLoad {
             path: self.protocol.path(),
-            sent,
             status,
+            ..ServerUnderLoad::new(name, process, address, request)
         }
     }
 }
@@ -219,10 +209,7 @@ impl Exchange {
 /// A gRPC frame: the compression flag, the length, the message.
 fn frame(message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message.len()).expect("a request is short");
-    let mut frame = vec![0];
-    frame.extend_from_slice(&length.to_be_bytes());
-    frame.extend_from_slice(message);
-    frame
+    [&[0], &length.to_be_bytes()[..], message].concat()
 }
 
 #[cfg(test)]

@@ -1,19 +1,13 @@
 //! The RESP port beside HTTP: the same decision, one by one over HTTP and in pipelines over RESP.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::anyhow;
 use testkit::servers::{Client, Reply};
 
 use super::request::{Case, Exchange, Protocol};
-use super::throttlecrab;
-use crate::harness::h2load::{CPU, RATE, cpu_us};
-use crate::harness::{
-    Bench, Entrant, Figures, Goal, H2load, Process, Ratio, RedisBenchmark, Report, ServerUnderLoad,
-    callers, others,
-};
+use super::servers::start_throttlecrab;
+use crate::harness::prelude::*;
 
 /// The name in tables.
 pub(super) const NAME: &str = "RESP beside HTTP";
@@ -55,10 +49,9 @@ impl RespLoad {
     }
 
     fn round(&mut self, length: Duration) -> Result<Figures> {
-        let before = others::ticks_of(self.pid);
+        let cpu_us = cpu_meter(self.pid);
         let (commands, mut figures) = self.program.round(length)?;
-        let cpu_us = cpu_us(self.pid, before, commands);
-        figures.extend([(RATE, figures[callers::RATE]), (CPU, cpu_us)]);
+        figures.extend([(REQUESTS, figures[RATE]), (CPU, cpu_us(commands))]);
         Ok(figures)
     }
 }
@@ -70,14 +63,19 @@ pub(super) fn measure(bench: &mut Bench, h2load: &H2load, programs: &[PathBuf]) 
     })?;
     let (http, resp) = (process.announced("http ")?, process.announced("resp ")?);
     let pid = process.pid();
-    let server = ServerUnderLoad::new(HTTP, EXCHANGE.target(http), process);
+    let server = EXCHANGE.under_load(HTTP, process, http);
 
     // The same bucket as in the configuration, and its key.
     let throttle = ["CL.THROTTLE", "203.0.113.7", "999999999", "1", "1"];
     let check = ["TOLLGATE.CHECK", "by-client-ip", "203.0.113.7"];
     let mut throttle = RespLoad::new(resp, pid, &throttle)?;
     let mut check = RespLoad::new(resp, pid, &check)?;
-    let mut throttlecrab = start_throttlecrab(bench)?;
+    let theirs = start_throttlecrab(bench, "redis")?.map(|(process, server)| {
+        let words = ["THROTTLE", "203.0.113.7", "1000000", "1000000", "1"];
+        let load = RespLoad::new(server, process.pid(), &words);
+        load.map(|load| (process, load))
+    });
+    let mut theirs = theirs.transpose()?;
 
     let load = CASE.name();
     let mut pids = vec![pid];
@@ -86,53 +84,45 @@ pub(super) fn measure(bench: &mut Bench, h2load: &H2load, programs: &[PathBuf]) 
         Entrant::new(THROTTLE, load, |length| throttle.round(length)),
         Entrant::new(CHECK, load, |length| check.round(length)),
     ];
-    if let Some((process, theirs)) = &mut throttlecrab {
+    if let Some((process, theirs)) = &mut theirs {
         pids.push(process.pid());
-        entrants.push(Entrant::new(THROTTLECRAB_RESP, load, |length| {
-            theirs.round(length)
-        }));
+        let round = |length| theirs.round(length);
+        entrants.push(Entrant::new(THROTTLECRAB_RESP, load, round));
     }
     let length = bench.length;
     let rows = bench.measure(NAME, &pids, entrants)?;
-    rows[0].add(h2load.latencies(&server.target, length)?);
+    rows[0].add(h2load.latencies(&server, length)?);
     Ok(())
 }
 
-/// Starts throttlecrab-server, if it is installed.
-fn start_throttlecrab(bench: &mut Bench) -> Result<Option<(Process, RespLoad)>> {
-    let Some((process, server)) = throttlecrab::start(bench, "redis")? else {
-        return Ok(None);
-    };
-    let words = ["THROTTLE", "203.0.113.7", "1000000", "1000000", "1"];
-    let load = RespLoad::new(server, process.pid(), &words)?;
-    Ok(Some((process, load)))
-}
-
-/// Ratios to HTTP and to throttlecrab-server, with their goals.
-pub(super) fn ratios(report: &Report) -> Vec<Ratio> {
-    let pairs = [
+/// Adds the ratios to HTTP and to throttlecrab-server, with their goals.
+pub(super) fn compare(report: &mut Report) {
+    for (ours, theirs, least) in [
         (THROTTLE, HTTP, 2.0),
         (CHECK, HTTP, 2.0),
         (THROTTLE, THROTTLECRAB_RESP, 1.0),
-    ];
-    let pairs = pairs.map(|(ours, theirs, least)| (ours, theirs, Some(Goal::AtLeast(least))));
-    report.ratios(Ratio::of_medians, RATE, (NAME, CASE.name()), pairs)
+    ] {
+        let pair = [(CASE.name(), ours), (CASE.name(), theirs)];
+        let goal = Some(Goal::AtLeast(least));
+        report.compare(RatioOf::Medians, REQUESTS, NAME, pair, goal);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{Row, test_report};
 
     #[test]
     fn pipelines_are_compared_with_single_requests() {
         let row = |subject, rate| {
-            let rounds = vec![Figures::from([(RATE, rate), (CPU, 1.0)])];
+            let rounds = vec![Figures::from([(REQUESTS, rate), (CPU, 1.0)])];
             Row::new(NAME, CASE.name(), subject, rounds)
         };
         let rows = [row(HTTP, 10.0), row(THROTTLE, 30.0), row(CHECK, 15.0)];
-        let ratios = ratios(&test_report(&[], 0, rows.into()));
-        let found: Vec<_> = ratios
+        let mut report = test_report(&[], 0, rows.into());
+        compare(&mut report);
+        let found: Vec<_> = report
+            .ratios
             .iter()
             .map(|ratio| (ratio.ours.as_str(), ratio.is_missed))
             .collect();

@@ -1,14 +1,11 @@
 //! Starts all subjects that are measured together.
 
 use std::env;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::thread::{JoinHandle, spawn};
 
-use anyhow::{Result, anyhow, ensure};
-use testkit::processes::Directory;
-use testkit::servers::{Flavor, Server};
+use testkit::processes::try_find_program;
 use tollgate_envoy::{RateLimitRequest, RateLimitResponse};
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -17,11 +14,8 @@ use tonic_prost::ProstCodec;
 
 use super::bare::RecordedResponse;
 use super::request::{Case, Exchange, Protocol};
-use super::throttlecrab;
-use super::viewer::Viewer;
 use super::{BARE, BARE_WITH_HEADERS, DASHBOARD, LEASED, MANY_LIMITS, MEMORY, REDIS, THROTTLECRAB};
-use crate::harness::h2load::Target;
-use crate::harness::{Bench, LoadRequest, Process, Runtime, ServerUnderLoad, post_json, server};
+use crate::harness::prelude::*;
 
 const THROTTLECRAB_PATH: &str = "/throttle";
 
@@ -29,8 +23,8 @@ const THROTTLECRAB_PATH: &str = "/throttle";
 #[derive(Default)]
 pub(super) struct Servers {
     pub(super) present: Vec<ServerUnderLoad>,
-    /// The clients that have a dashboard open.
-    pub(super) viewers: Vec<Viewer>,
+    /// The client that has the dashboard open, which ends with the server.
+    pub(super) viewer: Option<JoinHandle<()>>,
 }
 
 impl Servers {
@@ -42,69 +36,36 @@ impl Servers {
         exchange: Exchange,
     ) -> Result<Self> {
         let mut servers = Self::default();
-        let mut start =
-            |name: &str, program: &Path| servers.tollgate(bench, name, program, exchange);
         let tollgate = &programs[0];
-        let response = start(MEMORY, tollgate)?;
+        let response = servers.tollgate(MEMORY, tollgate, exchange)?;
         for program in &programs[1..] {
             // With its path, because the file usually has the same name.
             let name = format!("{}, memory", program.display());
-            start(&name, program)?;
+            servers.tollgate(&name, program, exchange)?;
         }
         if is_dashboard {
-            start(DASHBOARD, tollgate)?;
+            servers.tollgate(DASHBOARD, tollgate, exchange)?;
             return Ok(servers);
         }
-        if (exchange.protocol, exchange.case) == (Protocol::Http, Case::Allowed) {
-            start(MANY_LIMITS, tollgate)?;
-        }
-        start(REDIS, tollgate)?;
-        start(LEASED, tollgate)?;
 
-        // Without a recorded response the bare server still returns the shortest one.
-        let shortest = match &response {
-            Some(response) => response.without_details()?,
-            None => RecordedResponse::shortest_grpc(exchange.case.code()),
-        };
-        servers.bare(BARE, &shortest, exchange)?;
-        if let Some(response) = &response {
-            servers.bare(BARE_WITH_HEADERS, response, exchange)?;
+        if (exchange.protocol, exchange.case) == (Protocol::Http, Case::Allowed) {
+            servers.tollgate(MANY_LIMITS, tollgate, exchange)?;
         }
+        servers.tollgate(REDIS, tollgate, exchange)?;
+        servers.tollgate(LEASED, tollgate, exchange)?;
+        servers.bare(BARE, &response.without_details()?, exchange)?;
+        servers.bare(BARE_WITH_HEADERS, &response, exchange)?;
         servers.throttlecrab(bench, exchange)?;
         Ok(servers)
     }
 
-    /// Starts Tollgate and returns its response. A build that does not support gRPC is skipped.
+    /// Starts Tollgate and returns its response.
     fn tollgate(
         &mut self,
-        bench: &mut Bench,
         name: &str,
         program: &Path,
         exchange: Exchange,
-    ) -> Result<Option<RecordedResponse>> {
-        let server = self.start_tollgate(name, program, exchange)?;
-        match ask(server.target.server, exchange) {
-            Ok(response) => {
-                self.present.push(server);
-                Ok(Some(response))
-            }
-            Err(error) if exchange.protocol == Protocol::Grpc => {
-                let over = exchange.protocol.name();
-                bench.remark(format!(
-                    "{name} was skipped, because it failed over {over}: {error:#}"
-                ));
-                Ok(None)
-            }
-            Err(error) => Err(error.context(name.to_owned())),
-        }
-    }
-
-    fn start_tollgate(
-        &mut self,
-        name: &str,
-        program: &Path,
-        exchange: Exchange,
-    ) -> Result<ServerUnderLoad> {
+    ) -> Result<RecordedResponse> {
         let consistency = match name {
             REDIS => Some("strict"),
             LEASED => Some("leased"),
@@ -121,35 +82,29 @@ impl Servers {
         // Until the store is available, decisions come from the failure policy.
         let http = process.announced("http ")?;
         let request = exchange.case.json(None).to_string();
-        process.wait_for(|_| {
-            let response = post_json(http, "/v1/peek", &request);
-            (response.status == 200).then_some(())
-        })?;
+        process.wait_for(|_| post_json(http, "/v1/peek", &request).status == 200)?;
 
-        let server = match exchange.protocol {
+        let address = match exchange.protocol {
             Protocol::Http => http,
             Protocol::Grpc => process.announced("grpc ")?,
         };
         if name == DASHBOARD {
-            let admin = process.announced("admin ")?;
-            self.viewers.push(Viewer::open(admin)?);
+            self.viewer = Some(open_dashboard(process.announced("admin ")?)?);
         }
-        let server = ServerUnderLoad::new(name, exchange.target(server), process);
-        Ok(ServerUnderLoad { redis, ..server })
+        let server = exchange.under_load(name, process, address);
+        self.present.push(ServerUnderLoad { redis, ..server });
+        ask(address, exchange)
     }
 
     /// Starts a bare server: this program in a separate process.
     fn bare(&mut self, name: &str, response: &RecordedResponse, exchange: Exchange) -> Result<()> {
-        let directory = Directory::create();
         let mut command = Command::new(env::current_exe()?);
-        let response = directory.write("response.json", response.to_json());
-        command.args(["bare", "--response"]).arg(response);
-        let mut process = Process::spawn_in(directory, command)?;
-        let server = process.announced(server::ANNOUNCED)?;
-
-        ask(server, exchange)?;
-        let server = ServerUnderLoad::new(name, exchange.target(server), process);
-        self.present.push(server);
+        command.args(["bare", &serde_json::to_string(response)?]);
+        let mut process = Process::spawn(command)?;
+        let address = process.announced(ANNOUNCED)?;
+        ask(address, exchange)?;
+        self.present
+            .push(exchange.under_load(name, process, address));
         Ok(())
     }
 
@@ -159,30 +114,77 @@ impl Servers {
         let (Protocol::Http, Some(body)) = (exchange.protocol, body) else {
             return Ok(());
         };
-        let Some((process, server)) = throttlecrab::start(bench, "http")? else {
+        let Some((process, address)) = start_throttlecrab(bench, "http")? else {
             return Ok(());
         };
 
         // A limit that is to be used up is used up after two requests.
-        let [.., response] = [(); 3].map(|()| post_json(server, THROTTLECRAB_PATH, &body));
+        let [.., response] = [(); 3].map(|()| post_json(address, THROTTLECRAB_PATH, &body));
+        let (status, text) = (response.status, response.text());
         let expected = format!(r#""allowed":{}"#, exchange.case.is_allowed());
         ensure!(
-            response.text().contains(&expected),
-            "unexpected response of throttlecrab-server: {}: {}",
-            response.status,
-            response.text()
+            text.contains(&expected),
+            "unexpected response of throttlecrab-server: {status}: {text}"
         );
-        let target = Target {
-            server,
+        // It denies with status 200.
+        self.present.push(ServerUnderLoad {
             path: THROTTLECRAB_PATH,
-            sent: LoadRequest::Json(body),
-            // It denies with status 200.
-            status: 200,
-        };
-        let server = ServerUnderLoad::new(THROTTLECRAB, target, process);
-        self.present.push(server);
+            ..ServerUnderLoad::new(THROTTLECRAB, process, address, LoadRequest::Json(body))
+        });
         Ok(())
     }
+}
+
+/// An environment variable with the path of throttlecrab-server, if it is not on the `PATH`.
+const VARIABLE: &str = "TOLLGATE_THROTTLECRAB_SERVER";
+
+/// Starts throttlecrab-server with a port for `http` or `redis`, if it is installed.
+pub(super) fn start_throttlecrab(
+    bench: &mut Bench,
+    protocol: &str,
+) -> Result<Option<(Process, SocketAddr)>> {
+    let Some(program) = try_find_program(VARIABLE, THROTTLECRAB) else {
+        bench.remark(format!(
+            "throttlecrab-server not found; to measure it, put it on the PATH \
+             or set {VARIABLE} to its path"
+        ));
+        return Ok(None);
+    };
+
+    // It cannot choose a free port itself.
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    let port = server.port();
+    let options = format!(
+        "--{protocol} --{protocol}-host 127.0.0.1 --{protocol}-port {port} --log-level error"
+    );
+    let mut command = Command::new(program);
+    command.args(options.split(' '));
+    let mut process = Process::spawn(command)?;
+    process.wait_for(|_| TcpStream::connect(server).is_ok())?;
+    Ok(Some((process, server)))
+}
+
+/// Opens the event stream of the dashboard, waits for its first bytes and reads it as a browser does,
+/// until the server closes it.
+fn open_dashboard(admin: SocketAddr) -> Result<JoinHandle<()>> {
+    let mut stream = TcpStream::connect(admin)?;
+    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    write!(
+        stream,
+        "GET /admin/events HTTP/1.1\r\nHost: {admin}\r\n\r\n"
+    )?;
+    let mut first = [0; 12];
+    stream.read_exact(&mut first)?;
+    let text = String::from_utf8_lossy(&first);
+    ensure!(
+        text.ends_with(" 200"),
+        "unexpected response of the dashboard: {text}"
+    );
+
+    let mut room = [0; 16 * 1024];
+    Ok(spawn(move || {
+        while stream.read(&mut room).is_ok_and(|read| read > 0) {}
+    }))
 }
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -205,11 +207,8 @@ pub(super) fn ask(server: SocketAddr, exchange: Exchange) -> Result<RecordedResp
 fn http(server: SocketAddr, body: &str) -> Result<(bool, RecordedResponse)> {
     let response = post_json(server, Protocol::Http.path(), body);
     match response.status {
-        200 | 429 => Ok((
-            response.status == 200,
-            RecordedResponse::from_http(&response),
-        )),
-        status => Err(anyhow!("unexpected status {status}: {}", response.text())),
+        status @ (200 | 429) => Ok((status == 200, RecordedResponse::from_http(&response))),
+        status => bail!("unexpected status {status}: {}", response.text()),
     }
 }
 

@@ -1,14 +1,13 @@
 //! The cells of the experiment in the order in which they run, and the bound of each by formula.
 
-use std::fmt;
-use std::sync::LazyLock;
-use std::time::Duration;
-
+use super::StrictnessArguments;
+use crate::harness::prelude::*;
 use clap::ValueEnum;
 use serde::Deserialize;
-
-use super::{Arguments, limits};
-use crate::harness::{Goal, counted, is_chosen, word};
+use std::fmt;
+use std::sync::LazyLock;
+use tollgate::{Micros, Quota};
+use tollgate_rules::Config;
 
 /// How the replicas count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, ValueEnum)]
@@ -58,25 +57,19 @@ pub(super) enum Case {
     Slow,
 }
 
-/// How quickly the store responds, and how long the replicas wait for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Link {
-    /// Replicas wait for so long that a busy machine makes the store slow but not unavailable.
-    Patient,
-    /// Replicas wait as long as they do by default.
-    Default,
-    /// The same, with a slow network.
-    Slow,
+/// How long the replicas wait for the store, and what the network adds to a round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) timeout_ms: u64,
+    pub(super) delay_ms: u64,
 }
 
-/// The store that the replicas share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Topology {
-    /// One Redis.
-    Single,
-    /// A cluster of three.
-    Cluster,
+impl Link {
+    /// Replicas wait for so long that a busy machine makes the store slow but not unavailable.
+    pub(super) const PATIENT: Self = Self {
+        timeout_ms: 1_000,
+        delay_ms: 0,
+    };
 }
 
 /// One run of the experiment.
@@ -85,7 +78,7 @@ pub(super) struct Cell {
     pub(super) case: Case,
     pub(super) mode: Mode,
     pub(super) replicas: usize,
-    pub(super) topology: Topology,
+    pub(super) is_cluster: bool,
     pub(super) limit: &'static str,
     /// The offered load, in multiples of what the limit allows.
     pub(super) load: f64,
@@ -117,11 +110,6 @@ impl Mode {
 }
 
 impl Case {
-    /// Whether the case changes replicas or the store, so that the next cell cannot use them.
-    pub(super) const fn is_destructive(self) -> bool {
-        matches!(self, Self::Skew | Self::Killed | Self::Restart)
-    }
-
     /// Whether the load of a case is a multiple of the limit's rate. It has another meaning in cases
     /// without refill and in cases with many keys.
     const fn is_rate(self) -> bool {
@@ -131,40 +119,38 @@ impl Case {
         )
     }
 
+    /// Where the store hardly responds, replicas wait as long as they do by default.
     pub(super) const fn link(self) -> Link {
+        let timeout_ms = 10;
         match self {
-            Self::Hiccups => Link::Default,
-            Self::Slow => Link::Slow,
-            _ => Link::Patient,
-        }
-    }
-}
-
-impl Link {
-    /// The store timeout.
-    pub(super) const fn timeout(self) -> Duration {
-        match self {
-            Self::Patient => Duration::from_secs(1),
-            Self::Default | Self::Slow => Duration::from_millis(10),
-        }
-    }
-
-    /// What the network adds to a round trip.
-    pub(super) const fn delay(self) -> Option<Duration> {
-        match self {
-            Self::Patient | Self::Default => None,
-            Self::Slow => Some(Duration::from_millis(8)),
+            Self::Hiccups => Link {
+                timeout_ms,
+                delay_ms: 0,
+            },
+            Self::Slow => Link {
+                timeout_ms,
+                delay_ms: 8,
+            },
+            _ => Link::PATIENT,
         }
     }
 }
 
 impl Target<'_> {
-    pub(super) fn is_for(&self, mode: Mode) -> bool {
-        mode == Mode::Leased || (self.is_for_strict && mode == Mode::Strict)
+    /// Whether a mode that has the goal misses it.
+    pub(super) fn is_missed(&self, mode: Mode, value: f64) -> bool {
+        let is_for = mode == Mode::Leased || (self.is_for_strict && mode == Mode::Strict);
+        is_for && self.goal.is_some_and(|goal| goal.is_missed(value))
     }
 
-    pub(super) fn is_missed(&self, value: f64) -> bool {
-        self.goal.is_some_and(|goal| goal.is_missed(value))
+    pub(super) fn goal_text(&self) -> String {
+        or_dash(self.goal.map(|goal| goal.text("")))
+    }
+
+    /// Decimal places of the figure: counts have none, shares have three.
+    pub(super) fn digits(&self) -> usize {
+        let goal = self.goal.map_or(f64::NAN, Goal::value);
+        if goal == 0.0 || goal >= 10.0 { 0 } else { 3 }
     }
 }
 
@@ -178,8 +164,7 @@ impl Cell {
     /// For replicas that count separately nothing is claimed: only the sum of their limits bounds
     /// them.
     pub(super) fn bound(&self) -> Option<u64> {
-        let capacity = limits::quota(self.limit).limit();
-        let replicas = u64::try_from(self.replicas).unwrap_or(u64::MAX);
+        let (capacity, replicas) = (self.quota().limit(), self.replicas as u64);
         let unreported = match self.mode {
             Mode::Strict | Mode::Leased => 0,
             Mode::Eventual => replicas * (capacity / (10 * replicas)).max(1),
@@ -189,12 +174,13 @@ impl Cell {
         Some(unreported + u64::from(is_forgotten) * capacity)
     }
 
+    pub(super) fn quota(&self) -> Quota {
+        quota(self.limit)
+    }
+
     /// The case, the limit and the store in one line.
     pub(super) fn name(&self) -> String {
-        let place = match self.topology {
-            Topology::Single => "",
-            Topology::Cluster => ", cluster",
-        };
+        let place = if self.is_cluster { ", cluster" } else { "" };
         let holes = match self.holes {
             0 => String::new(),
             holes => format!(", {holes} holes"),
@@ -222,7 +208,8 @@ impl fmt::Display for Cell {
 struct CaseSeries<'a> {
     case: Case,
     limit: &'a str,
-    topology: Topology,
+    #[serde(default)]
+    is_cluster: bool,
     modes: Vec<Mode>,
     #[serde(flatten)]
     full: SeriesSize,
@@ -236,7 +223,7 @@ struct CaseSeries<'a> {
 }
 
 /// Numbers of replicas, and loads in multiples of the limit.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct SeriesSize {
     replicas: Vec<usize>,
     loads: Vec<f64>,
@@ -246,24 +233,11 @@ struct SeriesSize {
 static SERIES: LazyLock<Vec<CaseSeries<'static>>> =
     LazyLock::new(|| serde_json::from_str(include_str!("series.json")).expect("the file is valid"));
 
-/// All selected cells. Cells with the same replicas are adjacent.
-pub(super) fn cells(chosen: &Arguments) -> Vec<Cell> {
-    let mut cells: Vec<Cell> = SERIES
-        .iter()
-        .flat_map(|series| series.cells(chosen))
-        .filter(|cell| is_chosen(&chosen.case, &cell.case) && is_chosen(&chosen.mode, &cell.mode))
-        .collect();
-    cells.sort_by_key(|cell| {
-        let (is_destructive, link) = (cell.case.is_destructive(), cell.case.link());
-        (
-            cell.topology,
-            is_destructive,
-            link,
-            cell.mode,
-            cell.replicas,
-        )
-    });
-    cells
+/// All selected cells.
+pub(super) fn cells(chosen: &StrictnessArguments) -> Vec<Cell> {
+    let cells = SERIES.iter().flat_map(|series| series.cells(chosen));
+    let cells = cells.filter(|cell| chosen.bench.has(&cell.to_string()));
+    cells.collect()
 }
 
 /// The length of a cell.
@@ -280,27 +254,32 @@ const fn length_ms(case: Case, is_quick: bool) -> u64 {
 }
 
 impl CaseSeries<'static> {
-    fn cells(&'static self, chosen: &Arguments) -> Vec<Cell> {
-        let quick = self.quick.as_ref().filter(|_| chosen.output.quick);
-        let SeriesSize { replicas, loads } = quick.unwrap_or(&self.full);
-        let replicas = instead(&chosen.replicas, replicas);
-        let loads = if self.case.is_rate() {
-            instead(&chosen.load, loads)
-        } else {
-            loads
-        };
+    fn cells(&'static self, chosen: &StrictnessArguments) -> Vec<Cell> {
+        let is_quick = chosen.bench.quick;
+        let quick = self.quick.as_ref().filter(|_| is_quick);
+        let SeriesSize {
+            mut replicas,
+            mut loads,
+        } = quick.unwrap_or(&self.full).clone();
+        if !chosen.replicas.is_empty() {
+            replicas.clone_from(&chosen.replicas);
+        }
+        if self.case.is_rate() && !chosen.load.is_empty() {
+            loads.clone_from(&chosen.load);
+        }
 
         let mut cells = Vec::new();
-        for mode in &self.modes {
-            for replicas in replicas {
+        let is_chosen = |mode: &Mode| chosen.mode.is_empty() || chosen.mode.contains(mode);
+        for mode in self.modes.iter().copied().filter(is_chosen) {
+            for replicas in replicas.iter().copied() {
                 cells.extend(loads.iter().map(|load| Cell {
                     case: self.case,
-                    mode: *mode,
-                    replicas: *replicas,
-                    topology: self.topology,
+                    mode,
+                    replicas,
+                    is_cluster: self.is_cluster,
                     limit: self.limit,
                     load: *load,
-                    length_ms: length_ms(self.case, chosen.output.quick),
+                    length_ms: length_ms(self.case, is_quick),
                     holes: self.holes,
                     targets: &self.targets,
                 }));
@@ -310,9 +289,29 @@ impl CaseSeries<'static> {
     }
 }
 
-/// What was chosen, or else the default.
-fn instead<'a, T>(chosen: &'a [T], default: &'a [T]) -> &'a [T] {
-    if chosen.is_empty() { default } else { chosen }
+pub(super) const SECOND_US: u64 = 1_000_000;
+
+/// `1000-once` and `1000-per-day` refill so slowly that nothing is refilled during a run, `weighed`
+/// so fast that a request for the whole capacity is admitted now and then. Other windows last a
+/// second, so that a run of a few seconds has a few window edges.
+pub(super) const LIMITS: &str = include_str!("limits.yaml");
+
+/// The quota of the limit with this name.
+pub(super) fn quota(name: &str) -> Quota {
+    let config = Config::read_from(LIMITS.as_bytes(), "limits", &|_| None);
+    let limits = config.expect("the limits are valid").limits;
+    let mut rules = limits.iter().map(|limit| &limit.rule);
+    let rule = rules.find(|rule| rule.name().as_str() == name);
+    *rule.expect("every cell names one of the limits").quota()
+}
+
+/// Whole units that become available in this time.
+pub(super) fn refilled(quota: &Quota, time_us: u64) -> u64 {
+    let (units, period_us) = match quota {
+        Quota::TokenBucket(bucket) => bucket.refill(),
+        other => (other.limit(), other.window().map_or(SECOND_US, Micros::get)),
+    };
+    units * time_us / period_us
 }
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
 //! Replicas: processes of the real server over one store, each with its own ports and configuration
-//! file, some with wrong clocks.
+//! file, some with wrong clocks; and whether their retry times are correct: a client that waits exactly
+//! as long as a denial says, without competition, must be admitted.
 
 use std::env::consts::ARCH;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::thread;
 
-use anyhow::Result;
+use serde::Deserialize;
 use testkit::processes::try_find_program;
 use testkit::reverse_proxy::{self, Response};
 
-use super::cells::Cell;
-use super::limits;
+use super::cells::{Cell, LIMITS, SECOND_US, refilled};
+use super::schedule::HOT_KEY;
 use super::store::Store;
-use crate::harness::{Process, post_json, word};
+use crate::harness::prelude::*;
 
 pub(super) struct Fleet {
     replicas: Vec<(Process, SocketAddr)>,
@@ -38,13 +38,13 @@ impl Fleet {
         };
         let processes: Vec<Process> = (0..cell.replicas).map(spawn).collect::<Result<_>>()?;
 
-        let replicas = processes.into_iter().map(|mut process| {
-            let http = process.announced("http ")?;
-            Ok((process, http))
-        });
         let mut fleet = Self {
-            replicas: replicas.collect::<Result<_>>()?,
+            replicas: Vec::new(),
         };
+        for mut process in processes {
+            let http = process.announced("http ")?;
+            fleet.replicas.push((process, http));
+        }
         fleet.wait_until_ready()?;
         Ok(fleet)
     }
@@ -55,7 +55,7 @@ impl Fleet {
         self.replicas.iter_mut().try_for_each(|(process, http)| {
             process.wait_for(|_| {
                 let response = check(*http, "/v1/peek", "probe", "1000-per-s", 1);
-                (response.status == 200 && !response.text().contains("fallback")).then_some(())
+                response.status == 200 && !response.text().contains("fallback")
             })
         })
     }
@@ -79,7 +79,7 @@ impl Fleet {
 
     /// Kills a replica (SIGKILL) and removes it from the fleet. Whatever it held in memory is lost.
     pub(super) fn kill(&mut self, replica: usize) {
-        self.replicas.remove(replica).0.kill();
+        drop(self.replicas.remove(replica));
     }
 }
 
@@ -102,14 +102,13 @@ pub(super) fn check(
 fn config(cell: &Cell, store: &Store) -> String {
     let (store_type, urls) = (store.kind(), store.urls());
     let (mode, replicas) = (word(&cell.mode), cell.replicas);
-    let timeout_ms = cell.case.link().timeout().as_millis();
+    let timeout_ms = cell.case.link().timeout_ms;
     format!(
         "version: 1\n\
          store: {{ type: {store_type}, endpoints: {urls:?}, prefix: \"strictness:\", \
          timeout: {timeout_ms}ms }}\n\
          defaults: {{ consistency: {mode}, on_store_failure: deny, expected_replicas: {replicas} }}\n\
-         {}",
-        limits::LIMITS
+         {LIMITS}"
     )
 }
 
@@ -153,15 +152,87 @@ fn are_wrong(dates: &[String]) -> bool {
     }
 }
 
+/// The most requests to a replica until it denies one.
+const REQUESTS_MAX: usize = 500;
+/// Longer retry times are not tried.
+const WAIT_MAX: Duration = Duration::from_millis(1_500);
+
+#[derive(Debug, Deserialize)]
+struct RetryResponse {
+    allowed: bool,
+    limits: [RetryLimit; 1],
+}
+
+#[derive(Debug, Deserialize)]
+struct RetryLimit {
+    remaining: u64,
+    retry_after_ms: Option<u64>,
+}
+
+/// Tries every replica in turn, without other load. On each, sends requests until one is denied,
+/// waits for the reported retry time and sends it again.
+pub(super) fn try_retry_times(
+    replicas: impl Iterator<Item = SocketAddr>,
+    cell: &Cell,
+) -> Result<Figures> {
+    // A cost large enough that it is not refilled faster than requests can be sent.
+    let cost = (refilled(&cell.quota(), SECOND_US) / 100).max(1);
+    let (mut retries, mut kept) = (0, 0);
+    for replica in replicas {
+        let send = |cost| -> Result<RetryResponse> {
+            let user = format!("key-{HOT_KEY}");
+            let response = check(replica, "/v1/check", &user, cell.limit, cost);
+            Ok(serde_json::from_slice(&response.body)?)
+        };
+        if let Some(wait) = retry_time(cost, send)?.filter(|wait| *wait <= WAIT_MAX) {
+            pause(wait);
+            retries += 1;
+            kept += u64::from(send(cost)?.allowed);
+        }
+    }
+    Ok(Figures::from([
+        // How many retries were sent, and how many of them were admitted.
+        ("retries", float(retries)),
+        ("retries_kept", float(kept)),
+    ]))
+}
+
+/// Takes what remains with one request, where that is known, and the rest bit by bit. Returns the
+/// retry time of the first denial of `cost` units.
+fn retry_time(cost: u64, send: impl Fn(u64) -> Result<RetryResponse>) -> Result<Option<Duration>> {
+    let mut next = cost;
+    for _ in 0..REQUESTS_MAX {
+        let response = send(next)?;
+        let [limit] = response.limits;
+        if !response.allowed && next == cost {
+            return Ok(limit.retry_after_ms.map(Duration::from_millis));
+        }
+        next = cost;
+        if response.allowed {
+            next = limit.remaining.max(cost);
+        }
+    }
+    Ok(None)
+}
+
+/// Waits on this thread.
+pub(super) fn pause(length: Duration) {
+    let end = now() + length;
+    let left = || end.saturating_duration_since(now());
+    while !left().is_zero() {
+        thread::park_timeout(left());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::cells::tests::cell;
-    use super::super::cells::{Case, Link, Mode, Topology};
+    use super::super::cells::{Case, Link, Mode};
     use super::*;
 
     #[test]
     fn a_configuration_names_the_store_the_mode_and_all_limits() {
-        let store = Store::start(Topology::Single, Link::Patient);
+        let store = Store::start(false, Link::PATIENT);
         let cell = cell(Case::Grid, Mode::Leased, 4, "1000-per-s");
         let url = &store.urls()[0];
         let expected = format!(
@@ -200,5 +271,28 @@ limits:
             variables.contains(&"+3600") && variables.contains(&"/x/libfaketimeMT.so.1"),
             "{variables:?}"
         );
+    }
+
+    #[test]
+    fn the_first_denial_of_the_cost_has_the_retry_time() {
+        // 30 units, of which the first response knows 7.
+        let left = std::cell::Cell::new(30_u64);
+        let sent = |cost| {
+            let allowed = cost <= left.get();
+            if allowed {
+                left.set(left.get() - cost);
+            }
+            let remaining = left.get().min(7);
+            let retry_after_ms = Some(cost);
+            Ok(RetryResponse {
+                allowed,
+                limits: [RetryLimit {
+                    remaining,
+                    retry_after_ms,
+                }],
+            })
+        };
+        let found = retry_time(2, sent).unwrap();
+        assert_eq!((found, left.get()), (Some(Duration::from_millis(2)), 0));
     }
 }

@@ -1,12 +1,13 @@
 //! The strictness experiment: what replicas admit together. Processes of the real server share a
 //! real store, under an open-loop load that does not wait for responses.
 //!
-//! - `cells`: the cells of the experiment, from `series.json`, and the bound of each by formula.
-//! - `limits`, `schedule`: the limits that are configured, and when each request is due.
-//! - `store`, `fleet`: the processes that are started.
-//! - `figures`, `ideal`, `retry`: the figures of a cell.
+//! - `cells`: the cells of the experiment, from `series.json`, the bound of each by formula, and the
+//!   limits that are configured.
+//! - `schedule`: when each request is due.
+//! - `store`, `fleet`: the processes that are started, and whether their retry times are correct.
+//! - `figures`: the figures of a cell, also relative to an ideal limiter.
 //! - `testbed`: runs all cells.
-//! - `report`, `goals`: the tables, the picture and what is wrong.
+//! - `report`: the tables with the goals, the picture and what is wrong.
 //!
 //! `tollgate-load` sends the requests, and `tollgate-audit` judges by how much a limit was exceeded.
 //! Nothing here depends on how a mode is implemented: replicas get the same requests as from any
@@ -15,30 +16,20 @@
 mod cells;
 mod figures;
 mod fleet;
-mod goals;
-mod ideal;
-mod limits;
 mod report;
-mod retry;
 mod schedule;
 mod store;
 mod testbed;
 
-use std::path::PathBuf;
-
-use anyhow::{Result, anyhow};
 use clap::builder::RangedU64ValueParser;
 
-use self::cells::{Case, Mode, cells};
-use crate::harness::{Bench, OutputArguments, counted, tollgate_program};
+use self::cells::{Mode, cells};
+use crate::harness::prelude::*;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct StrictnessArguments {
     #[command(flatten)]
-    output: OutputArguments,
-    /// Run only this case; can be repeated
-    #[arg(long, value_enum)]
-    case: Vec<Case>,
+    bench: BenchArguments,
     /// Run only this mode; can be repeated
     #[arg(long, value_enum)]
     mode: Vec<Mode>,
@@ -49,9 +40,6 @@ pub(crate) struct Arguments {
     /// not a rate keep theirs
     #[arg(long, value_delimiter = ',', value_parser = multiple)]
     load: Vec<f64>,
-    /// Path of the tollgate binary to test; defaults to the one in the directory of this program
-    #[arg(long)]
-    tollgate: Option<PathBuf>,
 }
 
 const REPLICAS_MAX: u64 = 64;
@@ -65,22 +53,20 @@ fn multiple(text: &str) -> Result<f64, String> {
 
 /// Runs all cells, prints the table and writes the numbers and the picture. Returns an error if a
 /// bound was exceeded or a cell could not be measured.
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let tollgate = tollgate_program(arguments.tollgate.as_ref())?;
+pub(crate) fn run(arguments: &StrictnessArguments) -> Result<()> {
+    let tollgate = arguments.bench.tollgate()?;
     let cells = cells(arguments);
-    let mut bench = Bench::new(&arguments.output, cells.len(), [(1, 0); 2]);
+    let mut bench = Bench::new(&arguments.bench, [(1, 0); 2]);
     let broken = testbed::measure(&cells, &tollgate, &mut bench);
 
-    let complete = |report| report::complete(report, &cells);
-    let report = bench.publish_picture("strictness", complete, report::picture)?;
-
-    let failure = match (report::exceeded(&report), broken) {
-        (0, 0) => return Ok(()),
-        (0, broken) => format!("{} could not be measured", counted(broken, "cell")),
-        (exceeded, _) => format!(
-            "more was admitted than the bound allows in {}",
-            counted(exceeded, "cell")
-        ),
-    };
-    Err(anyhow!(failure))
+    let report = bench.publish("strictness", |report| report::complete(report, &cells))?;
+    let exceeded = report::exceeded(&report);
+    ensure!(
+        exceeded == 0,
+        "more was admitted than the bound allows in {}",
+        counted(exceeded, "cell")
+    );
+    let cells = counted(broken, "cell");
+    ensure!(broken == 0, "{cells} could not be measured");
+    Ok(())
 }

@@ -1,54 +1,55 @@
 //! The table, the picture and the remarks of the experiment.
 
-use super::cells::{Case, Cell, Mode};
-use super::figures::{
-    ADMITTED, BOUND, CALLS_PER_ADMITTED, CALLS_PER_DENIED, CALLS_PER_REQUEST, CALLS_PER_S, DENIED,
-    ERRORS, FALLBACK, IS_EXCEEDED, LATE, LOAD, LOCAL_SHARE, OFFERED, OVER, P999, REPLICAS,
-    SENT_LATE,
-};
-use super::goals;
-use super::ideal::{UNITS, UTILISATION};
-use super::retry::{KEPT, RETRIES};
-use crate::harness::{
-    Bar, P50, P99, Panel, Picture, Report, Row, Table, counted, number, or_dash, whole, word,
-};
+use super::cells::{Case, Cell, Mode, Target};
+use crate::harness::prelude::*;
 
 /// A load that is sent later than this is lower than nominal.
 const LATE_US: f64 = 100_000.0;
 
-/// Adds the tables and the remarks about all cells.
-pub(super) fn complete(mut report: Report, cells: &[Cell]) -> Report {
-    let judged = report.rows.iter().filter(|row| row.median(BOUND) >= 0.0);
-    let (judged, exceeded) = (judged.count(), exceeded(&report));
-    let within = judged - exceeded;
+/// Adds the tables, the picture and the remarks about all cells.
+pub(super) fn complete(report: &mut Report, cells: &[Cell]) {
+    let judged = report
+        .rows
+        .iter()
+        .filter(|row| row.median("excess_bound") >= 0.0);
+    let judged = judged.count();
+    let within = judged - exceeded(report);
 
     report.remarks.extend(lateness(&report.rows));
     report.remarks.push(format!(
         "{within} of {judged} cells stayed within their bound"
     ));
     report.tables = vec![table(&report.rows)];
-    report.tables.extend(goals::table(cells, &report));
+    report.tables.extend(goals(cells, report));
     report.notes = include_str!("notes.txt");
-    report
+    draw(report);
 }
 
 /// The number of cells in which more was admitted than the bound allows.
 pub(super) fn exceeded(report: &Report) -> usize {
     let rows = report.rows.iter();
-    rows.filter(|row| row.median(IS_EXCEEDED) > 0.0).count()
+    rows.filter(|row| row.median("is_exceeded") > 0.0).count()
 }
 
 /// What is wrong in a cell: an excess, a missed goal, wrong retry times.
 pub(super) fn remarks(cell: &Cell, row: &Row) -> Vec<String> {
     let mut remarks = Vec::new();
-    if row.median(IS_EXCEEDED) > 0.0 {
-        let (over, bound) = (row.number(OVER, 1), row.number(BOUND, 0));
-        remarks.push(format!("EXCEEDED: {cell}: over by {over}, bound {bound}"));
+    if row.median("is_exceeded") > 0.0 {
+        let excess = row.text("over by {over:1}, bound {excess_bound:0}");
+        remarks.push(format!("EXCEEDED: {cell}: {excess}"));
     }
 
-    remarks.extend(goals::missed(cell, row));
+    let values = cell
+        .targets
+        .iter()
+        .map(|target| (target, row.median(target.figure)));
+    for (target, value) in values.filter(|(target, value)| target.is_missed(cell.mode, *value)) {
+        let (figure, found) = (target.figure, number(value, target.digits()));
+        let goal = target.goal_text();
+        remarks.push(format!("missed: {cell}: {figure} {found}, goal {goal}"));
+    }
 
-    let (kept, retries) = (row.median(KEPT), row.median(RETRIES));
+    let (kept, retries) = (row.median("retries_kept"), row.median("retries"));
     if kept < retries {
         let denied = retries - kept;
         remarks.push(format!(
@@ -61,134 +62,135 @@ pub(super) fn remarks(cell: &Cell, row: &Row) -> Vec<String> {
 /// A remark if loads were late. In the cold case all requests are due at the same time, so some are
 /// always late.
 fn lateness(rows: &[Row]) -> Option<String> {
-    let cold = word(&Case::Cold);
-    let is_late = |row: &&Row| row.median(SENT_LATE) > LATE_US && !row.case.starts_with(&cold);
-    let late: Vec<&Row> = rows.iter().filter(is_late).collect();
-
-    let latest = late
-        .iter()
-        .max_by(|a, b| a.median(SENT_LATE).total_cmp(&b.median(SENT_LATE)))?;
+    let (cold, late_us) = (word(&Case::Cold), |row: &Row| {
+        row.median("sent_late_p99_us")
+    });
+    let is_late = |row: &&Row| late_us(row) > LATE_US && !row.case.starts_with(&cold);
+    let late = || rows.iter().filter(is_late);
+    let latest = late().max_by(|a, b| late_us(a).total_cmp(&late_us(b)))?;
+    let cells = counted(late().count(), "cell");
+    let latest = latest.text("{sent_late_p99_us:ms} ms late in {case}, {subject}, {load}");
     Some(format!(
-        "In {} the machine could not keep up with the load: {} ms late in {}, {}, {}",
-        counted(late.len(), "cell"),
-        ms(latest, SENT_LATE),
-        latest.case,
-        latest.subject,
-        latest.load
+        "In {cells} the machine could not keep up with the load: {latest}"
     ))
 }
 
 fn table(rows: &[Row]) -> Table {
-    let heads = [
-        "case",
-        "mode",
-        "N",
-        "load",
-        "offered",
-        "admitted",
-        "central",
-        "denied",
-        "fallback",
-        "late",
-        "errors",
-        "over",
-        "bound",
-        "used",
-        "calls/request",
-        "/admitted",
-        "/denied",
-        "p50  p99  p99.9 ms",
-        "local",
-        "retry ok",
+    let columns = [
+        ("case", "{case}"),
+        ("mode", "{subject}"),
+        ("N", "{replicas:0}"),
+        ("load", "{load:}x"),
+        ("offered", "{offered:,}"),
+        ("admitted", "{admitted:,}"),
+        ("central", "{ideal_units:,}"),
+        ("denied", "{denied:,}"),
+        ("fallback", "{degraded:,}"),
+        ("late", "{late:0}"),
+        ("errors", "{errors:,}"),
+        ("over", "{over:1}"),
+        ("bound", "{excess_bound:0}"),
+        ("used", "{utilisation:3}"),
+        ("calls/request", "{calls_per_request:4}"),
+        ("/admitted", "{calls_per_admitted:4}"),
+        ("/denied", "{calls_per_denied:4}"),
+        (
+            "p50  p99  p99.9 ms",
+            "{p50_us:ms}  {p99_us:ms}  {p999_us:ms}",
+        ),
+        ("local", "{local_share:%0}"),
+        ("retry ok", "{retries_kept:0} of {retries:0}"),
     ];
     let title = "What replicas admit together, compared with what the limit allows";
-    Table::new(title, heads).with_lines(rows, |row| {
-        let mut line = vec![
-            row.case.clone(),
-            row.subject.clone(),
-            row.number(REPLICAS, 0),
-            format!("{}x", row.median(LOAD)),
-        ];
-        let counts = [OFFERED, ADMITTED, UNITS, DENIED, FALLBACK];
-        line.extend(counts.map(|figure| row.count(figure)));
-        line.extend([row.number(LATE, 0), row.count(ERRORS)]);
-
-        let is_exceeded = row.median(IS_EXCEEDED) > 0.0;
-        let mark = if is_exceeded { "EXCEEDED " } else { "" };
-        line.extend([
-            format!("{mark}{}", row.number(OVER, 1)),
-            row.number(BOUND, 0),
-        ]);
-        line.push(row.number(UTILISATION, 3));
-        let calls = [CALLS_PER_REQUEST, CALLS_PER_ADMITTED, CALLS_PER_DENIED];
-        line.extend(calls.map(|figure| row.number(figure, 4)));
-
-        line.push([P50, P99, P999].map(|figure| ms(row, figure)).join("  "));
-        line.push(row.percent(LOCAL_SHARE, 0));
-        let retries = [KEPT, RETRIES].map(|figure| row.number(figure, 0));
-        let has_retries = row.median(RETRIES) > 0.0;
-        line.push(or_dash(has_retries.then(|| retries.join(" of "))));
-        line
+    let table = Table::new(title, columns.map(|(head, _)| head));
+    table.with_lines(rows, |row| {
+        let cell = |(head, template)| match (head, row.text(template)) {
+            ("over", over) if row.median("is_exceeded") > 0.0 => format!("EXCEEDED {over}"),
+            ("retry ok", kept) if row.median("retries") > 0.0 => kept,
+            ("retry ok", _) => "-".to_owned(),
+            (_, text) => text,
+        };
+        columns.map(cell).into()
     })
 }
 
-/// One line for a cell, shown as soon as it is measured.
-pub(super) fn summary(row: &Row) -> String {
-    format!(
-        "over by {}, bound {}, used {}, p99 {} ms",
-        row.number(OVER, 1),
-        row.number(BOUND, 0),
-        row.number(UTILISATION, 3),
-        ms(row, P99)
-    )
+/// The goals of the experiment beside what was measured; a missed one does not fail the experiment.
+/// A line for each figure of a leased cell that has a goal or is reported, with the other modes of
+/// the same case. `None` if there is no such cell.
+fn goals(cells: &[Cell], report: &Report) -> Option<Table> {
+    let heads = [
+        "case", "load", "figure", "goal", "leased", "strict", "local", "result", "idle/s",
+    ];
+    let leased = cells.iter().filter(|cell| cell.mode == Mode::Leased);
+    let targets = leased.flat_map(|cell| cell.targets.iter().map(move |target| (cell, target)));
+    let lines = targets.filter_map(|(cell, target)| goal(cell, target, report));
+    let lines: Vec<_> = lines.collect();
+    let table = Table::new("Goals", heads);
+    (!lines.is_empty()).then(|| table.with_lines(lines, |line| line))
 }
 
-/// A figure in microseconds as milliseconds.
-fn ms(row: &Row, figure: &str) -> String {
-    number(row.median(figure) / 1e3, 1)
+fn goal(cell: &Cell, target: &Target<'_>, report: &Report) -> Option<Vec<String>> {
+    let (case, load) = (cell.name(), cell.load_text());
+    let modes = [Mode::Leased, Mode::Strict, Mode::Local];
+    let rows = modes.map(|mode| report.row(&case, &load, &mode.name()));
+    let values = rows.map(|row| row.map_or(f64::NAN, |row| row.median(target.figure)));
+    let idle = rows[0]?.text("{idle_calls_per_s:0}");
+
+    let mut judged = modes.into_iter().zip(values);
+    let is_missed = judged.any(|(mode, value)| target.is_missed(mode, value));
+    let result = target
+        .goal
+        .map(|_| if is_missed { "missed" } else { "met" });
+
+    let mut line = vec![case, load, target.figure.to_owned(), target.goal_text()];
+    line.extend(values.map(|value| number(value, target.digits())));
+    line.extend([or_dash(result), idle]);
+    Some(line)
 }
 
-/// The figures that matter when choosing a mode, of the cells on one server.
-pub(super) fn picture(report: &Report) -> Picture {
+/// Draws the figures that matter when choosing a mode, of the cells on one server.
+fn draw(report: &mut Report) {
     let grid = || report.case("grid 1000-per-s");
-    let at = |load: f64| grid().filter(move |row| row.median(LOAD).total_cmp(&load).is_eq());
-    let highest = grid().map(|row| row.median(LOAD)).fold(0.0, f64::max);
+    let at = |load: f64| grid().filter(move |row| row.median("load").total_cmp(&load).is_eq());
+    let highest = grid().map(|row| row.median("load")).fold(0.0, f64::max);
     let double = at(2.0).next().map_or(highest, |_| 2.0);
 
     let over = "Units over a limit of 1,000";
+    let calls = "Store calls per";
     let panels = [
         (
             format!("{over}, a cold key used by all replicas at once"),
-            bars(report.case("cold 1000-once"), OVER),
+            bars(report.case("cold 1000-once"), "over"),
         ),
         (
             format!("{over}/s at {highest} times the load, worst of all intervals"),
-            bars(at(highest), OVER),
+            bars(at(highest), "over"),
         ),
         (
             format!("Utilisation relative to an ideal limiter, at {double} times the load"),
-            bars(at(double), UTILISATION),
+            bars(at(double), "utilisation"),
         ),
         (
-            format!("Store calls per request, at {highest} times the load"),
-            bars(at(highest), CALLS_PER_REQUEST),
+            format!("{calls} request, at {highest} times the load"),
+            bars(at(highest), "calls_per_request"),
         ),
         (
-            "Store calls per request, 1,000 requests/s on a key that is never denied".to_owned(),
-            bars(report.case("plenty 20000-per-s"), CALLS_PER_REQUEST),
+            format!("{calls} request, 1,000 requests/s on a key that is never denied"),
+            bars(report.case("plenty 20000-per-s"), "calls_per_request"),
         ),
         (
-            "Store calls per second, 1,000 requests/s on a key with a limit of 10/s".to_owned(),
-            bars(report.case("denied 10-per-s"), CALLS_PER_S),
+            format!("{calls} second, 1,000 requests/s on a key with a limit of 10/s"),
+            bars(report.case("denied 10-per-s"), "calls_per_s"),
         ),
     ];
-    let panels = panels.map(|(title, bars)| Panel { title, bars });
-    report.picture_of(
+    let panels = panels.into_iter().filter(|(_, bars)| !bars.is_empty());
+    let panels = panels.map(|(title, bars)| Panel { title, bars }).collect();
+    report.draw_panels(
         "Replicas that share a limit: what they admit together",
         "Real processes over one Redis, grouped by number of replicas; they share the machine with \
          the load generator.",
-        panels.into_iter().filter(|panel| !panel.bars.is_empty()),
-    )
+        panels,
+    );
 }
 
 /// A bar for each mode and number of replicas. An excess is shown with the bound of `eventual`;
@@ -196,12 +198,12 @@ pub(super) fn picture(report: &Report) -> Picture {
 fn bars<'a>(rows: impl Iterator<Item = &'a Row>, figure: &'static str) -> Vec<Bar> {
     let (eventual, local) = (Mode::Eventual.name(), Mode::Local.name());
     let bars = rows.flat_map(|row| {
-        let is_shown = figure == OVER || row.subject != local;
-        let is_bounded = figure == OVER && row.subject == eventual;
+        let is_shown = figure == "over" || row.subject != local;
+        let is_bounded = figure == "over" && row.subject == eventual;
         let own = is_shown.then(|| (row.subject.clone(), figure));
-        let bound = is_bounded.then(|| ("bound of eventual".to_owned(), BOUND));
+        let bound = is_bounded.then(|| ("bound of eventual".to_owned(), "excess_bound"));
         own.into_iter().chain(bound).map(|(series, figure)| Bar {
-            label: counted(whole(row.median(REPLICAS)), "replica"),
+            label: counted(whole(row.median("replicas")), "replica"),
             series,
             value: row.median(figure),
         })
@@ -210,83 +212,4 @@ fn bars<'a>(rows: impl Iterator<Item = &'a Row>, figure: &'static str) -> Vec<Ba
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::cells::tests::cell;
-    use super::super::figures::tests::{row, row_of};
-    use super::*;
-    use crate::harness::{Figures, test_report};
-
-    #[test]
-    fn the_table_shows_figures_and_judgements() {
-        let rows = vec![
-            row(Mode::Strict, 2, 1_000),
-            row(Mode::Leased, 16, 1_002),
-            row(Mode::Local, 2, 2_000),
-        ];
-        let mut report = test_report(&[], 0, rows);
-        report.remarks = vec!["skew: skipped: rain".to_owned()];
-        let shown = complete(report, &[]).to_string();
-        let expected = "\
-Example 9000, 2 cores
-3 rounds, medians
-
-What replicas admit together, compared with what the limit allows
-
-case                     mode   N  load  offered  admitted  central  denied  fallback  late  errors          over  bound   used  calls/request  /admitted  /denied  p50  p99  p99.9 ms  local  retry ok
-cold 1000-once         strict   2    3x    3,000     1,000    1,000   2,000         0     -       0           0.0      0  1.000         0.0100     0.0300   0.0150       0.5  0.5  0.5   50 %    1 of 2
-cold 1000-once         leased  16    3x    3,000     1,002    1,000   1,998         0     -       0  EXCEEDED 2.0      0  1.002         0.0100     0.0299   0.0150       0.5  0.5  0.5   50 %    1 of 2
-cold 1000-once  local (wrong)   2    3x    3,000     2,000    1,000   1,000         0     -       0        1000.0      -  2.000         0.0100     0.0150   0.0300       0.5  0.5  0.5   50 %    1 of 2
-
-- skew: skipped: rain.
-- 1 of 2 cells stayed within their bound.
-- Replicas are processes";
-        assert_eq!(&shown[..expected.len().min(shown.len())], expected);
-    }
-
-    #[test]
-    fn a_late_load_is_reported() {
-        let sent_late = |us| {
-            let figures = Figures::from([(SENT_LATE, us)]);
-            lateness(&[Row::new("grid", "16 replicas", "leased", vec![figures])])
-        };
-        let message = "In 1 cell the machine could not keep up with the load: \
-                       250.0 ms late in grid, leased, 16 replicas";
-        assert_eq!(sent_late(250_000.0).as_deref(), Some(message));
-        assert_eq!(sent_late(900.0), None);
-    }
-
-    #[test]
-    fn an_excess_is_remarked() {
-        let cell = cell(Case::Cold, Mode::Strict, 2, "1000-once");
-        let expected = [
-            "EXCEEDED: cold 1000-once, strict, 2 replicas, 3x: over by 2.0, bound 0",
-            "missed: cold 1000-once, strict, 2 replicas, 3x: 1 of 2 retries were denied",
-        ];
-        assert_eq!(remarks(&cell, &row_of(&cell, 1_002)), expected);
-    }
-
-    #[test]
-    fn bars_are_labelled_with_the_replicas_and_have_a_bound() {
-        let rows = vec![
-            row(Mode::Strict, 2, 1_000),
-            row(Mode::Eventual, 2, 1_050),
-            row(Mode::Local, 4, 3_000),
-        ];
-        let picture = picture(&test_report(&[], 0, rows));
-        let [cold] = &picture.panels[..] else {
-            panic!("not one panel: {picture:?}")
-        };
-        let found: Vec<_> = cold
-            .bars
-            .iter()
-            .map(|bar| (&*bar.label, &*bar.series, bar.value.round()))
-            .collect();
-        let expected = [
-            ("2 replicas", "strict", 0.0),
-            ("2 replicas", "eventual", 50.0),
-            ("2 replicas", "bound of eventual", 100.0),
-            ("4 replicas", "local (wrong)", 2_000.0),
-        ];
-        assert_eq!(found, expected);
-    }
-}
+mod tests;

@@ -6,9 +6,8 @@ use std::num::NonZeroU32;
 use fastrand::Rng;
 use tollgate_load::{KeyDistribution, RequestParams, ScheduledRequest};
 
-use super::cells::{Case, Cell};
-use super::limits::{self, SECOND_US};
-use crate::harness::{float, whole};
+use super::cells::{Case, Cell, SECOND_US, refilled};
+use crate::harness::prelude::*;
 
 /// How long after the start the first request may be due, so that everything is ready for it.
 pub(super) const LEAD_US: u64 = 20_000;
@@ -105,7 +104,7 @@ pub(super) fn hole_every_us(cell: &Cell) -> u64 {
 /// time. The load of a limit without refill is a multiple of its capacity.
 fn bursts(cell: &Cell, epoch_us: u64) -> Vec<(u64, u64, u64)> {
     let length_us = cell.length_ms * 1_000;
-    let quota = limits::quota(cell.limit);
+    let quota = cell.quota();
     match cell.case {
         Case::Cold => vec![(0, 0, scaled(quota.limit(), cell.load))],
         Case::Edge => {
@@ -122,7 +121,7 @@ fn bursts(cell: &Cell, epoch_us: u64) -> Vec<(u64, u64, u64)> {
                 .collect()
         }
         _ => {
-            let units = match limits::refilled(&quota, length_us) {
+            let units = match refilled(&quota, length_us) {
                 0 => quota.limit(),
                 units => units,
             };
@@ -160,7 +159,7 @@ fn spare(requests: &mut [ScheduledRequest], cell: &Cell) {
 
 /// Requests for the whole capacity, and for one unit more.
 fn large(cell: &Cell) -> impl Iterator<Item = ScheduledRequest> {
-    let capacity = limits::quota(cell.limit).limit();
+    let capacity = cell.quota().limit();
     let times = cell.length_ms * 1_000 / LARGE_EVERY_US;
     (0..times).flat_map(move |time| {
         let at_us = time * LARGE_EVERY_US;

@@ -2,14 +2,13 @@
 
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
 use testkit::fault_proxy::{Fault, FaultProxy};
-use testkit::servers::{Cluster, Flavor, Server};
+use testkit::servers::Cluster;
 
-use super::cells::{Link, Topology};
-use super::retry::pause;
-use crate::harness::scripts_run;
+use super::cells::Link;
+use super::fleet::pause;
+use crate::harness::prelude::*;
 
 pub(super) struct Store {
     /// In front of the only server, if the link is slow.
@@ -25,21 +24,22 @@ enum Servers {
 }
 
 impl Store {
-    pub(super) fn start(topology: Topology, link: Link) -> Self {
-        let servers = match topology {
-            Topology::Single => Servers::Single(Box::new(Server::start(Flavor::Redis))),
-            Topology::Cluster => Servers::Cluster(Cluster::start(Flavor::Redis, 3, 0)),
+    pub(super) fn start(is_cluster: bool, link: Link) -> Self {
+        let servers = if is_cluster {
+            Servers::Cluster(Cluster::start(Flavor::Redis, 3, 0))
+        } else {
+            Servers::Single(Box::new(Server::start(Flavor::Redis)))
         };
         let mut store = Self {
             proxy: None,
             servers,
             forgotten: AtomicU64::new(0),
         };
-        store.proxy = link.delay().map(|delay| {
+        if link.delay_ms > 0 {
             let proxy = FaultProxy::start(store.nodes()[0].addr());
-            proxy.set(Fault::DelayReplies(delay));
-            proxy
-        });
+            proxy.set(Fault::DelayReplies(Duration::from_millis(link.delay_ms)));
+            store.proxy = Some(proxy);
+        }
         store
     }
 
@@ -77,9 +77,9 @@ impl Store {
 
     /// Flushes the scripts of all nodes.
     pub(super) fn flush_scripts(&self) {
-        self.nodes()
-            .iter()
-            .for_each(|node| drop(node.command(&["SCRIPT", "FLUSH"])));
+        for node in self.nodes() {
+            node.command(&["SCRIPT", "FLUSH"]);
+        }
     }
 
     /// Freezes every node for this time.
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_store_counts_its_calls_over_a_restart() {
-        let store = Store::start(Topology::Single, Link::Patient);
+        let store = Store::start(false, Link::PATIENT);
         let call = || store.nodes()[0].command(&["EVAL", "return 1", "0"]);
         let before = store.script_calls();
         call();

@@ -1,7 +1,7 @@
 use super::*;
 
 /// A report of three rounds on an example machine.
-pub(crate) fn report(programs: &[&str], length_ms: u64, rows: Vec<Row>) -> Report {
+pub(crate) fn test_report(programs: &[&str], length_ms: u64, rows: Vec<Row>) -> Report {
     Report {
         machine: Machine {
             cores: 2,
@@ -15,7 +15,7 @@ pub(crate) fn report(programs: &[&str], length_ms: u64, rows: Vec<Row>) -> Repor
 
 #[test]
 fn a_busy_machine_is_reported() {
-    let mut report = report(&["Redis 7"], 250, Vec::new());
+    let mut report = test_report(&["Redis 7"], 250, Vec::new());
     report.notes = "- A note\n  in two lines.\n- Another.\n";
     report.remarks = vec!["x was not measured".to_owned()];
     let expected = "Example 9000, 2 cores, Redis 7\n3 rounds of 250 ms, medians\n\n\

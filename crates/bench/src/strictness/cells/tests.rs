@@ -5,7 +5,7 @@ use super::*;
 #[derive(clap::Parser)]
 struct CommandLine {
     #[command(flatten)]
-    arguments: Arguments,
+    arguments: StrictnessArguments,
 }
 
 fn parsed(options: &str) -> Result<Vec<Cell>, clap::Error> {
@@ -23,7 +23,7 @@ pub(in super::super) fn cell(case: Case, mode: Mode, replicas: usize, limit: &'s
         case,
         mode,
         replicas,
-        topology: Topology::Single,
+        is_cluster: false,
         limit,
         load: 3.0,
         length_ms: 1_000,
@@ -36,7 +36,7 @@ pub(in super::super) fn cell(case: Case, mode: Mode, replicas: usize, limit: &'s
 fn what_is_named_is_chosen() {
     let grid = chosen("")
         .into_iter()
-        .filter(|cell| cell.case == Case::Grid && cell.topology == Topology::Single);
+        .filter(|cell| cell.case == Case::Grid && !cell.is_cluster);
     assert_eq!(grid.count(), 4 * 5 * 4);
     let chosen = chosen("--case grid --case cold --mode leased --replicas 3 --load 7");
     let is_asked = |cell: &Cell| cell.mode == Mode::Leased && cell.replicas == 3;
