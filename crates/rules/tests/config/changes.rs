@@ -64,6 +64,12 @@ fn no_line_shows_a_secret() {
         ]
     );
 
+    let webhook = "alerts: { webhook: { secret: one-more-secret-0123 } }";
+    assert_eq!(
+        changes("", webhook),
+        ["alerts.webhook.secret: changed (not shown)"]
+    );
+
     let default = "denial: { content_type: '${TYPE:-text/s3cret}' }";
     assert_eq!(
         changes("", default),
