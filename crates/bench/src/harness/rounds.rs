@@ -2,7 +2,7 @@
 //! result: numbers and a picture to files, tables to standard output.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -70,6 +70,8 @@ pub(crate) struct Bench {
     /// Whether subjects need a shorter round before the first one that is measured.
     pub(crate) is_warmed_up: bool,
     pub(crate) report: Report,
+    /// The names of the cases so far, measured or not.
+    cases: Vec<String>,
 }
 
 /// A subject that is ready to be measured under a load.
@@ -110,6 +112,7 @@ impl Bench {
             length,
             is_warmed_up: true,
             report: Report::new(rounds, length),
+            cases: Vec::new(),
         }
     }
 
@@ -121,7 +124,8 @@ impl Bench {
 
     /// Announces a case on standard error; standard output holds only the result. Returns false if
     /// the case is not to be measured.
-    pub(crate) fn begins(&self, case: &str) -> bool {
+    pub(crate) fn begins(&mut self, case: &str) -> bool {
+        self.cases.push(case.to_owned());
         let is_chosen = self.arguments.has(case);
         if is_chosen {
             eprintln!("- {case}");
@@ -154,10 +158,12 @@ impl Bench {
         let before = Usage::read(pids);
         let mut rounds = vec![Vec::with_capacity(self.rounds); entrants.len()];
         for number in 0..self.rounds {
+            Self::show_progress(&format!("  round {} of {}", number + 1, self.rounds));
             for index in order_of_round(number, entrants.len()) {
                 rounds[index].push(entrants[index].round(self.length)?);
             }
         }
+        Self::show_progress("");
         self.report.others = self.report.others.max(Usage::share_since(before, pids));
 
         let measured = entrants.iter().zip(rounds);
@@ -170,6 +176,13 @@ impl Bench {
         Ok(&mut rows[first..])
     }
 
+    /// Replaces the last line of a terminal.
+    fn show_progress(text: &str) {
+        if io::stderr().is_terminal() {
+            eprint!("\r\x1b[K{text}");
+        }
+    }
+
     /// Completes the report, writes the numbers and the picture to files, prints the tables and
     /// returns the report.
     pub(crate) fn publish(
@@ -177,8 +190,12 @@ impl Bench {
         name: &str,
         complete: impl FnOnce(&mut Report),
     ) -> Result<Report> {
-        let is_measured = !self.report.rows.is_empty();
-        ensure!(is_measured, "no case has a name that contains --case");
+        ensure!(
+            !self.report.rows.is_empty(),
+            "no case has a name that contains {:?}; the cases are: {}",
+            self.arguments.case.join(" or "),
+            self.cases.join("; ")
+        );
         complete(&mut self.report);
 
         let numbers = self.arguments.file(name);
@@ -259,8 +276,14 @@ mod tests {
         };
         assert!(named.has("denied-hot") && named.has("zipf") && !named.has("uniform"));
         assert!(BenchArguments::default().has("uniform"));
-        let error = Bench::new(&named, [(1, 1), (1, 1)]).publish("x", |_| ());
-        assert!(error.is_err_and(|error| error.to_string().contains("--case")));
+
+        let mut bench = Bench::new(&named, [(1, 1), (1, 1)]);
+        assert!(!bench.begins("uniform") && !bench.begins("new keys"));
+        let error = bench.publish("x", |_| ()).map(drop).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no case has a name that contains \"hot or zipf\"; the cases are: uniform; new keys"
+        );
     }
 
     #[test]

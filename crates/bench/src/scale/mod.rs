@@ -67,8 +67,12 @@ pub(crate) fn run(arguments: &ScaleArguments) -> Result<()> {
     }
 
     let report = bench.publish("scale", complete)?;
-    let exceeded = counted(exceeded(&report), "row");
-    ensure!(exceeded == "0 rows", "a limit was exceeded in {exceeded}");
+    let exceeded = exceeded(&report);
+    ensure!(
+        exceeded == 0,
+        "a limit was exceeded in {}",
+        counted(exceeded, "row")
+    );
     Ok(())
 }
 
