@@ -1,6 +1,8 @@
 //! Limits: a name, a quota and options.
 
-use std::num::NonZeroU32;
+mod options;
+mod rule;
+
 use std::time::Duration;
 
 use crate::algorithm::{
@@ -12,9 +14,12 @@ use crate::key::KeyPrefix;
 pub use crate::limit_error::LimitError;
 use crate::name::LimitName;
 
+pub use options::{FailurePolicy, QuotaUnit, ReservationExpiry};
+use rule::MILLION;
+pub use rule::Rule;
+
 /// The default of [`Limit::reservation_max`].
 pub(crate) const RESERVATION_MAX_DEFAULT: f64 = 0.5;
-const MILLION: f64 = 1e6;
 
 /// A named limit: what it allows, and how it behaves.
 ///
@@ -47,158 +52,6 @@ pub struct Limit {
     reservation_max: f64,
     on_reservation_expiry: ReservationExpiry,
     lockout: Option<Lockout>,
-}
-
-/// A validated limit: what demands refer to, and all that a store needs to know of it.
-#[derive(Clone, Copy, Debug)]
-pub struct Rule {
-    name: LimitName,
-    quota: Quota,
-    prefix: KeyPrefix,
-    shadow: bool,
-    unit: QuotaUnit,
-    on_store_failure: FailurePolicy,
-    on_reservation_expiry: ReservationExpiry,
-    position: u32,
-    /// The most units that one reservation may take, in millionths of the limit.
-    reservation_millionths: u32,
-    debt_max: u64,
-    lockout: Option<Lockout>,
-}
-
-/// What happens to the units of a reservation that is not settled in time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
-pub enum ReservationExpiry {
-    /// They stay charged. The default: work that was never settled may have been done.
-    #[default]
-    Keep,
-    /// They are returned.
-    Release,
-}
-
-impl ReservationExpiry {
-    /// The name in configurations: `keep` or `release`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Keep => "keep",
-            Self::Release => "release",
-        }
-    }
-}
-
-/// What the units of a limit are. It changes no decision: header fields tell it to clients.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
-#[non_exhaustive]
-pub enum QuotaUnit {
-    /// Requests, or permits of a concurrency limit. The default.
-    #[default]
-    Requests,
-    /// Tokens of a language model.
-    Tokens,
-    /// Tokens that a language model reads.
-    InputTokens,
-    /// Tokens that a language model writes.
-    OutputTokens,
-    /// Bytes of the content of messages.
-    Bytes,
-}
-
-/// What a limit does while its store is unavailable. The memory store is always available.
-///
-/// | policy | a request | use it for |
-/// |---|---|---|
-/// | `Allow` | passes, uncounted | availability before accuracy: most public APIs |
-/// | `Deny` | is denied for now | what must never pass uncounted: logins, payments |
-/// | `Local` | is counted in this process, against its share of the limit | everything in between |
-///
-/// The share is the limit divided by
-/// [`expected_replicas`](crate::limiter::LimiterBuilder::expected_replicas); see [`Quota::share`].
-/// A key starts from its whole share. If the store has denied it, it starts from its share of what
-/// was left, usually nothing: an attacker whose requests are denied gains nothing by causing an
-/// outage.
-///
-/// ```
-/// # use tollgate::store::{Intent, Settlement, SettlementKind, SpendReply, StoreFuture};
-/// # use tollgate::{Demand, Key, PermitId, Store, StoreError};
-/// # #[derive(Debug)]
-/// # struct UnavailableStore;
-/// # impl Store for UnavailableStore {
-/// #     fn spend<'a>(
-/// #         &'a self,
-/// #         _: &[Demand<'_>],
-/// #         _: Intent,
-/// #         _: PermitId,
-/// #     ) -> StoreFuture<'a, SpendReply> {
-/// #         StoreFuture::ready(Err(StoreError::Timeout))
-/// #     }
-/// #     fn refund<'a>(&'a self, _: &[Demand<'_>]) -> StoreFuture<'a, ()> {
-/// #         StoreFuture::ready(Err(StoreError::Timeout))
-/// #     }
-/// #     fn settle<'a>(
-/// #         &'a self,
-/// #         _: &[Settlement<'_>],
-/// #         _: PermitId,
-/// #     ) -> StoreFuture<'a, Vec<SettlementKind>> {
-/// #         StoreFuture::ready(Err(StoreError::Timeout))
-/// #     }
-/// #     fn reset<'a>(&'a self, _: &Key<'_>) -> StoreFuture<'a, ()> {
-/// #         StoreFuture::ready(Err(StoreError::Timeout))
-/// #     }
-/// #     fn release<'a>(&'a self, _: &Demand<'_>, _: PermitId) -> StoreFuture<'a, bool> {
-/// #         StoreFuture::ready(Err(StoreError::Timeout))
-/// #     }
-/// #     fn renew<'a>(&'a self, _: &Demand<'_>, _: PermitId) -> StoreFuture<'a, bool> {
-/// #         StoreFuture::ready(Err(StoreError::Timeout))
-/// #     }
-/// # }
-/// # let unavailable_store = UnavailableStore;
-/// use std::time::Duration;
-/// use tollgate::{FailurePolicy, Limit, Limiter};
-///
-/// let login = Limit::sliding_log("login", 5, Duration::from_secs(900))
-///     .on_store_failure(FailurePolicy::Deny);
-/// let search = Limit::sliding_window("search", 100, Duration::from_secs(60));
-/// let limiter = Limiter::new(unavailable_store, [login, search])?;
-///
-/// # pollster::block_on(async {
-/// let allowed = limiter.check("search", "ann").await?;
-/// assert!(allowed.is_allowed() && allowed.is_degraded());
-/// assert_eq!(allowed.limits()[0].fallback(), Some(FailurePolicy::Allow));
-///
-/// let denied = limiter.check("login", "ann").await?;
-/// assert!(denied.is_unavailable()); // 503, not 429
-/// assert_eq!(denied.retry_after(), Some(Duration::from_secs(1)));
-/// # Ok::<(), tollgate::Error>(())
-/// # })?;
-/// # Ok::<(), tollgate::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
-#[non_exhaustive]
-pub enum FailurePolicy {
-    /// Allow requests without counting them. The default.
-    #[default]
-    Allow,
-    /// Deny requests.
-    Deny,
-    /// Count requests in this process, against its share of the limit.
-    Local,
-}
-
-impl FailurePolicy {
-    /// The policy's name in response bodies and configurations: `allow`, `deny` or `local`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Deny => "deny",
-            Self::Local => "local",
-        }
-    }
 }
 
 impl Limit {
@@ -442,122 +295,5 @@ impl From<Rule> for Limit {
             on_reservation_expiry: rule.on_reservation_expiry,
             lockout: rule.lockout,
         }
-    }
-}
-
-impl Rule {
-    /// The limit's name.
-    pub const fn name(&self) -> &LimitName {
-        &self.name
-    }
-
-    /// The limit's quota. A check can replace it for one caller, see
-    /// [`Check::quota`](crate::limiter::Check::quota).
-    pub const fn quota(&self) -> &Quota {
-        &self.quota
-    }
-
-    /// True for a shadow limit, which never denies a request.
-    pub const fn is_shadow(&self) -> bool {
-        self.shadow
-    }
-
-    /// What the units of the limit are.
-    pub const fn unit(&self) -> QuotaUnit {
-        self.unit
-    }
-
-    /// What the limit does while the store is unavailable.
-    pub const fn on_store_failure(&self) -> FailurePolicy {
-        self.on_store_failure
-    }
-
-    /// The most units that a counter may owe.
-    pub const fn debt_max(&self) -> u64 {
-        self.debt_max
-    }
-
-    /// When a key of the limit is locked out; `None` if never.
-    #[inline]
-    pub const fn lockout(&self) -> Option<&Lockout> {
-        self.lockout.as_ref()
-    }
-
-    /// The largest share of the limit that one reservation may take.
-    pub fn reservation_max(&self) -> f64 {
-        f64::from(self.reservation_millionths) / MILLION
-    }
-
-    /// What a reservation of this estimate takes of a quota: the estimate, or the largest share
-    /// that one reservation may take, at least 1. A concurrency limit takes the estimate.
-    pub(crate) fn reserved_units(&self, quota: &Quota, estimate: u64) -> u64 {
-        if matches!(quota, Quota::Concurrency(_)) {
-            return estimate;
-        }
-        let most = u128::from(quota.limit()) * u128::from(self.reservation_millionths) / 1_000_000;
-        let most = u64::try_from(most).unwrap_or(u64::MAX);
-        estimate.min(most.max(1))
-    }
-
-    /// What happens to the units of a reservation that is not settled in time.
-    #[inline]
-    pub const fn on_reservation_expiry(&self) -> ReservationExpiry {
-        self.on_reservation_expiry
-    }
-
-    /// How replicas share the limit's counters: what the limit was created with, as far as its
-    /// algorithm supports it. See [`Consistency::for_quota`].
-    #[inline]
-    pub const fn consistency(&self) -> Consistency {
-        self.prefix.consistency()
-    }
-
-    /// How many replicas are expected to share the limit's counters.
-    pub const fn replicas(&self) -> NonZeroU32 {
-        self.prefix.replicas()
-    }
-
-    /// The number that the owner of the rule gave it, such as its position in a configuration.
-    #[inline]
-    pub const fn position(&self) -> usize {
-        self.position as usize
-    }
-
-    /// The same rule, with counters that this many replicas are expected to share. Defaults to 1.
-    #[must_use]
-    pub const fn with_replicas(self, replicas: NonZeroU32) -> Self {
-        Self {
-            prefix: self.prefix.with_replicas(replicas),
-            ..self
-        }
-    }
-
-    /// The same rule with another quota, which must have its algorithm and window.
-    #[must_use]
-    pub const fn with_quota(self, quota: Quota) -> Self {
-        Self { quota, ..self }
-    }
-
-    /// The same rule, as a shadow limit or not.
-    #[must_use]
-    pub const fn with_shadow(self, shadow: bool) -> Self {
-        Self { shadow, ..self }
-    }
-
-    /// The same rule with a number by which its owner finds it again. Defaults to 0.
-    #[must_use]
-    pub const fn with_position(self, position: u32) -> Self {
-        Self { position, ..self }
-    }
-
-    /// The limit's name as bytes, which needs no UTF-8 validation.
-    #[inline]
-    pub(crate) fn name_bytes(&self) -> &[u8] {
-        self.name.as_bytes()
-    }
-
-    #[inline]
-    pub(crate) const fn prefix(&self) -> &KeyPrefix {
-        &self.prefix
     }
 }
