@@ -1,7 +1,7 @@
 //! The harness of all benchmarks: it measures subjects in turn, round by round, and shows the
 //! result as tables, as JSON and as a picture.
 //!
-//! - `rounds`: a [`Bench`] measures [`Entrant`]s in turn, returns a [`Row`] for each and publishes
+//! - `rounds`: a `Bench` measures `Entrant`s in turn, returns a `Row` for each and publishes
 //!   the result.
 //! - `row`, `ratio`: the statistics of a subject's rounds, and those of one subject relative to
 //!   another, perhaps with a goal.

@@ -50,7 +50,8 @@ pub enum QuotaUnit {
 /// | `Local` | is counted in this process, against its share of the limit | everything in between |
 ///
 /// The share is the limit divided by
-/// [`expected_replicas`](crate::limiter::LimiterBuilder::expected_replicas); see [`Quota::share`].
+/// [`expected_replicas`](crate::limiter::LimiterBuilder::expected_replicas); see
+/// [`Quota::share`](crate::Quota::share).
 /// A key starts from its whole share. If the store has denied it, it starts from its share of what
 /// was left, usually nothing: an attacker whose requests are denied gains nothing by causing an
 /// outage.
