@@ -11,8 +11,8 @@ use std::path::Path;
 use crate::source;
 
 /// The crates whose modules must form layers.
-const CRATES: [&str; 7] = [
-    "core", "embedded", "gate", "http", "redis", "server", "tower",
+const CRATES: [&str; 9] = [
+    "audit", "core", "embedded", "gate", "http", "load", "redis", "server", "tower",
 ];
 
 /// The path of a module or of a name in it, from the root of the crate.
