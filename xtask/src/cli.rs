@@ -21,7 +21,11 @@ pub(crate) enum Command {
     Ci,
     /// Run every test except the slow ones, after installing what the tests need: Redis and
     /// Chromium with apt-get, the rest inside `target`
-    Test,
+    Test {
+        /// Run random tests in full and with a new seed, instead of a tenth with the same seeds
+        #[arg(long)]
+        thorough: bool,
+    },
     /// Run the slow fault tests and show their output, after installing what they need
     Faults {
         /// Parts of test names, and options of the test runner
@@ -234,6 +238,20 @@ mod tests {
             };
             let (Experiment::Strictness { args } | Experiment::Scale { args }) = experiment;
             assert_eq!(args, typed);
+        }
+    }
+
+    #[test]
+    fn the_volume_of_random_tests_can_be_chosen() {
+        for (typed, expected) in [
+            (&["xtask", "test"][..], false),
+            (&["xtask", "test", "--thorough"], true),
+        ] {
+            let cli = Cli::try_parse_from(typed).unwrap();
+            assert!(
+                matches!(cli.command, Command::Test { thorough } if thorough == expected),
+                "{cli:?}"
+            );
         }
     }
 

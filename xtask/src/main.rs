@@ -10,6 +10,7 @@ use clap::Parser as _;
 
 use crate::cli::{Cli, Command};
 use crate::error::Error;
+use crate::test::Volume;
 use crate::workspace::Workspace;
 
 mod bench;
@@ -50,7 +51,7 @@ fn dispatch(command: Command) -> Result<(), Error> {
     let workspace = Workspace::read()?;
     match command {
         Command::Ci => run::all(ci::plan(&workspace)),
-        Command::Test => run::all(test::plan(&workspace)),
+        Command::Test { thorough } => run::all(test::plan(&workspace, Volume::for_run(thorough))),
         Command::Faults { args } => run::all(faults::plan(&workspace, args)),
         Command::Lint => run::all(lint::plan(&workspace)),
         Command::Deny => run::all(deny::plan(&workspace)),

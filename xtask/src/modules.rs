@@ -27,8 +27,33 @@ struct Module {
     exports: BTreeMap<String, ModulePath>,
 }
 
+/// Cycles that are still to be taken apart. Each must exist, so that the list only shrinks.
+const KNOWN: &[&str] = &[
+    "crates/core/src: modules depend on each other: store::degraded, store::error",
+    "crates/gate/src: modules depend on each other: actions_file, gate",
+    "crates/gate/src: modules depend on each other: api::limits, api::operation",
+    "crates/gate/src: modules depend on each other: decide, permit",
+    "crates/redis/src: modules depend on each other: connector, locator, log, sentinel, \
+     sentinel::subscription, sentinel::watcher, server_check",
+    "crates/redis/src: modules depend on each other: error, wire::reply",
+    "crates/redis/src: modules depend on each other: layout, records, store, store::lease_calls, \
+     store::leased, store::router, store::strict",
+    "crates/server/src: modules depend on each other: resp, resp::batch, resp::session, resp::share",
+];
+
 /// Returns one line for every group of modules that depend on each other.
 pub(crate) fn problems(root: &Path) -> Vec<String> {
+    let mut problems = all_problems(root);
+    for known in KNOWN {
+        match problems.iter().position(|problem| problem == known) {
+            Some(index) => drop(problems.remove(index)),
+            None => problems.push(format!("{known}: no longer; remove it from KNOWN")),
+        }
+    }
+    problems
+}
+
+fn all_problems(root: &Path) -> Vec<String> {
     let mut problems = Vec::new();
     for name in CRATES {
         let folder = root.join("crates").join(name).join("src");
