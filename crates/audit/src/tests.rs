@@ -94,7 +94,7 @@ fn bounds() -> impl Strategy<Value = Bound> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn one_pass_equals_examining_every_interval(bound in bounds(), log in logs()) {
@@ -371,7 +371,7 @@ fn without_overtaking(log: &[Admission]) -> Vec<Admission> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn an_excess_of_uncertain_times_is_certain(bound in bounds(), log in answers(), room in 1..20usize) {

@@ -10,7 +10,7 @@ use crate::algorithm::{Outcome, PermitId, Verdict};
 use crate::demand::Demand;
 use crate::limit::{FailurePolicy, QuotaUnit};
 use crate::name::LimitName;
-use crate::store::Source;
+use crate::store::{DegradedReason, Refusal, Source};
 use crate::time::Micros;
 
 pub(crate) use operator::overall_source;
@@ -51,7 +51,8 @@ pub struct LimitOutcome {
     unit: QuotaUnit,
     shadow: bool,
     source: Source,
-    fallback: Option<FailurePolicy>,
+    fallback: Option<(FailurePolicy, DegradedReason)>,
+    refusal: Option<Refusal>,
 }
 
 /// When a denied request would pass.
@@ -239,12 +240,25 @@ impl Decision {
         matches!(self.source, Source::Fallback)
     }
 
+    /// Why failure policies made the decision; `None` when it is not degraded.
+    pub fn degraded_reason(&self) -> Option<DegradedReason> {
+        let mut limits = self.limits.iter();
+        limits.find_map(|limit| Some(limit.fallback?.1))
+    }
+
     /// True when the request is denied only because the store is unavailable and the deciding
-    /// limit's policy is [`FailurePolicy::Deny`]. The client did nothing wrong, and may
-    /// retry soon.
+    /// limit's policy is [`FailurePolicy::Deny`], or because the store has found a fault of its own.
+    /// The client did nothing wrong, and may retry soon.
     pub fn is_unavailable(&self) -> bool {
-        self.denied_by()
-            .is_some_and(LimitOutcome::is_denied_by_policy)
+        let is_fault = matches!(self.refusal(), Some(Refusal::Malformed | Refusal::Script));
+        let decider = self.denied_by();
+        is_fault || decider.is_some_and(LimitOutcome::is_denied_by_policy)
+    }
+
+    /// The fault in the store because of which the request is denied, although the limit is neither
+    /// exceeded nor unavailable.
+    pub fn refusal(&self) -> Option<Refusal> {
+        self.denied_by().and_then(LimitOutcome::refusal)
     }
 
     /// The permit to release when the work is done. `None` when the request is denied (unless it was
@@ -276,13 +290,22 @@ impl LimitOutcome {
             shadow: demand.limit.is_shadow(),
             source,
             fallback: None,
+            refusal: None,
+        }
+    }
+
+    /// The same outcome, as denied because of a fault in the store.
+    pub(crate) const fn with_refusal(self, refusal: Refusal) -> Self {
+        Self {
+            refusal: Some(refusal),
+            ..self
         }
     }
 
     /// The same outcome, as decided by a failure policy.
-    pub(crate) const fn with_fallback(self, policy: FailurePolicy) -> Self {
+    pub(crate) const fn with_fallback(self, policy: FailurePolicy, reason: DegradedReason) -> Self {
         Self {
-            fallback: Some(policy),
+            fallback: Some((policy, reason)),
             source: Source::Fallback,
             ..self
         }
@@ -370,20 +393,25 @@ impl LimitOutcome {
     }
 
     /// The failure policy that decided instead of the store; `None` when the store was available.
-    pub const fn fallback(&self) -> Option<FailurePolicy> {
-        self.fallback
+    pub fn fallback(&self) -> Option<FailurePolicy> {
+        self.fallback.map(|(policy, _)| policy)
+    }
+
+    /// The fault in the store because of which the limit denies, if there is one.
+    pub const fn refusal(&self) -> Option<Refusal> {
+        self.refusal
     }
 
     /// True when the limit, enforced or shadow, denies only because of its failure policy.
     pub(crate) fn is_denied_by_policy(&self) -> bool {
-        self.fallback == Some(FailurePolicy::Deny)
+        self.fallback() == Some(FailurePolicy::Deny)
             && matches!(self.outcome.verdict, Verdict::Deny { .. })
     }
 
     /// True when the limit was charged, provided that the request as a whole was allowed. A limit
     /// that denies is not charged, nor is one whose fallback is [`FailurePolicy::Allow`].
     pub(crate) fn is_charged(&self) -> bool {
-        self.fallback != Some(FailurePolicy::Allow) && self.outcome.verdict.is_allowed()
+        self.fallback() != Some(FailurePolicy::Allow) && self.outcome.verdict.is_allowed()
     }
 
     /// The outcome as the algorithm computed it.

@@ -82,7 +82,13 @@ impl<'a, K> Demand<'a, K> {
     /// True when the demand takes a permit, which must be released, if the request is allowed.
     #[inline]
     pub fn needs_permit(&self) -> bool {
-        matches!(self.quota(), Quota::Concurrency(_)) && self.cost > 0
+        self.is_permit() && self.cost > 0
+    }
+
+    /// True when the demand is on a concurrency limit.
+    #[inline]
+    pub fn is_permit(&self) -> bool {
+        matches!(self.quota(), Quota::Concurrency(_))
     }
 
     /// The same demand with its key encoded, as stores take it.

@@ -130,5 +130,5 @@ pub use limit::{FailurePolicy, Limit, LimitError, QuotaUnit, ReservationExpiry, 
 pub use limiter::{Acquisition, Error, Health, Limiter, Permit, Reservation};
 pub use memory::MemoryStore;
 pub use name::{LimitName, NAME_MAX};
-pub use store::{Source, Store, StoreError};
+pub use store::{DegradedReason, Source, Store, StoreError};
 pub use time::Micros;

@@ -48,7 +48,7 @@ pub struct Limit {
     unit: QuotaUnit,
     on_store_failure: FailurePolicy,
     consistency: Consistency,
-    debt_max: u64,
+    debt_max: Option<u64>,
     reservation_max: f64,
     on_reservation_expiry: ReservationExpiry,
     lockout: Option<Lockout>,
@@ -156,7 +156,7 @@ impl Limit {
     }
 
     /// Sets the most units that a counter may owe. What is counted or settled beyond it is not
-    /// charged. Defaults to [`AMOUNT_MAX`].
+    /// charged. Defaults to ten times the limit.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -176,7 +176,7 @@ impl Limit {
     /// ```
     #[must_use]
     pub fn debt_max(mut self, units: u64) -> Self {
-        self.debt_max = units;
+        self.debt_max = Some(units);
         self
     }
 
@@ -227,8 +227,9 @@ impl Limit {
             on_reservation_expiry: self.on_reservation_expiry,
             position: 0,
             reservation_millionths: reservation_millionths(self.reservation_max)?,
-            debt_max: self.debt_max.min(AMOUNT_MAX),
+            debt_max: self.debt_max.map(|units| units.min(AMOUNT_MAX)),
             lockout: self.lockout,
+            has_share: true,
         })
     }
 
@@ -240,7 +241,7 @@ impl Limit {
             unit: QuotaUnit::default(),
             on_store_failure: FailurePolicy::default(),
             consistency: Consistency::default(),
-            debt_max: AMOUNT_MAX,
+            debt_max: None,
             reservation_max: RESERVATION_MAX_DEFAULT,
             on_reservation_expiry: ReservationExpiry::default(),
             lockout: None,

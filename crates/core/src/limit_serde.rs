@@ -5,8 +5,8 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::algorithm::{
-    AMOUNT_MAX, Calendar, Concurrency, FixedWindow, LOCKOUT_MAX_DEFAULT, LeakyBucket, LeakyMode,
-    Lockout, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket, WindowStart,
+    Calendar, Concurrency, FixedWindow, LOCKOUT_MAX_DEFAULT, LeakyBucket, LeakyMode, Lockout,
+    Quota, Rate, SlidingLog, SlidingWindow, TokenBucket, WindowStart,
 };
 use crate::consistency::Consistency;
 use crate::limit::{
@@ -46,10 +46,13 @@ impl<'de> Deserialize<'de> for Limit {
             .unit(fields.unit)
             .consistency(fields.consistency)
             .on_store_failure(fields.on_store_failure)
-            .debt_max(fields.debt_max.unwrap_or(AMOUNT_MAX))
             .reservation_max(fields.reservation_max.unwrap_or(RESERVATION_MAX_DEFAULT))
             .on_reservation_expiry(fields.on_reservation_expiry);
         let limit = if fields.shadow { limit.shadow() } else { limit };
+        let limit = match fields.debt_max {
+            Some(units) => limit.debt_max(units),
+            None => limit,
+        };
         let limit = match fields.lockout {
             Some(lockout) => limit.lockout(lockout.to_lockout().map_err(D::Error::custom)?),
             None => limit,
@@ -72,7 +75,7 @@ impl Serialize for Limit {
             unit: rule.unit(),
             on_store_failure: rule.on_store_failure(),
             shadow: rule.is_shadow(),
-            debt_max: Some(rule.debt_max()).filter(|units| *units < AMOUNT_MAX),
+            debt_max: rule.debt_max,
             reservation_max: Some(rule.reservation_max()).filter(|share| {
                 let difference = share - RESERVATION_MAX_DEFAULT;
                 difference.abs() > f64::EPSILON

@@ -465,3 +465,24 @@ fn any_limit_of_a_long_request_can_deny_it() {
         );
     });
 }
+
+/// The first reservation of a fresh store, so that nothing else keeps what is known of the bucket.
+#[test]
+fn the_only_reservation_of_a_bucket_gives_back_what_it_did_not_use() {
+    for (actual, left) in [(Some(5), 95), (None, 100)] {
+        let limit = Limit::token_bucket("tokens", 100, Rate::per_hour(1));
+        let limiter = Limiter::in_memory([limit]).expect("a valid limit");
+        let reservation = block_on(async { limiter.reserve("tokens", "ann").cost(20).await });
+        let reservation = reservation.expect("a decision");
+        let ended = block_on(async {
+            match actual {
+                Some(units) => reservation.settle(units).await.map(drop),
+                None => reservation.cancel().await.map(drop),
+            }
+        });
+        ended.expect("the memory store is available");
+
+        let look = limiter.peek("tokens", "ann").cost(0).try_now();
+        assert_eq!(look.expect("a decision").remaining(), left, "{actual:?}");
+    }
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pollster::block_on;
 use tollgate::limiter::{Check, Demands};
-use tollgate::store::{Intent, Settlement, SettlementKind};
+use tollgate::store::{Ending, Intent, ReservationEnd, Settlement, SettlementKind};
 use tollgate::{
     Acquisition, Demand, EncodedKey, Error, Limit, Limiter, ManualClock, MemoryStore, Micros, Rate,
     ReservationExpiry,
@@ -337,13 +337,16 @@ fn a_reservation_waits_in_the_queue_and_holds_a_permit() {
     assert_eq!(left(), [1, 3, 60], "the queue position was given up");
 
     let id = permit.decision().permit_id().unwrap();
-    let settlement = |index: usize, actual| Settlement {
-        demand: Demand::as_demand(&demands[index]),
-        actual,
-    };
+    let settlement =
+        |index: usize, actual| Settlement::new(Demand::as_demand(&demands[index]), actual);
     let settlements = [settlement(1, 1), settlement(2, 70)];
-    let settled = block_on(limiter.settle_request(&settlements, id));
-    assert_eq!(settled.unwrap(), SettlementKind::Reserved);
+    let ending = Ending::new(id, ReservationEnd::Settled);
+    let settled = block_on(limiter.settle_request(&settlements, ending)).unwrap();
+    assert!(
+        settled
+            .iter()
+            .all(|reply| reply.kind == SettlementKind::Reserved)
+    );
     drop(permit);
     assert_eq!(left(), [2, 3, 30]);
 

@@ -7,7 +7,7 @@
 //! `serde_json`, and so is what only peeks have.
 
 use serde::Serialize;
-use tollgate::{Decision, FailurePolicy, LimitOutcome, Retry};
+use tollgate::{Decision, DegradedReason, FailurePolicy, LimitOutcome, Retry};
 
 use crate::counter::CounterBody;
 use crate::time::millis_ceil;
@@ -40,6 +40,10 @@ pub struct DecisionBody<'a> {
     pub source: &'static str,
     /// True when the store was unavailable and the limits' failure policies decided.
     pub degraded: bool,
+    /// Why the failure policies decided, named as by
+    /// [`DegradedReason::as_str`](tollgate::DegradedReason::as_str). Absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub degraded_reason: Option<&'static str>,
     /// How long an allowed request must wait in queue limits before it proceeds, in milliseconds,
     /// rounded up.
     pub wait_ms: u64,
@@ -55,6 +59,10 @@ pub struct DecisionBody<'a> {
     /// reserved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reservation: Option<String>,
+    /// Why `permit` or `reservation` is missing from an allowed request that should have it. The
+    /// service sets it. Absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<&'static str>,
 }
 
 /// The outcome of one limit, in [`DecisionBody::limits`].
@@ -109,10 +117,12 @@ impl<'a> DecisionBody<'a> {
             allowed: decision.is_allowed(),
             source: decision.source().as_str(),
             degraded: decision.is_degraded(),
+            degraded_reason: decision.degraded_reason().map(DegradedReason::as_str),
             wait_ms: millis_ceil(decision.wait()),
             limits: reported(decision).map(LimitBody::new).collect(),
             permit: decision.permit_id().map(|id| format!("{:032x}", id.get())),
             reservation: None,
+            warning: None,
         }
     }
 
@@ -144,10 +154,12 @@ impl<'a> DecisionBody<'a> {
         object.member("allowed", &self.allowed);
         object.member("source", &self.source);
         object.member("degraded", &self.degraded);
+        object.optional("degraded_reason", self.degraded_reason);
         object.member("wait_ms", &self.wait_ms);
         object.member("limits", &self.limits[..]);
         object.optional("permit", self.permit.as_deref());
         object.optional("reservation", self.reservation.as_deref());
+        object.optional("warning", self.warning);
     }
 }
 

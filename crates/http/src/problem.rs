@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use serde::Serialize;
+use tollgate::store::Refusal;
 use tollgate::{Decision, LimitOutcome, Retry};
 
 use crate::body::{DecisionBody, ObjectWriter};
@@ -67,7 +68,7 @@ pub struct Problem<'a> {
     /// A sentence about this occurrence of the problem. For a denial: which limit, and when to
     /// retry.
     pub detail: Cow<'a, str>,
-    /// The cause, for programs. Absent for denials.
+    /// The cause, for programs. Absent for denials, unless a fault in the store is the cause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
     /// Whether the same request can succeed later, for errors that have a code. Absent for denials,
@@ -121,14 +122,17 @@ impl<'a> Problem<'a> {
 
     /// The problem details of a denied request; `None` when it is allowed.
     ///
-    /// The status is 503 when a limit denies only because the store is unavailable (see
+    /// The status is 503 when a limit denies only because the store is unavailable or faulty (see
     /// [`Decision::is_unavailable`]), else 429. If an operator has blocked the client, or the key is
     /// locked out, the type is [`ABNORMAL_USAGE_DETECTED`].
     pub fn denied(decision: &'a Decision) -> Option<Self> {
         let decider = decision.denied_by()?;
 
         let abnormal = "Request not satisfied due to detection of abnormal request pattern";
-        let (kind, title, detail) = if decision.is_unavailable() {
+        let (kind, title, detail) = if decision.refusal() == Some(Refusal::Bound) {
+            let detail = detail(decider, "has too many open reservations");
+            (QUOTA_EXCEEDED, QUOTA_EXCEEDED_TITLE, detail)
+        } else if decision.is_unavailable() {
             let title = "Request cannot be satisfied due to temporary server capacity constraints";
             let detail = detail(decider, "is temporarily unavailable");
             (TEMPORARY_REDUCED_CAPACITY, title, detail)
@@ -152,6 +156,7 @@ impl<'a> Problem<'a> {
         let mut problem = Self {
             kind,
             title,
+            code: decision.refusal().map(Refusal::code),
             ..Self::new(status, detail)
         };
 

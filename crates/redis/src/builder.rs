@@ -16,18 +16,21 @@ use crate::store::{CallRouter, RedisStore};
 use crate::topology::ServerTopology;
 use crate::wire::CallEncoder;
 
+const MILLISECOND: Duration = Duration::from_millis(1);
 /// Longest key prefix, in bytes.
 const PREFIX_MAX: usize = 128;
+/// How long a whole decision may take by default.
+const DECISION_TIMEOUT: Duration = Duration::from_millis(100);
 /// The most retries after a redirection.
 const RETRIES_MAX: u32 = 16;
 
-/// Builds a [`RedisStore`]. The settings are validated by [`build`](Self::build).
+/// Builds a [`RedisStore`].
 ///
 /// ```no_run
 /// use std::time::Duration;
 /// use tollgate_redis::RedisBuilder;
 ///
-/// # async fn start() -> Result<(), tollgate_redis::RedisConfigError> {
+/// # async fn start() -> Result<(), tollgate_redis::RedisConnectError> {
 /// let endpoints = [
 ///     "redis://limiter:secret@redis-1:6379",
 ///     "redis://limiter:secret@redis-2:6379",
@@ -35,7 +38,8 @@ const RETRIES_MAX: u32 = 16;
 /// let store = RedisBuilder::cluster(endpoints)
 ///     .prefix("tollgate:prod:")
 ///     .timeout(Duration::from_millis(10))
-///     .build()?;
+///     .connect()
+///     .await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -45,6 +49,8 @@ pub struct RedisBuilder {
     endpoints: Result<Vec<Endpoint>, RedisConfigError>,
     prefix: String,
     timeout: Duration,
+    /// `None` for the default.
+    decision_timeout: Option<Duration>,
     connect_timeout: Duration,
     max_retries: u32,
     check_interval: Duration,
@@ -88,6 +94,7 @@ impl RedisBuilder {
             endpoints: urls.into_iter().map(|url| url.as_ref().parse()).collect(),
             prefix: "tollgate:".into(),
             timeout: Duration::from_millis(10),
+            decision_timeout: None,
             connect_timeout: Duration::from_millis(200),
             max_retries: 3,
             check_interval: CHECK_INTERVAL,
@@ -105,11 +112,29 @@ impl RedisBuilder {
         self
     }
 
-    /// Sets how long a decision may wait for the store, from 1 ms to 10 s. Defaults to 10 ms.
+    /// Sets how long the store may take to reply to a call, from 1 ms to 10 s: from the write to
+    /// the socket to the arrival of the reply there, even if this process looks later. Defaults to
+    /// 10 ms. Beyond it, the limits' failure policies decide.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
+    }
+
+    /// Sets how long a whole decision may take, from 1 ms to 60 s, with the time that its calls wait
+    /// to be sent and this process waits for a processor. Defaults to 100 ms, or to twice the
+    /// [`timeout`](Self::timeout) if that is longer. It must not be shorter than the timeout.
+    /// Beyond it, the limits' failure policies decide, unless the reply has arrived.
+    #[must_use]
+    pub fn decision_timeout(mut self, timeout: Duration) -> Self {
+        self.decision_timeout = Some(timeout);
+        self
+    }
+
+    /// How long a whole decision may take.
+    fn whole_timeout(&self) -> Duration {
+        let default = DECISION_TIMEOUT.max(self.timeout.saturating_mul(2));
+        self.decision_timeout.unwrap_or(default)
     }
 
     /// Sets how long connecting to a server may take, from 10 ms to 60 s. Defaults to 200 ms.
@@ -155,10 +180,10 @@ impl RedisBuilder {
         self
     }
 
-    /// Validates the settings and builds the store.
-    ///
-    /// The store connects in the background, so this succeeds even if no server is available; see
-    /// [`RedisStore::ready`]. It must be called inside a Tokio runtime.
+    /// Builds the store without waiting for its servers: it connects in the background, so this
+    /// succeeds even if no server is available. Until one is, the limits' failure policies decide,
+    /// whatever the reason. [`connect`](Self::connect) fails instead. It must be called inside a
+    /// Tokio runtime.
     pub fn build(self) -> Result<RedisStore, RedisConfigError> {
         self.validate()?;
         let endpoints = self.endpoints()?;
@@ -185,6 +210,7 @@ impl RedisBuilder {
             },
             connector,
             max_retries: self.max_retries,
+            other_layout: std::sync::OnceLock::new(),
         };
         let leases = self.clock.map_or_else(LeaseTable::default, LeaseTable::new);
         Ok(RedisStore::new(router, leases))
@@ -222,10 +248,21 @@ impl RedisBuilder {
         }
 
         for (field, found, min, max) in [
-            ("timeout", self.timeout, 1, 10_000),
-            ("connect_timeout", self.connect_timeout, 10, 60_000),
+            ("timeout", self.timeout, MILLISECOND, 10_000),
+            (
+                "decision_timeout",
+                self.whole_timeout(),
+                self.timeout,
+                60_000,
+            ),
+            (
+                "connect_timeout",
+                self.connect_timeout,
+                10 * MILLISECOND,
+                60_000,
+            ),
         ] {
-            let (min, max) = (Duration::from_millis(min), Duration::from_millis(max));
+            let max = Duration::from_millis(max);
             if !(min..=max).contains(&found) {
                 return Err(RedisConfigError::Time {
                     field,
@@ -270,22 +307,12 @@ impl RedisBuilder {
             },
             connect_timeout: self.connect_timeout,
             timeout: self.timeout,
+            decision_timeout: self.whole_timeout(),
             is_cluster: matches!(self.kind, Kind::Cluster),
             probe_key: format!("{}probe", self.prefix),
             check_interval: self.check_interval,
             clock: self.clock.clone(),
             runtime: Handle::try_current().map_err(|_| RedisConfigError::NoRuntime)?,
         }))
-    }
-}
-
-impl RedisStore {
-    /// Connects to a standalone server by its URL, such as `redis://127.0.0.1:6379`. For other
-    /// topologies and settings see [`RedisBuilder`].
-    ///
-    /// It must be called inside a Tokio runtime, and succeeds even if the server is not available;
-    /// see [`ready`](Self::ready).
-    pub fn connect(url: impl AsRef<str>) -> Result<Self, RedisConfigError> {
-        RedisBuilder::standalone(url).build()
     }
 }

@@ -1,11 +1,12 @@
 //! Establishes connections to servers: TCP, TLS, authentication, database and script.
 
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 use tollgate::Clock;
@@ -14,6 +15,11 @@ use crate::endpoint::{Address, Credentials};
 use crate::error::{CallError, ServerError};
 use crate::resp::{self, RespValue};
 use crate::script::{MANUAL_TIME, SERVER_TIME, ScriptSet};
+use crate::server_check::CheckReply;
+
+/// How many `PING`s a server may answer too late before a connection to it is given up. One late
+/// reply may be due to this process, which was not scheduled in time.
+const PINGS_MAX: u32 = 3;
 
 /// A byte stream to and from a server, with or without TLS.
 pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -22,6 +28,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 /// A connection on which commands can be sent one after the other.
 pub(crate) struct RespConnection {
     pub(crate) stream: Box<dyn ByteStream>,
+    /// The socket below the stream; none in tests without one.
+    pub(crate) socket: Option<std::net::TcpStream>,
     /// Received bytes that have not been parsed yet.
     received: BytesMut,
 }
@@ -34,8 +42,10 @@ pub(crate) struct Connector {
     pub(crate) tls: Option<tokio_rustls::TlsConnector>,
     /// Bounds the time to establish a connection, including authentication.
     pub(crate) connect_timeout: Duration,
-    /// Bounds the time that a decision may wait for the store.
+    /// Bounds the time from the write of a call to the arrival of its reply.
     pub(crate) timeout: Duration,
+    /// Bounds the time of a whole decision.
+    pub(crate) decision_timeout: Duration,
     /// True when only calls of the same slot may share a script call.
     pub(crate) is_cluster: bool,
     /// A key that no counter has, to find out whether a server accepts writes.
@@ -62,23 +72,34 @@ impl Connector {
         address: &Address,
         exchange: impl Future<Output = Result<T, ServerError>>,
     ) -> Result<T, ServerError> {
-        let timed_out = |_| ServerError::new(format!("connecting to {address} timed out"));
-        timeout(self.connect_timeout, exchange)
-            .await
-            .map_err(timed_out)?
+        let limit = self.connect_timeout;
+        let timed_out = |_| {
+            ServerError::new(format!(
+                "connecting to {address} timed out after {limit:?}; check that the address is \
+                 right and no firewall drops its packets"
+            ))
+        };
+        timeout(limit, exchange).await.map_err(timed_out)?
     }
 
-    /// Opens a connection that is ready for script calls. Fails if the server does not answer a
-    /// `PING` within the deadline of a decision, or does not accept writes.
-    pub(crate) async fn connect(&self, address: &Address) -> Result<RespConnection, ServerError> {
+    /// Opens a connection that is ready for script calls, and reads what the server says of itself.
+    /// Fails if the server does not answer a `PING` within the timeout, does not accept writes, or
+    /// is too old.
+    pub(crate) async fn connect(
+        &self,
+        address: &Address,
+    ) -> Result<(RespConnection, CheckReply), ServerError> {
         let mut connection = self.open(address).await?;
         let prepared = self.prepare(&mut connection).await;
-        prepared.map_err(|error| error.at(address))?;
-        Ok(connection)
+        let report = prepared.map_err(|error| error.at(address))?;
+        Ok((connection, report))
     }
 
-    async fn prepare(&self, connection: &mut RespConnection) -> Result<(), ServerError> {
+    async fn prepare(&self, connection: &mut RespConnection) -> Result<CheckReply, ServerError> {
         self.authenticate(connection).await?;
+        // Before the script: a server that requires a password rejects a command of its length
+        // without saying why.
+        self.require_speed(connection).await?;
 
         if self.database > 0 {
             let database = self.database.to_string();
@@ -87,24 +108,42 @@ impl Connector {
         }
 
         self.load_script(connection).await?;
-        connection.require_writes(&self.probe_key).await
+        connection.require_writes(&self.probe_key).await?;
+        let report = CheckReply::query(connection).await?;
+        report.require_version()?;
+        Ok(report)
     }
 
     /// Opens a connection on which nothing has been sent.
     pub(crate) async fn open(&self, address: &Address) -> Result<RespConnection, ServerError> {
         let Address { host, port } = address;
-        let stream = TcpStream::connect((host.as_str(), *port))
-            .await
-            .map_err(|error| ServerError::new(format!("cannot connect to {address}: {error}")))?;
+        let addresses = lookup_host((host.as_str(), *port)).await.map_err(|error| {
+            ServerError::new(format!(
+                "cannot find the host {host:?} of the endpoint {address}: {error}"
+            ))
+        })?;
+        let addresses: Vec<_> = addresses.collect();
+        let stream = TcpStream::connect(&*addresses).await.map_err(|error| {
+            let advice = match error.kind() {
+                ErrorKind::ConnectionRefused => {
+                    "; no server listens there: start it, or correct the endpoint"
+                }
+                _ => "",
+            };
+            ServerError::new(format!("cannot connect to {address}: {error}{advice}"))
+        })?;
         // Commands are small, and must not be held back to be sent with later ones.
         stream.set_nodelay(true)?;
+        let stream = stream.into_std()?;
+        let socket = Some(stream.try_clone()?);
+        let stream = TcpStream::from_std(stream)?;
 
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             let stream = crate::tls::handshake(tls, host, stream).await?;
-            return Ok(RespConnection::new(stream));
+            return Ok(RespConnection::new(stream, socket));
         }
-        Ok(RespConnection::new(stream))
+        Ok(RespConnection::new(stream, socket))
     }
 
     /// Authenticates if there are credentials.
@@ -129,31 +168,40 @@ impl Connector {
         }
     }
 
-    /// Loads the script that decides, and checks that the server answers within the deadline of a decision:
-    /// with a slower server, every request would only wait for its deadline. If the server does
-    /// not allow `SCRIPT LOAD`, the first call sends the source instead.
+    /// Checks that the server answers within the timeout: with a slower server, every request would
+    /// only wait for it.
+    async fn require_speed(&self, connection: &mut RespConnection) -> Result<(), ServerError> {
+        for _ in 0..PINGS_MAX {
+            let sent_at = Instant::now();
+            connection.command(&[b"PING"], |_| ()).await?;
+            if sent_at.elapsed() <= self.timeout {
+                return Ok(());
+            }
+        }
+
+        let timeout = self.timeout;
+        Err(ServerError::new(format!(
+            "the server is slower than the timeout of {timeout:?}"
+        )))
+    }
+
+    /// Loads the script that decides. If the server does not allow `SCRIPT LOAD`, the first call
+    /// sends the source instead.
     async fn load_script(&self, connection: &mut RespConnection) -> Result<(), ServerError> {
         let script = &self.scripts().batch;
         let command: [&[u8]; 3] = [b"SCRIPT", b"LOAD", script.source.as_bytes()];
-        let loaded = connection.command(&command, |_| ()).await;
-
-        let sent_at = Instant::now();
-        let pong = connection.command(&[b"PING"], |_| ()).await;
-        // A server with too many clients replies to the first command with an error and then
-        // closes the connection. That error is more useful than that of the `PING`.
-        pong.map_err(|error| loaded.err().unwrap_or(error))?;
-
-        if sent_at.elapsed() > self.timeout {
-            return Err(ServerError::new("the server is slower than the timeout"));
-        }
-        Ok(())
+        connection.exchange(&command, |_| ()).await
     }
 }
 
 impl RespConnection {
-    pub(crate) fn new(stream: impl ByteStream + 'static) -> Self {
+    pub(crate) fn new(
+        stream: impl ByteStream + 'static,
+        socket: Option<std::net::TcpStream>,
+    ) -> Self {
         Self {
             stream: Box::new(stream),
+            socket,
             received: BytesMut::with_capacity(4 << 10),
         }
     }
@@ -201,9 +249,14 @@ impl RespConnection {
                 self.received.advance(length);
                 return Ok(result);
             }
-            if self.stream.read_buf(&mut self.received).await? == 0 {
-                return Err(ServerError::new("the server closed the connection"));
+            let read = self.stream.read_buf(&mut self.received).await;
+            let is_reset = |error: &io::Error| error.kind() == ErrorKind::ConnectionReset;
+            if matches!(read, Ok(0)) || read.as_ref().is_err_and(is_reset) {
+                return Err(ServerError::new(
+                    "the server closed the connection; if it requires TLS, use rediss://",
+                ));
             }
+            read?;
         }
     }
 

@@ -7,6 +7,7 @@ use tollgate::StoreError;
 
 use crate::endpoint::Address;
 use crate::resp::ProtocolError;
+use crate::wire::{DemandTerms, ScriptError};
 
 /// Longest part of a server's error reply that is repeated in our own errors, in characters.
 const SERVER_TEXT_MAX: usize = 160;
@@ -15,9 +16,12 @@ const SERVER_TEXT_MAX: usize = 160;
 /// it is cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CallError {
-    /// The deadline has passed. The call may have run.
+    /// The reply did not arrive within the timeout. The call may have run.
     Timeout,
-    /// The deadline has passed before the call was sent. The call has not run.
+    /// The decision took longer than it may, in the queue or in this process. The call may have
+    /// run.
+    Overdue,
+    /// The same, and the call was not sent. The call has not run.
     Expired,
     /// The queue to the server is full. The call has not run.
     Overloaded,
@@ -30,6 +34,13 @@ pub(crate) enum CallError {
     ServerUnusable(ServerError),
     /// The server replied with an error. The call has not run.
     Refused(ServerError),
+    /// A counter has too many open reservations. The call has not run. With the index of the demand.
+    Bound(usize),
+    /// Another program has written to a counter, which was deleted. The call has not run. With the
+    /// index of the demand, if it is known.
+    Malformed(Option<usize>),
+    /// The script failed. The call may have run in part.
+    ScriptFailed(ServerError),
     /// The server does not have the script. The call has not run.
     ScriptMissing,
     /// `MOVED`: the slot belongs to another server. The call has not run.
@@ -60,15 +71,41 @@ impl CallError {
             "CLUSTERDOWN" => Self::Unavailable(server_error),
             "READONLY" | "LOADING" | "BUSY" | "MASTERDOWN" | "MISCONF" | "NOAUTH"
             | "NOREPLICAS" => Self::ServerUnusable(server_error),
+            "MALFORMED" | "WRONGTYPE" => Self::Malformed(None),
+            _ if text.contains("user_script") => Self::ScriptFailed(server_error),
             _ => Self::Refused(server_error),
         }
     }
 
-    /// The script and our arithmetic do not agree on a verdict.
-    pub(crate) fn foreign_write() -> Self {
-        Self::Refused(ServerError::new(
-            "a counter was written by another program or by another version of Tollgate",
-        ))
+    /// The meaning of the error of one call in a reply of the script.
+    pub(crate) fn from_script(error: ScriptError<'_>) -> Self {
+        if error.text.starts_with(b"BOUND ") {
+            return Self::Bound(error.demand);
+        }
+        match Self::from_reply(error.text) {
+            Self::Malformed(_) => Self::Malformed(Some(error.demand)),
+            other => other,
+        }
+    }
+
+    /// The script and our arithmetic do not agree on a verdict: a counter was written by another
+    /// program.
+    pub(crate) const fn foreign_write() -> Self {
+        Self::Malformed(None)
+    }
+
+    /// The error for the caller of a request, which names the limit that it concerns.
+    pub(crate) fn for_demands(self, terms: &[DemandTerms]) -> StoreError {
+        let limit = |demand: usize| terms.get(demand).map(|terms| terms.limit);
+        match self {
+            Self::Bound(demand) => StoreError::Bound {
+                limit: limit(demand),
+            },
+            Self::Malformed(demand) => StoreError::Malformed {
+                limit: demand.and_then(limit),
+            },
+            error => error.into(),
+        }
     }
 }
 
@@ -83,8 +120,9 @@ impl ServerError {
         Self(text.into())
     }
 
-    /// Repeats the beginning of an error reply. It is cut off at the first quotation, because some
-    /// servers quote the command that they were sent, which may contain a password or a key.
+    /// Repeats the beginning of an error reply, after what it means and what to do if it is about
+    /// access. It is cut off at the first quotation, because some servers quote the command that
+    /// they were sent, which may contain a password or a key.
     pub(crate) fn from_reply(error: &[u8]) -> Self {
         let error = String::from_utf8_lossy(error);
         let text: String = before_quotation(&error)
@@ -92,12 +130,36 @@ impl ServerError {
             .take(SERVER_TEXT_MAX)
             .collect();
 
-        Self::new(format!("server error: {}", text.trim_end()))
+        let explanation = access_explanation(&text).unwrap_or("server error");
+        Self::new(format!("{explanation}: {}", text.trim_end()))
     }
 
     /// The same failure, with the server that it is about.
     pub(crate) fn at(&self, server: &impl fmt::Display) -> Self {
         Self::new(format!("{server}: {self}"))
+    }
+}
+
+/// What an error reply about users, passwords and permissions means.
+fn access_explanation(text: &str) -> Option<&'static str> {
+    match text.split(' ').next()? {
+        "NOAUTH" => Some(
+            "the server requires a password and none is configured; write it into the endpoint, \
+             as in redis://user:password@host:6379 (without a user: redis://:password@host:6379)",
+        ),
+        "WRONGPASS" => Some(
+            "the server does not accept the user or the password of the endpoint; correct them, \
+             and write % as %25, @ as %40 and / as %2F",
+        ),
+        "NOPERM" => Some(
+            "the user of the endpoint lacks a permission; grant what docs/redis.md lists under \
+             \"Connect\"",
+        ),
+        _ if text.starts_with("ERR AUTH") || text.contains("no password is set") => Some(
+            "the endpoint has a password and the server requires none; remove it from the \
+             endpoint, or set it at the server",
+        ),
+        _ => None,
     }
 }
 
@@ -134,12 +196,15 @@ impl From<ProtocolError> for ServerError {
 impl From<CallError> for StoreError {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::Timeout | CallError::Expired => Self::Timeout,
-            CallError::Overloaded => Self::Overloaded,
+            CallError::Timeout => Self::Timeout,
+            CallError::Overdue | CallError::Expired | CallError::Overloaded => Self::Overloaded,
             CallError::Unavailable(error)
             | CallError::NotSent(error)
             | CallError::ServerUnusable(error) => Self::Unavailable(Box::new(error)),
             CallError::Refused(error) => Self::Refused(Box::new(error)),
+            CallError::Bound(_) => Self::Bound { limit: None },
+            CallError::Malformed(_) => Self::Malformed { limit: None },
+            CallError::ScriptFailed(error) => Self::Script(Box::new(error)),
             CallError::ScriptMissing => {
                 Self::Refused("the server does not accept the script".into())
             }

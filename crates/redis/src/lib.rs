@@ -6,7 +6,7 @@
 //! use tollgate_redis::RedisStore;
 //!
 //! # async fn start() -> Result<(), Box<dyn std::error::Error>> {
-//! let store = RedisStore::connect("redis://127.0.0.1:6379")?;
+//! let store = RedisStore::connect("redis://127.0.0.1:6379").await?;
 //! let limiter = Limiter::new(store, [Limit::sliding_window("api", 100, Duration::from_secs(60))])?;
 //! let decision = limiter.check("api", "user:42").await?;
 //! # Ok(())
@@ -30,18 +30,21 @@
 //!   server's clock. In a cluster, demands with the same key attributes share a slot. Demands in
 //!   different slots are spent one slot after the other, lowest limit first, and are refunded when
 //!   a later one is denied.
-//! - **Bounded waiting.** A request never waits for a connection to be established, and never
-//!   longer than its deadline. While a server is unavailable or too slow, calls to it fail fast
-//!   and the limits' failure policies decide; see [`tollgate::FailurePolicy`].
+//! - **Bounded waiting.** A request never waits for a connection to be established, and has two
+//!   bounds: one for the store, from the write of a call to the arrival of its reply, and one for
+//!   the whole decision. While a server is unavailable or too slow, calls to it fail fast and the
+//!   limits' failure policies decide; see [`tollgate::FailurePolicy`].
 //! - **No double charges.** A call that may have run is never sent again.
 
 mod builder;
 mod connector;
 mod endpoint;
 mod error;
+mod layout;
 mod link;
 mod locator;
 mod log;
+mod opening;
 pub mod records;
 mod resp;
 mod script;
@@ -58,6 +61,8 @@ mod wire;
 
 pub use builder::RedisBuilder;
 pub use endpoint::{Endpoint, RedisConfigError};
+pub use layout::{LAYOUT, LayoutError};
+pub use opening::RedisConnectError;
 pub use store::{RedisStore, Stats};
 
 /// The crate's own page, whose code compiles.

@@ -8,6 +8,7 @@ use crate::connector::{Connector, RespConnection};
 use crate::endpoint::Address;
 use crate::error::ServerError;
 use crate::sentinel::SentinelGroup;
+use crate::server_check::CheckReply;
 
 /// How a link finds its server.
 pub(crate) enum ServerLocator {
@@ -22,21 +23,21 @@ impl ServerLocator {
     pub(crate) async fn connect(
         &mut self,
         connector: &Arc<Connector>,
-    ) -> Result<(Address, RespConnection), ServerError> {
+    ) -> Result<(Address, RespConnection, CheckReply), ServerError> {
         let (address, must_be_primary) = match self {
             Self::Address(address) => (address.clone(), false),
             Self::Sentinel(group) => (group.locate().await?, true),
         };
 
-        let connection = connector.within_timeout(&address, async {
-            let mut connection = connector.connect(&address).await?;
+        let connected = connector.within_timeout(&address, async {
+            let (mut connection, report) = connector.connect(&address).await?;
             if must_be_primary {
                 connection.require_primary().await?;
             }
-            Ok(connection)
+            Ok((connection, report))
         });
-        let connection = connection.await?;
-        Ok((address, connection))
+        let (connection, report) = connected.await?;
+        Ok((address, connection, report))
     }
 
     /// Completes when the server at this address is no longer the right one.

@@ -10,12 +10,13 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tollgate::StoreError;
 
 use crate::RedisStore;
 use crate::error::{CallError, ServerError};
-use crate::link::CallDeadline;
+use crate::link::{CallDeadline, LateReply};
 use crate::wire::ScriptReply;
 
 /// The longest id of a record, in bytes.
@@ -32,6 +33,8 @@ const EMPTY_PAGES_MAX: usize = 1_024;
 const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 /// The operations of the script.
 const PUT: u8 = 1;
+/// A put with this expected length replaces any record.
+const ANY_TEXT: u32 = u32::MAX;
 const REMOVE: u8 = 2;
 const READ: u8 = 3;
 
@@ -179,9 +182,37 @@ impl RedisStore {
         text: &str,
         ttl: Duration,
     ) -> Result<(), RecordError> {
-        bounds.check(id, text, ttl)?;
+        self.put_if(bounds, id, None, text, ttl).await.map(drop)
+    }
 
-        let mut arguments = Vec::with_capacity(64 + id.len() + text.len());
+    /// Puts a record into a group if the record with the same id has the `expected` text; an empty
+    /// one expects that there is no such record. Returns false if there is another one, which stays.
+    pub async fn swap_record(
+        &self,
+        bounds: &RecordBounds,
+        id: &str,
+        expected: &str,
+        text: &str,
+        ttl: Duration,
+    ) -> Result<bool, RecordError> {
+        self.put_if(bounds, id, Some(expected), text, ttl).await
+    }
+
+    async fn put_if(
+        &self,
+        bounds: &RecordBounds,
+        id: &str,
+        expected: Option<&str>,
+        text: &str,
+        ttl: Duration,
+    ) -> Result<bool, RecordError> {
+        bounds.check(id, text, ttl)?;
+        let expected_length = expected.map_or(ANY_TEXT, |expected| {
+            u32::try_from(expected.len()).unwrap_or(ANY_TEXT - 1)
+        });
+        let expected = expected.unwrap_or_default();
+
+        let mut arguments = Vec::with_capacity(64 + id.len() + expected.len() + text.len());
         write_head(&mut arguments, PUT, RecordRevision::random());
         arguments.put_f64_le((ttl.as_secs_f64() * 1e6).round());
         arguments.put_f64_le(f64::from(
@@ -189,14 +220,16 @@ impl RedisStore {
         ));
         // An id is shorter than `ID_MAX`.
         arguments.put_u16_le(u16::try_from(id.len()).unwrap_or_default());
-        arguments.extend_from_slice(id.as_bytes());
-        arguments.extend_from_slice(text.as_bytes());
+        arguments.put_u32_le(expected_length);
+        for text in [id, expected, text] {
+            arguments.extend_from_slice(text.as_bytes());
+        }
 
         let reply = self.call_records(bounds, arguments).await?;
         if reply.is_unchanged {
             return Err(bounds.full());
         }
-        Ok(())
+        Ok(reply.succeeded)
     }
 
     /// Removes a record. Returns whether the group had it.
@@ -259,10 +292,15 @@ impl RedisStore {
         arguments: Vec<u8>,
     ) -> Result<ScriptReply, CallError> {
         let router = self.router();
-        let send_by = router.deadline();
+        let decide_by = router.deadline();
+        let late_reply = LateReply {
+            use_until: decide_by.max(Instant::now() + REPLY_TIMEOUT),
+            // No decision waits for it.
+            overdue: mpsc::channel(1).0,
+        };
         let deadline = CallDeadline {
-            send_by,
-            reply_by: send_by.max(Instant::now() + REPLY_TIMEOUT),
+            decide_by,
+            late_reply: Some(late_reply),
         };
 
         let call = router.encoder.records(bounds.group, arguments);
@@ -315,5 +353,6 @@ impl RecordPage {
 fn take_text(reply: &mut &[u8], length: usize) -> Option<String> {
     let (text, rest) = reply.split_at_checked(length)?;
     *reply = rest;
-    String::from_utf8(text.to_vec()).ok()
+    // Another program may have written the record: it must not hide the others.
+    Some(String::from_utf8_lossy(text).into_owned())
 }

@@ -31,7 +31,9 @@ pub(crate) enum RespValue<'a> {
 pub(crate) enum ProtocolError {
     #[error("invalid reply: incomplete")]
     Incomplete,
-    #[error("invalid reply: not in the Redis protocol")]
+    #[error(
+        "invalid reply: not in the Redis protocol; the endpoint must be a Redis or Valkey server"
+    )]
     Malformed,
     #[error("invalid reply: too long")]
     TooLong,

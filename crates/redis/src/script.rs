@@ -74,6 +74,7 @@ fn file_text<'a>(name: &str, time: &'a str) -> &'a str {
         "write.lua" => include_str!("scripts/write.lua"),
         "lockout.lua" => include_str!("scripts/lockout.lua"),
         "commands.lua" => include_str!("scripts/commands.lua"),
+        "prepare.lua" => include_str!("scripts/prepare.lua"),
         "reservations.lua" => include_str!("scripts/reservations.lua"),
         "sliding_log.lua" => include_str!("scripts/sliding_log.lua"),
         "concurrency.lua" => include_str!("scripts/concurrency.lua"),

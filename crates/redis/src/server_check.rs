@@ -1,7 +1,7 @@
 //! Checks whether a server may forget counters: one that evicts keys when its memory is full.
 //!
-//! Each link checks its own server, on a connection that is opened for each check, so no decision
-//! waits behind it.
+//! Each link checks its own server when it connects, and later on a connection that is opened for
+//! each check, so no decision waits behind it.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -10,15 +10,14 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-use crate::connector::Connector;
+use crate::connector::{Connector, RespConnection};
 use crate::endpoint::Address;
 use crate::error::ServerError;
 use crate::log;
 use crate::resp::RespValue;
 
-/// How long a connection lasts before the server is checked for the first time. A server that
-/// breaks connections all the time is not asked for more of them.
-const FIRST_CHECK_AFTER: Duration = Duration::from_millis(100);
+/// The first version, major and minor, that has all commands of the scripts (`ZMSCORE`).
+const VERSION_MIN: (u32, u32) = (6, 2);
 /// The default interval of the checks. A server with a thousand replicas gets 33 of them per
 /// second.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(30);
@@ -57,15 +56,17 @@ enum WarningReason {
 
 /// How much memory a server may use, and what it does then.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct MemorySettings {
+pub(crate) struct MemorySettings {
     /// In bytes. 0 for no limit.
     maxmemory: u64,
     policy: String,
 }
 
 /// What a server replies to a check.
-enum CheckReply {
+pub(crate) enum CheckReply {
     Report {
+        /// The version of Redis with which the server is compatible. Empty if it does not say.
+        version: String,
         settings: MemorySettings,
         /// Keys evicted since the server's start.
         evicted_keys: u64,
@@ -87,24 +88,28 @@ impl ServerCheck {
 
     /// Checks the server for as long as the link is connected to it.
     pub(crate) async fn watch(&self, connector: &Connector, server: &Address) -> Infallible {
-        sleep(FIRST_CHECK_AFTER).await;
         loop {
-            let query = query(connector, server);
+            sleep(connector.check_interval).await;
+            let query = async {
+                let mut connection = connector.open(server).await?;
+                connector.authenticate(&mut connection).await?;
+                CheckReply::query(&mut connection).await
+            };
             // If the server cannot be reached, the link notices.
             if let Ok(reply) = connector.within_timeout(server, query).await {
                 self.record(server, reply);
             }
-            sleep(connector.check_interval).await;
         }
     }
 
     /// Records the reply of a server, and logs a warning that was not there before.
-    fn record(&self, server: &Address, reply: CheckReply) {
+    pub(crate) fn record(&self, server: &Address, reply: CheckReply) {
         let mut findings = self.findings.lock();
         let reason = match reply {
             CheckReply::Report {
                 settings,
                 evicted_keys,
+                ..
             } => {
                 findings.count_evictions(server, evicted_keys);
                 settings.warning_reason(findings.evicted_keys > 0)
@@ -174,23 +179,39 @@ impl fmt::Display for StoreWarning {
     }
 }
 
-/// Asks a server for its settings.
-async fn query(connector: &Connector, server: &Address) -> Result<CheckReply, ServerError> {
-    let mut connection = connector.open(server).await?;
-    connector.authenticate(&mut connection).await?;
-
-    let read_reply = |reply: &RespValue<'_>| match reply {
-        RespValue::Error(text) => CheckReply::Refused(ServerError::from_reply(text)),
-        reply => CheckReply::from_info(reply.as_text().unwrap_or_default()),
-    };
-    connection.exchange(&[b"INFO"], read_reply).await
-}
-
 impl CheckReply {
+    /// Asks a server for its version and settings.
+    pub(crate) async fn query(connection: &mut RespConnection) -> Result<Self, ServerError> {
+        let read_reply = |reply: &RespValue<'_>| match reply {
+            RespValue::Error(text) => Self::Refused(ServerError::from_reply(text)),
+            reply => Self::from_info(reply.as_text().unwrap_or_default()),
+        };
+        connection.exchange(&[b"INFO"], read_reply).await
+    }
+
+    /// Fails if the server is too old. One that does not tell its version is tried.
+    pub(crate) fn require_version(&self) -> Result<(), ServerError> {
+        let Self::Report { version, .. } = self else {
+            return Ok(());
+        };
+        let mut numbers = version.split('.').map_while(|number| number.parse().ok());
+        let found = numbers.next().zip(numbers.next());
+        if found.is_none_or(|found| found >= VERSION_MIN) {
+            return Ok(());
+        }
+
+        let (major, minor) = VERSION_MIN;
+        Err(ServerError::new(format!(
+            "the server has version {version}, which lacks commands that Tollgate needs; use \
+             Redis {major}.{minor} or later, or Valkey"
+        )))
+    }
+
     /// Parses the text of `INFO`. A field that a server does not have counts as 0 or empty.
     fn from_info(info: &str) -> Self {
         let number = |name| field(info, name).and_then(|value| value.parse().ok());
         Self::Report {
+            version: plain_word(field(info, "redis_version").unwrap_or_default()),
             settings: MemorySettings {
                 maxmemory: number("maxmemory").unwrap_or(0),
                 policy: plain_word(field(info, "maxmemory_policy").unwrap_or("unknown")),
@@ -208,7 +229,7 @@ fn field<'t>(info: &'t str, name: &str) -> Option<&'t str> {
 
 /// The beginning of a word that a server sent, as far as it is one.
 fn plain_word(text: &str) -> String {
-    let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || "-.".contains(*c);
     text.chars().take_while(is_plain).take(32).collect()
 }
 
@@ -225,6 +246,7 @@ mod tests {
 
     fn record(check: &ServerCheck, port: u16, policy: &str, evicted_keys: u64) -> Option<String> {
         let reply = CheckReply::Report {
+            version: String::new(),
             settings: settings(1 << 20, policy),
             evicted_keys,
         };
@@ -266,9 +288,10 @@ mod tests {
 
     #[test]
     fn info_is_parsed_and_nothing_else_of_it_is_shown() {
-        let info = "# Memory\r\nmaxmemory:3145728\r\nmaxmemory_human:3.00M\r\n\
+        let info = "redis_version:7.0.15\r\n# Memory\r\nmaxmemory:3145728\r\nmaxmemory_human:3.00M\r\n\
                     maxmemory_policy:allkeys-lru\r\n# Stats\r\nevicted_keys:12\r\n";
         let CheckReply::Report {
+            version,
             settings,
             evicted_keys,
         } = CheckReply::from_info(info)
@@ -276,10 +299,25 @@ mod tests {
             panic!("a report")
         };
         assert_eq!(settings, self::settings(3_145_728, "allkeys-lru"));
-        assert_eq!(evicted_keys, 12);
+        assert_eq!((&*version, evicted_keys), ("7.0.15", 12));
 
         assert_eq!(plain_word("all\u{202e}keys"), "all");
         assert_eq!(plain_word(&"x".repeat(99)).len(), 32);
+    }
+
+    #[test]
+    fn a_server_that_lacks_commands_is_refused() {
+        let require = |version: &str| {
+            CheckReply::from_info(&format!("redis_version:{version}\r\n")).require_version()
+        };
+        for version in ["6.2.0", "7.0.15", "10.0.1", "255.255.255", "unstable", ""] {
+            assert_eq!(require(version), Ok(()), "{version}");
+        }
+        for version in ["6.0.16", "5.0.7", "3.2.12"] {
+            let error = require(version).expect_err("too old").to_string();
+            let expected = format!("the server has version {version}, which lacks commands");
+            assert!(error.starts_with(&expected), "{error}");
+        }
     }
 
     #[test]

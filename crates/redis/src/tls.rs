@@ -50,5 +50,10 @@ pub(crate) async fn handshake(
 ) -> Result<TlsStream<TcpStream>, ServerError> {
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| ServerError::new(format!("invalid TLS server name {host:?}")))?;
-    Ok(connector.connect(name, stream).await?)
+    connector.connect(name, stream).await.map_err(|error| {
+        ServerError::new(format!(
+            "TLS handshake failed: {error}; pass the CA of a private certificate, and use redis:// \
+             if the server has no TLS"
+        ))
+    })
 }

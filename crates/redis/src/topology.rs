@@ -56,6 +56,7 @@ impl ServerTopology {
             seeds,
             connector: connector.clone(),
             refresh_requested: Notify::new(),
+            refresh_failure: Mutex::default(),
             unmapped: Mutex::default(),
         });
         let mut refresh_task = JoinSet::new();
@@ -97,6 +98,18 @@ impl ServerTopology {
         }
     }
 
+    /// Why a server or the slot map cannot be had, if this number of attempts has failed in a row.
+    pub(crate) fn failure_after(&self, attempts: u32) -> Option<ServerError> {
+        if let Self::Cluster { links, .. } = self
+            && let Some((failed_attempts, error)) = &*links.refresh_failure.lock()
+            && *failed_attempts >= attempts
+        {
+            return Some(error.clone());
+        }
+        let links = self.links();
+        links.iter().find_map(|link| link.failure_after(attempts))
+    }
+
     /// Requests a refresh of the slot map if the error shows that it is out of date, or that
     /// another server may take over from one that is unavailable.
     pub(crate) fn note_failure(&self, error: &CallError) {
@@ -104,6 +117,7 @@ impl ServerTopology {
             && !matches!(
                 error,
                 CallError::Timeout
+                    | CallError::Overdue
                     | CallError::Expired
                     | CallError::Overloaded
                     | CallError::Refused(_)
@@ -136,6 +150,8 @@ pub(crate) struct ClusterLinks {
     connector: Arc<Connector>,
     /// Notified when the map may be out of date.
     refresh_requested: Notify,
+    /// How often in a row the map could not be refreshed, and why.
+    refresh_failure: Mutex<Option<(u32, ServerError)>>,
     /// Links to servers that redirections name and that own no slot in our map yet.
     unmapped: Mutex<LinksByAddress>,
 }
@@ -178,8 +194,12 @@ impl ClusterLinks {
     async fn keep_current(self: Arc<Self>) {
         let mut pause = REFRESH_PAUSE;
         loop {
-            if let Err(error) = self.refresh().await {
-                log::map_not_refreshed(&error);
+            let error = self.refresh().await.err();
+            error.iter().for_each(log::map_not_refreshed);
+            {
+                let mut failure = self.refresh_failure.lock();
+                let attempts = failure.take().map_or(1, |(attempts, _)| attempts + 1);
+                *failure = error.map(|error| (attempts, error));
             }
             sleep(pause).await;
 

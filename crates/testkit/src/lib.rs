@@ -19,6 +19,7 @@
 //! - [`processes`]: starts and ends the processes of servers, proxies and browsers.
 //! - [`ports`]: reserved ports, for servers that are restarted on the same address.
 //! - [`dice`]: seeded random numbers.
+//! - [`volume`]: how much random testing a run does.
 //! - [`wait`]: waits for a condition, never for a fixed time.
 //!
 //! This crate is not published, and the other crates use it only in tests.
@@ -37,6 +38,7 @@ pub mod ports;
 pub mod processes;
 pub mod reverse_proxy;
 pub mod servers;
+pub mod volume;
 pub mod wait;
 
 pub use tollgate_audit as overadmission;

@@ -2,6 +2,7 @@
 //! bound.
 
 use testkit::lending::Small;
+use testkit::volume;
 
 /// Time steps after which a lease has almost ended, and then has ended.
 const SMALL: Small = Small {
@@ -16,10 +17,9 @@ const SMALL: Small = Small {
     life: 90,
 };
 
-/// `TOLLGATE_EXPLORE=deep` explores more states, which takes minutes.
+/// A thorough run explores more states.
 #[test]
 fn no_state_of_a_small_bucket_admits_more_than_the_bound() {
-    let is_deep = std::env::var("TOLLGATE_EXPLORE").is_ok_and(|depth| depth == "deep");
     let [slower, slow] = [580_000, 100_000_000].map(|period| Small { period, ..SMALL });
     let finer = |small: Small| Small {
         steps: 8,
@@ -40,7 +40,11 @@ fn no_state_of_a_small_bucket_admits_more_than_the_bound() {
         finer(slower),
         finer(slow),
     ];
-    for small in if is_deep { &deep[..] } else { &deep[..1] } {
+    for small in if volume::is_thorough() {
+        &deep[..]
+    } else {
+        &deep[..1]
+    } {
         let states = small.explore().unwrap();
         println!("{states} states of {small:?}");
     }

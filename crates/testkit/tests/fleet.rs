@@ -4,18 +4,13 @@
 use std::time::Duration;
 
 use testkit::fleet::{Audit, Faults, Load, Plan, run};
+use testkit::volume;
 use tollgate::{Consistency, FixedWindow, Quota, Rate, SlidingWindow, TokenBucket};
 
-/// The seeds of the runs: 1000 by default. `TOLLGATE_FLEET_RUNS` sets their number, and
-/// `TOLLGATE_FLEET_SEED` the first one.
-fn seeds() -> std::ops::Range<u64> {
-    let variable = |name: &str| {
-        std::env::var(name)
-            .ok()
-            .map(|text| text.parse::<u64>().expect("a whole number"))
-    };
-    let first = variable("TOLLGATE_FLEET_SEED").unwrap_or(0);
-    first..first + variable("TOLLGATE_FLEET_RUNS").unwrap_or(1_000)
+/// The seeds of the runs: 1000 in a thorough run.
+fn seeds() -> impl Iterator<Item = u64> {
+    let first = volume::seed();
+    (0..volume::of(1_000)).map(move |run| first.wrapping_add(run))
 }
 
 /// Runs every seed; on failure it prints the end of the log of the first run that admitted too

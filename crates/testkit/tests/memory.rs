@@ -9,6 +9,7 @@ use testkit::conformance::{ByHand, InRealTime, run_all};
 use testkit::differential::{
     Kind, StepsBack, Trace, any_trace_strategy, run_trace, trace_strategy,
 };
+use testkit::volume;
 use tollgate::memory::MemoryStoreBuilder;
 use tollgate::store::Intent;
 use tollgate::{DemandBuf, Limit, ManualClock, MemoryStore, Micros, PermitId, Rate, Store};
@@ -16,23 +17,17 @@ use tollgate::{DemandBuf, Limit, ManualClock, MemoryStore, Micros, PermitId, Rat
 /// Few enough keys for a single shard, so that a sweep always visits the counters of the trace.
 const KEYS_MAX: usize = 64;
 /// How many traces are generated between two checks of the number of operations.
-const TRACES_PER_ROUND: u32 = 500;
+const TRACES_PER_ROUND: u32 = 100;
 
-/// How many operations to compare in each test.
-fn operations() -> u64 {
-    let told = std::env::var("TOLLGATE_TRACE_OPS").ok();
-    told.map_or(1_000_000, |text| {
-        text.parse().expect("TOLLGATE_TRACE_OPS is a whole number")
-    })
-}
+/// How many operations each test compares in a thorough run.
+const OPERATIONS: u64 = 1_000_000;
 
 /// A runner for one round; it cannot be reused.
-fn runner(regressions: &'static str) -> TestRunner {
+fn runner(round: u64, regressions: &'static str) -> TestRunner {
     TestRunner::new(Config {
-        cases: TRACES_PER_ROUND,
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct(regressions))),
         max_shrink_iters: 200_000,
-        ..Config::default()
+        ..volume::round(round, TRACES_PER_ROUND)
     })
 }
 
@@ -85,19 +80,22 @@ fn compare(
     straight: impl Strategy<Value = Trace>,
     set_back: impl Strategy<Value = Trace>,
 ) {
-    let (compared, wanted) = (Cell::new(0), operations());
+    let (compared, wanted) = (Cell::new(0), volume::of(OPERATIONS));
     let play = |store: MemoryStore, clock: &ManualClock, trace: &Trace| {
         let agreed = run_trace(&store, clock, trace).map_err(TestCaseError::fail)?;
         compared.set(compared.get() + agreed);
         Ok(())
     };
-    while compared.get() < wanted {
+    for round in 0.. {
+        if compared.get() >= wanted {
+            break;
+        }
         for heat in Heat::ALL {
             let clock = ManualClock::default();
-            let result = runner(regressions)
+            let result = runner(round, regressions)
                 .run(&straight, |trace| play(heat.store(&clock), &clock, &trace));
             result.unwrap_or_else(|failure| panic!("{name}, {heat:?}, clock forward: {failure}"));
-            let result = runner(regressions).run(&set_back, |trace| {
+            let result = runner(round, regressions).run(&set_back, |trace| {
                 play(unswept_store(heat, &clock), &clock, &trace)
             });
             result.unwrap_or_else(|failure| panic!("{name}, {heat:?}, clock set back: {failure}"));

@@ -29,7 +29,8 @@ async fn main() -> Result<(), Box<dyn error::Error>> {
     );
 
     let listener = TcpListener::bind("127.0.0.1:3000").await?;
-    Ok(serve(listener, app(RedisStore::connect(redis)?)?).await?)
+    let store = RedisStore::connect(redis).await?;
+    Ok(serve(listener, app(store)?).await?)
 }
 
 pub(crate) async fn serve(listener: TcpListener, app: Router) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate::store::{SETTLED_FOR, Settlement};
+use tollgate::store::{Ending, ReservationEnd, SETTLED_FOR, Settlement};
 use tollgate::{Error, Micros, PermitId};
 
 use crate::background;
@@ -19,8 +19,8 @@ const FIRST_PAUSE: Micros = Micros::from_millis(100);
 // pauses take 51 seconds, and each call ends by the deadline of the store.
 const _: () = assert!((FIRST_PAUSE.get() << RETRIES) * 2 < SETTLED_FOR.get());
 
-/// What demands of a reservation have really cost.
-pub(crate) type ActualCosts = SmallVec<[(OwnedDemand, u64); 1]>;
+/// What demands of a reservation have really cost; `None` if that is what was reserved.
+pub(crate) type ActualCosts = SmallVec<[(OwnedDemand, Option<u64>); 1]>;
 
 /// A settlement that the store has not confirmed. If it is dropped, it has failed.
 pub(crate) struct SettleCall {
@@ -70,17 +70,15 @@ impl SettleCall {
         let demands: LayerDemands<'_> = demands.map(|demand| self.policy.restore(demand)).collect();
         let pairs = demands.iter().zip(&self.costs);
         let settlements: SmallVec<[Settlement<'_>; 1]> = pairs
-            .map(|(demand, (_, actual))| Settlement {
-                demand: demand.as_demand(),
-                actual: *actual,
+            .map(|(demand, (_, actual))| match actual {
+                Some(actual) => Settlement::new(demand.as_demand(), *actual),
+                None => Settlement::fixed(demand.as_demand()),
             })
             .collect();
 
+        let ending = Ending::new(self.reservation, ReservationEnd::Settled);
         let limiter = &self.policy.limiter;
-        limiter
-            .settle_request(&settlements, self.reservation)
-            .await
-            .map(drop)
+        limiter.settle_request(&settlements, ending).await.map(drop)
     }
 }
 

@@ -8,7 +8,7 @@ use std::task::Context;
 
 use http::Request;
 use smallvec::SmallVec;
-use tollgate::{Decision, PermitId, ReservationExpiry};
+use tollgate::{Decision, PermitId};
 
 use crate::actual_cost::{ActualCost, CostCell};
 use crate::background;
@@ -103,14 +103,12 @@ impl PendingSettlement {
         self.correct(costs);
     }
 
-    /// The demand of a charge and its final cost; `None` if that is what was charged anyway.
-    fn correction(&self, charge: OpenCharge, cost: u64) -> Option<(OwnedDemand, u64)> {
-        let limit = &self.policy.limits[charge.demand.limit_index];
-        let is_returned = self.reservation.is_some()
-            && limit.rule.on_reservation_expiry() == ReservationExpiry::Release;
-
-        let is_final = cost == charge.demand.cost && !is_returned && !charge.is_fallback;
-        (!is_final).then_some((charge.demand, cost))
+    /// The demand of a charge and its final cost; `None` if nothing remains to be done. A
+    /// reservation is also ended if its cost was right.
+    fn correction(&self, charge: OpenCharge, cost: u64) -> Option<(OwnedDemand, Option<u64>)> {
+        let is_right = cost == charge.demand.cost && !charge.is_fallback;
+        let needs_call = self.reservation.is_some() || !is_right;
+        needs_call.then_some((charge.demand, (!is_right).then_some(cost)))
     }
 
     /// Corrects what was charged, in the background.
@@ -167,7 +165,7 @@ impl OpenCharge {
     }
 }
 
-/// Whether what was charged to a limit may change, or must be confirmed.
+/// Whether what was charged to a limit may change, or is a reservation that must be ended.
 fn may_change(limit: &LayerLimit, is_reserved: bool, is_fallback: bool) -> bool {
     // If a failure policy decided, only an actual cost is charged later. Other charges, if any, are
     // in local counters, which are not corrected.
@@ -175,6 +173,5 @@ fn may_change(limit: &LayerLimit, is_reserved: bool, is_fallback: bool) -> bool 
         return limit.is_estimated();
     }
 
-    let expiry = limit.rule.on_reservation_expiry();
-    limit.depends_on_response() || is_reserved && expiry == ReservationExpiry::Release
+    limit.depends_on_response() || is_reserved
 }

@@ -5,6 +5,10 @@ use super::key_lock::KeyLock;
 use super::outcome::{Outcome, Verdict};
 use crate::time::Micros;
 
+/// The most hits or permits that are searched for the time when enough of them have expired. Beyond
+/// that it is the time when all have: a longer search would delay other calls.
+const SEARCH_MAX: usize = 512;
+
 /// The totals of a log's hits or of a concurrency limit's permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryTotals {
@@ -24,7 +28,7 @@ impl EntryTotals {
         sum: u64,
         limit: u64,
         cost: u64,
-        mut entries: impl DoubleEndedIterator<Item = (Micros, u64)> + Clone,
+        entries: impl DoubleEndedIterator<Item = (Micros, u64)> + Clone,
     ) -> Self {
         let last = entries.clone().next_back();
 
@@ -32,7 +36,7 @@ impl EntryTotals {
         // cost is allowed even if nothing is left, and then a unit is missing.
         let wanted = cost.clamp(1, limit.max(1));
         let mut missing = sum.saturating_add(wanted).saturating_sub(limit);
-        let frees = entries.find(|(_, cost)| {
+        let frees = entries.take(SEARCH_MAX).find(|(_, cost)| {
             missing = missing.saturating_sub(*cost);
             missing == 0
         });
@@ -41,7 +45,7 @@ impl EntryTotals {
         Self {
             sum,
             until: expiry(last),
-            frees: expiry(frees),
+            frees: expiry(frees.or(last)),
         }
     }
 
@@ -53,12 +57,14 @@ impl EntryTotals {
         cost: u64,
         now: Micros,
     ) -> (Self, Outcome) {
+        // What has expired and still counts is removed by a later call.
+        let soon = now.after(Micros::new(1));
         let (verdict, spent) = if cost > limit {
             (Verdict::Never, 0)
         } else if cost <= limit.saturating_sub(self.sum) {
             (Verdict::ALLOW, cost)
         } else {
-            let retry_after = self.frees.since(now);
+            let retry_after = self.frees.max(soon).since(now);
             (Verdict::Deny { retry_after }, 0)
         };
 
@@ -66,6 +72,9 @@ impl EntryTotals {
         if spent > 0 {
             next.sum = self.sum.saturating_add(spent);
             next.until = self.until.max(now.after(length));
+        }
+        if next.sum > 0 {
+            next.until = next.until.max(soon);
         }
         let more_at = if !verdict.is_allowed() {
             Micros::ZERO

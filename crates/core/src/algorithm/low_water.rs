@@ -40,7 +40,11 @@ impl LowWaterMarks {
         } else {
             0
         };
+        self.lower(low);
+    }
 
+    /// Lowers the marks to this backlog. It is the mark of the reservations since the last one.
+    fn lower(&mut self, low: u128) {
         while self.marks.last().is_some_and(|(_, mark)| *mark >= low) {
             self.marks.pop();
         }
@@ -53,9 +57,11 @@ impl LowWaterMarks {
         }
     }
 
-    /// The number of a new reservation.
-    pub(crate) fn add(&mut self) -> u64 {
+    /// The number of a new reservation, after which the bucket was recorded. Its mark is never
+    /// higher than the backlog now, even if the clock goes back a little.
+    pub(crate) fn add(&mut self, gcra: &Gcra, now: Micros) -> u64 {
         self.made += 1;
+        self.lower(gcra.backlog_left(self.state, now));
         self.made
     }
 

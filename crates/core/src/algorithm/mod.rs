@@ -47,7 +47,7 @@ pub(crate) use lockout::LockoutState;
 pub use lockout::{LOCKOUT_MAX_DEFAULT, Lockout, LockoutView};
 pub(crate) use low_water::LowWaterMarks;
 pub(crate) use outcome::FixedStateAlgorithm;
-pub use outcome::{CLOCK_SLACK, Outcome, Verdict};
+pub use outcome::{CLOCK_SLACK, Outcome, SWEEP_MAX, Verdict};
 pub use permits::PermitId;
 pub(crate) use permits::{PermitEntry, Permits};
 pub use quota::{Quota, QuotaShape};

@@ -10,6 +10,10 @@ use crate::time::Micros;
 /// An earlier timestamp within this slack is treated as if no time had passed.
 pub const CLOCK_SLACK: Micros = Micros::from_secs(1);
 
+/// The most expired reservations of a counter that one call removes, the first to expire first. The
+/// others still count until later calls remove them, so that no call takes long.
+pub const SWEEP_MAX: usize = 32;
+
 /// The outcome of one limit for one demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {

@@ -57,7 +57,7 @@ pub enum QuotaUnit {
 /// outage.
 ///
 /// ```
-/// # use tollgate::store::{Intent, Settlement, SettlementKind, SpendReply, StoreFuture};
+/// # use tollgate::store::{Ending, Intent, SettleReply, Settlement, SpendReply, StoreFuture};
 /// # use tollgate::{Demand, Key, PermitId, Store, StoreError};
 /// # #[derive(Debug)]
 /// # struct UnavailableStore;
@@ -76,8 +76,8 @@ pub enum QuotaUnit {
 /// #     fn settle<'a>(
 /// #         &'a self,
 /// #         _: &[Settlement<'_>],
-/// #         _: PermitId,
-/// #     ) -> StoreFuture<'a, Vec<SettlementKind>> {
+/// #         _: Ending,
+/// #     ) -> StoreFuture<'a, Vec<SettleReply>> {
 /// #         StoreFuture::ready(Err(StoreError::Timeout))
 /// #     }
 /// #     fn reset<'a>(&'a self, _: &Key<'_>) -> StoreFuture<'a, ()> {

@@ -3,13 +3,15 @@
 use std::num::NonZeroU32;
 
 use super::options::{FailurePolicy, QuotaUnit, ReservationExpiry};
-use crate::algorithm::{Lockout, Quota};
+use crate::algorithm::{AMOUNT_MAX, Lockout, Quota};
 use crate::consistency::Consistency;
 use crate::key::KeyPrefix;
 use crate::name::LimitName;
 
 /// The unit of the share of a limit that one reservation may take.
 pub(super) const MILLION: f64 = 1e6;
+/// By default a counter may owe this many times its limit.
+const DEBT_LIMITS: u64 = 10;
 
 /// A validated limit: what demands refer to, and all that a store needs to know of it.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +26,11 @@ pub struct Rule {
     pub(super) position: u32,
     /// The most units that one reservation may take, in millionths of the limit.
     pub(super) reservation_millionths: u32,
-    pub(super) debt_max: u64,
+    /// `None` for the default.
+    pub(crate) debt_max: Option<u64>,
     pub(super) lockout: Option<Lockout>,
+    /// Whether a memory store keeps a share of its cap for the limit.
+    pub(super) has_share: bool,
 }
 
 impl Rule {
@@ -55,9 +60,10 @@ impl Rule {
         self.on_store_failure
     }
 
-    /// The most units that a counter may owe.
-    pub const fn debt_max(&self) -> u64 {
-        self.debt_max
+    /// The most units that a counter of this quota may owe: by default ten times what it allows.
+    pub fn debt_max(&self, quota: &Quota) -> u64 {
+        let default = || quota.limit().saturating_mul(DEBT_LIMITS);
+        self.debt_max.unwrap_or_else(default).min(AMOUNT_MAX)
     }
 
     /// When a key of the limit is locked out; `None` if never.
@@ -131,6 +137,21 @@ impl Rule {
     #[must_use]
     pub const fn with_position(self, position: u32) -> Self {
         Self { position, ..self }
+    }
+
+    /// The same rule without a share of its own in a [`MemoryStore`](crate::MemoryStore) at its cap:
+    /// all such rules together have one. For limits that callers define, however many they are.
+    #[must_use]
+    pub const fn without_share(self) -> Self {
+        Self {
+            has_share: false,
+            ..self
+        }
+    }
+
+    /// True when a memory store keeps a share of its cap for the limit.
+    pub(crate) const fn has_share(&self) -> bool {
+        self.has_share
     }
 
     /// The limit's name as bytes, which needs no UTF-8 validation.

@@ -18,7 +18,7 @@ use crate::demand::Demand;
 use crate::key::{EncodedKey, ToKey};
 use crate::limit::{Limit, Rule};
 use crate::memory::MemoryStore;
-use crate::store::{Intent, Settlement, SettlementKind, Store};
+use crate::store::{Ending, Intent, SettleReply, Settlement, Store};
 
 /// Checks requests against named limits on one store. Clones share limits, counters and state.
 ///
@@ -227,14 +227,15 @@ impl Limiter {
         self.lookup(limit).reserve(key)
     }
 
-    /// Settles a [`request`](Self::request) that was made with [`Intent::Reserve`]. Each demand must
-    /// be as it was reserved. Returns how the reservation was settled.
+    /// Ends a [`request`](Self::request) that was made with [`Intent::Reserve`]. Each demand must be
+    /// as it was reserved. The first end of a reservation counts, see [`Store::settle`]. The replies
+    /// are in the order of the settlements.
     pub async fn settle_request(
         &self,
         settlements: &[Settlement<'_>],
-        reservation: PermitId,
-    ) -> Result<SettlementKind, Error> {
-        self.engine.settle(settlements, reservation).await
+        ending: Ending,
+    ) -> Result<Vec<SettleReply>, Error> {
+        self.engine.settle(settlements, ending).await
     }
 
     /// Returns the units that a check has spent. If the store may have been unavailable during the

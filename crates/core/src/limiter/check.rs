@@ -317,7 +317,7 @@ impl<'a> Plan<'a> {
             }
             Err(error) => self
                 .engine
-                .fall_back(demands, self.intent, permit_id, &error),
+                .decide_failed(demands, self.intent, permit_id, &error),
         }
     }
 }

@@ -19,8 +19,8 @@ use crate::demand::Demand;
 use crate::limit::Rule;
 use crate::memory::MemoryStore;
 use crate::store::{
-    Intent, PartList, Settlement, SettlementKind, Source, SpendReply, Store, StoreError,
-    StoreFuture,
+    Ending, Intent, PartList, ReservationEnd, SettleReply, Settlement, Source, SpendReply, Store,
+    StoreError, StoreFuture,
 };
 
 pub(super) struct Engine {
@@ -170,10 +170,11 @@ impl Engine {
         if decision.is_degraded() {
             self.local_fallback().refund(&shared);
         } else if !shared.is_empty() {
-            let free = |demand| Settlement { demand, actual: 0 };
+            let free = |demand| Settlement::new(demand, 0);
             let settlements: Vec<Settlement<'_>> = shared.into_iter().map(free).collect();
+            let ending = Ending::new(reservation, ReservationEnd::Cancelled);
             // A settlement takes effect even if its future is dropped.
-            drop(self.shared.settle(&settlements, reservation));
+            drop(self.shared.settle(&settlements, ending));
         }
     }
 
@@ -182,30 +183,34 @@ impl Engine {
         self.refund_parts(demands, |demands| self.shared.refund(demands))
     }
 
-    /// Applies the actual costs of a reservation. Reports the first kind of settlement that is not
-    /// a plain charge.
+    /// Ends a reservation and applies its actual costs. The shared store decides how it ends, and
+    /// the limits of this process follow. The replies are in the order of the settlements.
     pub(super) async fn settle(
         &self,
         settlements: &[Settlement<'_>],
-        reservation: PermitId,
-    ) -> Result<SettlementKind, Error> {
-        let (local, shared): (Vec<Settlement<'_>>, Vec<Settlement<'_>>) = settlements
-            .iter()
-            .copied()
-            .partition(|settlement| settlement.demand.key.is_local());
+        ending: Ending,
+    ) -> Result<Vec<SettleReply>, Error> {
+        let (local, shared): (Vec<usize>, Vec<usize>) =
+            (0..settlements.len()).partition(|index| settlements[*index].demand.key.is_local());
 
-        let mut kinds = Vec::new();
-        if !shared.is_empty() {
-            let settled = self.shared.settle(&shared, reservation).await;
-            kinds.extend(self.count_error(settled)?);
+        let nothing = SettleReply::for_permit(false, ending.end);
+        let mut replies = vec![nothing; settlements.len()];
+        let mut following = Some(ending);
+        for (indexes, store) in [(shared, None), (local, Some(self))] {
+            let (Some(ending), false) = (following, indexes.is_empty()) else {
+                continue;
+            };
+            let part: Vec<Settlement<'_>> = indexes.iter().map(|at| settlements[*at]).collect();
+            let store = store.map_or(&*self.shared, |engine| engine.local_store() as &dyn Store);
+            let settled = self.count_error(store.settle(&part, ending).await)?;
+
+            let units = part.iter().position(|row| !row.demand.is_permit());
+            following = units.map_or(following, |first| settled[first].ending_of_others(ending));
+            for (index, reply) in indexes.into_iter().zip(settled) {
+                replies[index] = reply;
+            }
         }
-        if !local.is_empty() {
-            let settled = self.local_store().settle(&local, reservation).await;
-            kinds.extend(self.count_error(settled)?);
-        }
-        let mut kinds = kinds.into_iter();
-        let known = kinds.find(|kind| *kind != SettlementKind::Unreserved);
-        Ok(known.unwrap_or(SettlementKind::Unreserved))
+        Ok(replies)
     }
 
     /// Returns units to local limits, and to the others by `refund_shared`.
@@ -292,8 +297,7 @@ impl Engine {
     }
 
     /// Decides a request by the limits' failure policies, because the store failed.
-    #[cold]
-    pub(super) fn fall_back(
+    fn fall_back(
         &self,
         demands: &[Demand<'_>],
         intent: Intent,
@@ -311,9 +315,27 @@ impl Engine {
             shares: self.local_fallback(),
             local_limits: self.local_store(),
         };
-        let decision = stores.decide(demands, intent, permit_id);
+        let decision = stores.decide(demands, intent, permit_id, error.into());
         self.monitor.count_decision(&decision);
         decision
+    }
+
+    /// Decides a request whose store call failed: by the limits' failure policies, or if the store
+    /// is available and has found a fault, by a denial.
+    #[cold]
+    pub(super) fn decide_failed(
+        &self,
+        demands: &[Demand<'_>],
+        intent: Intent,
+        permit_id: Option<PermitId>,
+        error: &StoreError,
+    ) -> Decision {
+        let Some((refusal, limit)) = error.refusal() else {
+            return self.fall_back(demands, intent, permit_id, error);
+        };
+        self.monitor
+            .record_refusal(error, demands, self.clock.now());
+        failure::refuse(demands, refusal, limit)
     }
 
     /// Counts the error of a store call other than a check, for which there is no fallback.

@@ -11,10 +11,9 @@ use super::error::Error;
 use super::request::{DemandList, Demands as _, ExtendDemands as _, OneDemand};
 use crate::algorithm::{PermitId, Quota};
 use crate::decision::Decision;
-use crate::demand::DemandBuf;
+use crate::demand::{Demand, DemandBuf};
 use crate::key::ToKey;
-use crate::limit::ReservationExpiry;
-use crate::store::{Intent, Settlement, SettlementKind};
+use crate::store::{Ending, Intent, ReservationEnd, Settlement, SettlementKind};
 use crate::time::Micros;
 
 /// How long a reservation is open by default.
@@ -153,8 +152,8 @@ impl Reservation {
     /// reserved too little makes the counter owe units. Permits of concurrency limits are released.
     ///
     /// If the reservation has expired, or was allowed by a failure policy because the store was
-    /// unavailable, the actual cost is charged as it is. If it was settled before, nothing changes,
-    /// so a call that failed can be repeated. Does nothing if the reservation was denied, nor to
+    /// unavailable, the actual cost is charged as it is. If it was settled or cancelled before,
+    /// nothing changes, so a call that failed can be repeated. Does nothing if the reservation was denied, nor to
     /// shadow limits that would have denied it.
     ///
     /// An error means that the store is unavailable, and may or may not have charged the cost. Until
@@ -179,35 +178,41 @@ impl Reservation {
     /// # }).unwrap();
     /// ```
     pub async fn settle(&self, actual: u64) -> Result<SettlementKind, Error> {
-        self.settle_with(|index, demand| {
-            let is_estimated = index < self.estimated;
-            match demand.quota() {
-                Quota::Concurrency(_) => Some(0),
-                _ if is_estimated => Some(actual),
-                _ => self.fixed_cost(index, demand),
+        self.end(ReservationEnd::Settled, |index, demand| {
+            if index < self.estimated {
+                Settlement::new(demand, actual)
+            } else {
+                self.fixed(index, demand)
             }
         })
         .await
     }
 
     /// Returns everything, because the work was not done: permits, and the units of all limits.
-    /// Can be repeated if it fails.
+    /// Can be repeated if it fails. If the reservation was settled before, nothing changes.
     pub async fn cancel(&self) -> Result<SettlementKind, Error> {
-        self.settle_with(|_, _| Some(0)).await
+        self.end(ReservationEnd::Cancelled, |_, demand| {
+            Settlement::new(demand, 0)
+        })
+        .await
     }
 
-    /// What to settle a limit without an estimate with. `None` if it stays as it is charged, even
-    /// after the reservation has expired.
-    fn fixed_cost(&self, index: usize, demand: &DemandBuf) -> Option<u64> {
-        let is_released = demand.limit.on_reservation_expiry() == ReservationExpiry::Release;
+    /// Settles a limit without an estimate. A charge that a failure policy has decided stays in the
+    /// local counters.
+    fn fixed<'d>(&self, index: usize, demand: Demand<'d>) -> Settlement<'d> {
+        let fixed = Settlement::fixed(demand);
         let is_fallback = self.decision.limits()[index].fallback().is_some();
-        (is_released && !is_fallback).then_some(demand.cost)
+        Settlement {
+            late: if is_fallback { 0 } else { fixed.late },
+            ..fixed
+        }
     }
 
-    /// Settles every limit for which `actual` returns a cost.
-    async fn settle_with(
-        &self,
-        actual: impl Fn(usize, &DemandBuf) -> Option<u64>,
+    /// Ends the reservation in every limit that was charged.
+    async fn end<'d>(
+        &'d self,
+        end: ReservationEnd,
+        settlement: impl Fn(usize, Demand<'d>) -> Settlement<'d>,
     ) -> Result<SettlementKind, Error> {
         if !self.is_allowed() {
             return Ok(SettlementKind::Unreserved);
@@ -222,10 +227,11 @@ impl Reservation {
             }
             if outcome.fallback().is_some() && demand.needs_permit() {
                 self.engine.local_fallback().release(&demand, self.id);
-            } else if let Some(actual) = actual(index, buf) {
-                settlements.push(Settlement { demand, actual });
+            } else {
+                settlements.push(settlement(index, demand));
             }
         }
-        self.engine.settle(&settlements, self.id).await
+        let replies = self.engine.settle(&settlements, Ending::new(self.id, end));
+        Ok(SettlementKind::of_request(&replies.await?))
     }
 }

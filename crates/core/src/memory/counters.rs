@@ -226,6 +226,9 @@ impl Counters {
     }
 
     pub(super) fn limit_number(&self, context: &DemandContext<'_>) -> LimitNumber {
+        if !context.limit.has_share() {
+            return LimitNumber::OTHERS;
+        }
         let prefix = context.limit.prefix();
         let (digest, name) = (prefix.digest(), prefix.name());
         self.key_cap().limit_number(digest, name)

@@ -19,7 +19,7 @@ impl Counters {
         fingerprints: &[Fingerprint],
         clock: impl Fn() -> Micros,
     ) -> SpendReply {
-        let mut locks = self.lock_all(demands, fingerprints, false, &clock);
+        let mut locks = self.lock_all(demands, fingerprints, true, &clock);
         let now = clock();
         let (mut outcomes, mut counters) = (Vec::new(), Vec::new());
         for (demand, fingerprint) in demands.iter().zip(fingerprints) {
@@ -49,7 +49,7 @@ impl Counters {
         let lockout = Self::lockout_state(shard, context);
         let view = shard.view(index, context).map(|view| {
             let reservations = shard.reservations.as_deref();
-            let outstanding = |known: &Reservations| known.outstanding(counter, context.now);
+            let outstanding = |known: &Reservations| known.outstanding(counter);
             let (count, units) = reservations.map_or((0, 0), outstanding);
             CounterView {
                 reserved: ReservedUnits {

@@ -95,11 +95,12 @@ impl KeyCap {
     }
 
     /// The memory that every limit can count on: half the cap, divided by the number of limits. The
-    /// other half is for permits, and for any limit while it is free.
+    /// other half is for permits, and for any limit while it is free. Those without a number of their
+    /// own count as one.
     pub(super) fn share(&self) -> usize {
         let seen = self.limits_seen.load(Relaxed);
-        let others = usize::from(seen == LimitNumber::OTHERS.get());
-        self.max / 2 / (seen + others).max(1)
+        let others = self[LimitNumber::OTHERS].evictable.load(Relaxed) > 0;
+        self.max / 2 / (seen + usize::from(others)).max(1)
     }
 
     /// The limit that uses most of the memory that can be evicted. While the cap is exceeded, it

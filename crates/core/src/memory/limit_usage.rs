@@ -9,7 +9,8 @@ use crate::name::LimitName;
 /// Identifies a limit within a store, in one byte.
 ///
 /// A limit is a name and a shape, see [`KeyPrefix`](crate::key::KeyPrefix). The first 255 limits
-/// that have counters get a number of their own; all further limits have a common one.
+/// that have counters get a number of their own; all further limits have a common one, and those
+/// [without a share](crate::Rule::without_share).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LimitNumber(u8);
 

@@ -1,12 +1,19 @@
-//! The reservations of a shard: what open ones have charged, and which ones have been settled.
+//! The reservations of a shard: what open ones have charged, and how others have ended.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use crate::algorithm::{LowWaterMarks, PermitId};
+use crate::algorithm::{LowWaterMarks, PermitId, SWEEP_MAX};
 use crate::key::Fingerprint;
 use crate::limit::ReservationExpiry;
-use crate::store::SETTLED_FOR;
+use crate::store::{Ending, ReservationEnd, SETTLED_FOR};
 use crate::time::Micros;
+
+/// The most reservations that one sweep of a shard looks at.
+const SHARD_SWEEP_MAX: usize = 4_096;
+/// With more ends than this, a new one makes the shard forget some that are old enough: more than
+/// one, so that their number does not grow.
+const ENDS_MIN: usize = 256;
+const ENDS_FORGOTTEN: usize = 2;
 
 /// What an open reservation has charged to one counter.
 #[derive(Clone, Copy, Debug)]
@@ -20,52 +27,80 @@ pub(super) struct HeldReservation {
     pub(super) on_expiry: ReservationExpiry,
 }
 
-/// What is known of a reservation that is to be settled.
+/// What is known of a reservation that is to end.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum KnownReservation {
     Open(HeldReservation),
-    /// It has been settled before.
-    Settled,
-    /// It was never made, or has expired.
+    Expired(HeldReservation),
+    /// It has ended before.
+    Ended(PastEnd),
+    /// It was never made, or has been forgotten.
     Unknown,
+}
+
+/// How a reservation has ended, and what it has charged in all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PastEnd {
+    pub(super) end: ReservationEnd,
+    pub(super) charged: u64,
+    known_until: Micros,
 }
 
 /// The reservations of the counters of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Reservations {
-    open: HashMap<ReservationKey, HeldReservation>,
-    /// The open reservations by counter and expiry.
-    expiries: BTreeSet<(Fingerprint, Micros, u128)>,
-    /// Until when it is remembered that a reservation has been settled.
-    settled: HashMap<ReservationKey, Micros>,
-    /// The low-water marks of the buckets that have open reservations.
-    marks: HashMap<Fingerprint, LowWaterMarks>,
+    counters: BTreeMap<Fingerprint, CounterReservations>,
+    /// How many reservations are open.
+    open: usize,
+    ends: HashMap<ReservationKey, PastEnd>,
+    /// The ends, oldest first.
+    ends_in_order: VecDeque<ReservationKey>,
+    /// The counter at which the next sweep continues.
+    swept_to: Fingerprint,
+}
+
+/// The open reservations of one counter.
+#[derive(Debug, Default)]
+struct CounterReservations {
+    by_expiry: BTreeMap<(Micros, u128), HeldReservation>,
+    expiries: HashMap<u128, Micros>,
+    /// The units that they have charged.
+    units: u64,
+    /// The low-water marks of a bucket.
+    marks: Option<LowWaterMarks>,
 }
 
 /// A counter, and the number of a reservation.
 type ReservationKey = (Fingerprint, u128);
 
 impl Reservations {
-    /// How many entries there are: reservations that are open or remembered, and marks.
+    /// How many entries there are: reservations that are open or remembered.
     pub(super) fn len(&self) -> usize {
-        self.open.len() + self.settled.len() + self.marks.len()
+        self.open + self.ends_in_order.len()
+    }
+
+    /// True when nothing is left to remember. A counter whose last reservation is just ending has no
+    /// entries, but still its low-water marks.
+    pub(super) fn is_empty(&self) -> bool {
+        self.counters.is_empty() && self.ends_in_order.is_empty()
     }
 
     /// The low-water marks of a bucket, if it has reservations.
     pub(super) fn marks(&mut self, counter: Fingerprint) -> Option<&mut LowWaterMarks> {
-        self.marks.get_mut(&counter)
+        self.counters.get_mut(&counter)?.marks.as_mut()
     }
 
     /// The low-water marks of a bucket that is about to have a reservation.
     pub(super) fn new_marks(&mut self, counter: Fingerprint) -> &mut LowWaterMarks {
-        self.marks.entry(counter).or_default()
+        let reservations = self.counters.entry(counter).or_default();
+        reservations.marks.get_or_insert_default()
     }
 
-    /// Forgets the marks of a bucket if it has no open reservations.
-    pub(super) fn drop_unused_marks(&mut self, counter: Fingerprint) {
-        let all = (counter, Micros::ZERO, 0)..=(counter, Micros::new(u64::MAX), u128::MAX);
-        if self.expiries.range(all).next().is_none() {
-            self.marks.remove(&counter);
+    /// Forgets a counter that has no open reservations.
+    pub(super) fn drop_unused(&mut self, counter: Fingerprint) {
+        let reservations = self.counters.get(&counter);
+        if reservations.is_some_and(|reservations| reservations.by_expiry.is_empty()) {
+            self.counters.remove(&counter);
         }
     }
 
@@ -76,91 +111,139 @@ impl Reservations {
         id: PermitId,
         reservation: HeldReservation,
     ) {
-        let expiry = (counter, reservation.expires, id.get());
-        self.open.insert((counter, id.get()), reservation);
-        self.expiries.insert(expiry);
+        let reservations = self.counters.entry(counter).or_default();
+        let expiry = (reservation.expires, id.get());
+        reservations.by_expiry.insert(expiry, reservation);
+        reservations.expiries.insert(id.get(), reservation.expires);
+        reservations.units = reservations.units.saturating_add(reservation.units);
+        self.open += 1;
     }
 
     /// Removes an open reservation of a counter.
     pub(super) fn remove(&mut self, counter: Fingerprint, id: PermitId) -> Option<HeldReservation> {
-        let reservation = self.open.remove(&(counter, id.get()))?;
-        self.expiries
-            .remove(&(counter, reservation.expires, id.get()));
+        let reservations = self.counters.get_mut(&counter)?;
+        let expires = reservations.expiries.remove(&id.get())?;
+        let reservation = reservations.by_expiry.remove(&(expires, id.get()))?;
+        reservations.units = reservations.units.saturating_sub(reservation.units);
+        self.open -= 1;
         Some(reservation)
     }
 
-    /// Settles a reservation of a counter, and remembers it.
-    pub(super) fn settle(
+    /// Ends a reservation of a counter, unless it has ended before.
+    pub(super) fn end(
         &mut self,
         counter: Fingerprint,
-        id: PermitId,
+        ending: Ending,
         now: Micros,
     ) -> KnownReservation {
-        let until = self.settled.get(&(counter, id.get()));
-        if until.is_some_and(|until| *until > now) {
-            return KnownReservation::Settled;
+        let past = self.ends.get(&(counter, ending.reservation.get()));
+        if let Some(past) = past.filter(|past| past.known_until > now) {
+            return KnownReservation::Ended(*past);
         }
-
-        let open = self.remove(counter, id);
-        self.settled
-            .insert((counter, id.get()), now.after(SETTLED_FOR));
-        match open.filter(|reservation| reservation.expires > now) {
-            Some(reservation) => KnownReservation::Open(reservation),
+        match self.remove(counter, ending.reservation) {
+            Some(open) if open.expires > now || ending.was_open => KnownReservation::Open(open),
+            Some(expired) => KnownReservation::Expired(expired),
             None => KnownReservation::Unknown,
         }
     }
 
-    /// Removes the reservations of a counter that have expired. Returns them, the first to expire
-    /// first.
+    /// Remembers how a reservation has ended, and what it has charged in all.
+    pub(super) fn remember_end(
+        &mut self,
+        counter: Fingerprint,
+        ending: Ending,
+        charged: u64,
+        now: Micros,
+    ) {
+        if self.ends_in_order.len() >= ENDS_MIN {
+            self.forget_ends(ENDS_FORGOTTEN, now);
+        }
+        let key = (counter, ending.reservation.get());
+        let past = PastEnd {
+            end: ending.end,
+            charged,
+            known_until: now.after(SETTLED_FOR),
+        };
+        if self.ends.insert(key, past).is_none() {
+            self.ends_in_order.push_back(key);
+        }
+    }
+
+    fn forget_ends(&mut self, most: usize, now: Micros) {
+        for _ in 0..most {
+            let Some(key) = self.ends_in_order.front() else {
+                return;
+            };
+            if self
+                .ends
+                .get(key)
+                .is_some_and(|past| past.known_until > now)
+            {
+                return;
+            }
+            self.ends.remove(key);
+            self.ends_in_order.pop_front();
+        }
+    }
+
+    /// Removes the first reservations of a counter that have expired, at most [`SWEEP_MAX`]. Those
+    /// that are left still count.
     pub(super) fn take_expired(
         &mut self,
         counter: Fingerprint,
         now: Micros,
     ) -> Vec<HeldReservation> {
-        let all = (counter, Micros::ZERO, 0)..=(counter, now, u128::MAX);
-        let expired: Vec<_> = self.expiries.range(all).copied().collect();
-        let ids = expired.into_iter().map(|(_, _, id)| PermitId::new(id));
-        ids.filter_map(|id| self.remove(counter, id)).collect()
+        let Some(reservations) = self.counters.get(&counter) else {
+            return Vec::new();
+        };
+        let by_expiry = reservations.by_expiry.keys().take(SWEEP_MAX);
+        let expired = by_expiry.take_while(|(expires, _)| *expires <= now);
+        let ids: Vec<PermitId> = expired.map(|(_, id)| PermitId::new(*id)).collect();
+        ids.into_iter()
+            .filter_map(|id| self.remove(counter, id))
+            .collect()
     }
 
     /// The number of open reservations of a counter, and the units that they have charged.
-    pub(super) fn outstanding(&self, counter: Fingerprint, now: Micros) -> (u64, u64) {
-        let later = Micros::new(now.get().saturating_add(1));
-        let all = (counter, later, 0)..=(counter, Micros::new(u64::MAX), u128::MAX);
-        let open = self.expiries.range(all);
-        let reservations = open.filter_map(|(_, _, id)| self.open.get(&(counter, *id)));
-        reservations.fold((0, 0), |(count, units), reservation| {
-            (count + 1, units.saturating_add(reservation.units))
-        })
+    pub(super) fn outstanding(&self, counter: Fingerprint) -> (u64, u64) {
+        let reservations = self.counters.get(&counter);
+        reservations.map_or((0, 0), |open| (open.by_expiry.len() as u64, open.units))
     }
 
-    /// Forgets the open reservations of a counter. Those that were settled stay so.
+    /// Forgets the open reservations of a counter. Those that have ended stay so.
     pub(super) fn forget(&mut self, counter: Fingerprint) {
-        drop(self.take_expired(counter, Micros::new(u64::MAX)));
-        self.marks.remove(&counter);
+        if let Some(reservations) = self.counters.remove(&counter) {
+            self.open -= reservations.by_expiry.len();
+        }
     }
 
-    /// Forgets the reservations that have expired and give nothing back, and those that were
-    /// settled a long time ago. `exists` tells whether the shard has a counter.
+    /// Forgets some of the reservations that have expired and give nothing back, and of the ends
+    /// that are long ago. `exists` tells whether the shard has a counter.
     pub(super) fn sweep(&mut self, now: Micros, exists: impl Fn(Fingerprint) -> bool) {
-        self.settled.retain(|_, until| *until > now);
+        self.forget_ends(SHARD_SWEEP_MAX, now);
 
-        let is_over = |((counter, _), reservation): &(&ReservationKey, &HeldReservation)| {
-            let is_kept = reservation.on_expiry == ReservationExpiry::Keep;
-            reservation.expires <= now && (is_kept || !exists(*counter))
-        };
-        let over: Vec<ReservationKey> = self
-            .open
-            .iter()
-            .filter(is_over)
-            .map(|(key, _)| *key)
-            .collect();
+        let mut over: Vec<ReservationKey> = Vec::new();
+        let (mut seen, mut next) = (0, None);
+        for (counter, reservations) in self.counters.range(self.swept_to..) {
+            if seen >= SHARD_SWEEP_MAX {
+                next = Some(*counter);
+                break;
+            }
+            let expired = reservations.by_expiry.iter();
+            let expired = expired.take_while(|((expires, _), _)| *expires <= now);
+            seen += 1;
+            for ((_, id), reservation) in expired.take(SHARD_SWEEP_MAX) {
+                seen += 1;
+                if reservation.on_expiry == ReservationExpiry::Keep || !exists(*counter) {
+                    over.push((*counter, *id));
+                }
+            }
+        }
+
+        self.swept_to = next.unwrap_or_default();
         for (counter, id) in over {
             self.remove(counter, PermitId::new(id));
-        }
-        let marked: Vec<Fingerprint> = self.marks.keys().copied().collect();
-        for counter in marked {
-            self.drop_unused_marks(counter);
+            self.drop_unused(counter);
         }
     }
 }

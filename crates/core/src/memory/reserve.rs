@@ -11,7 +11,7 @@ use crate::algorithm::{IN_FLIGHT_MAX, Outcome, PermitId, Quota, Verdict};
 use crate::demand::Demand;
 use crate::key::Fingerprint;
 use crate::limit::ReservationExpiry;
-use crate::store::{Intent, Settlement, SettlementKind};
+use crate::store::{Ending, Intent, SettleReply, Settlement, SettlementKind};
 use crate::time::Micros;
 
 /// Reservations may use this part of the cap on keys, but at least the number that follows.
@@ -62,7 +62,9 @@ impl Counters {
         };
         let index = shard.find(context.fingerprint);
         let held = index.map_or(0, |index| shard.units_in_flight(index));
-        let most = quota.limit().saturating_add(context.limit.debt_max());
+        let most = quota
+            .limit()
+            .saturating_add(context.limit.debt_max(context.quota));
         let fits = outcome.verdict.is_allowed()
             || held.saturating_add(context.cost) <= most.min(IN_FLIGHT_MAX);
         fits && self.has_room_for_permit(index, context)
@@ -89,7 +91,7 @@ impl Counters {
                 let marks = reservations.new_marks(counter);
                 marks.observe(gcra, now);
                 marks.record(gcra, state);
-                marks.add()
+                marks.add(gcra, now)
             });
             let reservation = HeldReservation {
                 units: context.cost,
@@ -142,11 +144,9 @@ impl Counters {
         }
     }
 
-    /// Forgets the low-water marks of a counter whose last reservation has ended.
-    fn drop_unused_marks(&self, shard: &mut CounterShard, counter: Fingerprint) {
-        self.update_reservations(shard, |reservations| {
-            reservations.drop_unused_marks(counter);
-        });
+    /// Forgets a counter whose last reservation has ended.
+    fn drop_unused(&self, shard: &mut CounterShard, counter: Fingerprint) {
+        self.update_reservations(shard, |reservations| reservations.drop_unused(counter));
     }
 
     /// Gives back what expired reservations have charged, if the limit says so. `is_final` forgets
@@ -168,61 +168,124 @@ impl Counters {
     #[cold]
     fn release_expired_at(&self, demand: &Demand<'_>, counter: Fingerprint, now: Micros) {
         let mut shard = self.lock(counter);
-        let expired = self.update_reservations(&mut shard, |reservations| {
-            reservations.take_expired(counter, now)
-        });
         let context = self.peek_context(demand, counter, now);
+        self.end_expired(&mut shard, &context);
+        self.drop_unused(&mut shard, counter);
+    }
+
+    fn end_expired(&self, shard: &mut CounterShard, context: &DemandContext<'_>) {
+        let expired = self.update_reservations(shard, |reservations| {
+            reservations.take_expired(context.fingerprint, context.now)
+        });
         let is_released =
             |expired: &HeldReservation| expired.on_expiry == ReservationExpiry::Release;
         for reservation in expired.into_iter().filter(is_released) {
-            Self::give_back(&mut shard, &reservation, reservation.units, &context);
+            Self::give_back(shard, &reservation, reservation.units, context);
         }
-        self.drop_unused_marks(&mut shard, counter);
     }
 
-    /// Applies the actual cost of a demand that was reserved.
-    pub(super) fn settle(
+    /// Ends a reservation, and applies the actual costs of its demands. The first counter decides
+    /// how it ends.
+    pub(super) fn settle_all(
         &self,
-        settlement: &Settlement<'_>,
-        id: PermitId,
+        settlements: &[Settlement<'_>],
+        ending: Ending,
         now: Micros,
-    ) -> SettlementKind {
-        let Settlement { demand, actual } = settlement;
-        if matches!(demand.quota(), Quota::Concurrency(_)) {
-            return if self.change_permit(demand, id, PermitChange::Release, now) {
-                SettlementKind::Reserved
-            } else {
-                SettlementKind::Unreserved
+    ) -> Vec<SettleReply> {
+        let mut following = Some(ending);
+        let mut replies: Vec<SettleReply> = Vec::with_capacity(settlements.len());
+        let mut decided: Option<SettleReply> = None;
+        for settlement in settlements {
+            let demand = &settlement.demand;
+            if demand.is_permit() {
+                let id = ending.reservation;
+                let was_held = self.change_permit(demand, id, PermitChange::Release, now);
+                replies.push(SettleReply::for_permit(was_held, ending.end));
+                continue;
+            }
+            let reply = match (following, decided) {
+                (None, Some(first)) => SettleReply {
+                    charged: 0,
+                    ..first
+                },
+                (following, _) => self.settle(settlement, following.unwrap_or(ending), now),
             };
+            if decided.is_none() {
+                following = reply.ending_of_others(ending);
+                decided = Some(reply);
+            }
+            replies.push(reply);
         }
+        replies
+    }
 
+    /// Ends a reservation at one counter, and applies the actual cost.
+    fn settle(&self, settlement: &Settlement<'_>, ending: Ending, now: Micros) -> SettleReply {
+        let (demand, end) = (&settlement.demand, ending.end);
         let counter = self.fingerprinter.fingerprint(&demand.key);
-        self.release_expired(demand, counter, true, || now);
         let mut shard = self.lock(counter);
         let known = self.update_reservations(&mut shard, |reservations| {
-            reservations.settle(counter, id, now)
+            reservations.end(counter, ending, now)
         });
+        let context = self.context(demand, counter, Intent::Count, ending.reservation, now);
+        self.end_expired(&mut shard, &context);
 
-        let context = self.context(demand, counter, Intent::Count, id, now);
-        let (charged, kind) = match known {
-            KnownReservation::Settled => return SettlementKind::Repeated,
-            KnownReservation::Unknown => (*actual, SettlementKind::Unreserved),
-            KnownReservation::Open(reservation) => {
-                let returned = reservation.units.saturating_sub(*actual);
-                Self::give_back(&mut shard, &reservation, returned, &context);
-                let charged = actual.saturating_sub(reservation.units);
-                (charged, SettlementKind::Reserved)
+        let (kind, before, more) = match known {
+            KnownReservation::Ended(past) => {
+                self.drop_unused(&mut shard, counter);
+                return SettleReply {
+                    kind: SettlementKind::Repeated,
+                    end: past.end,
+                    charged: past.charged,
+                };
+            }
+            KnownReservation::Unknown => (SettlementKind::Unreserved, 0, settlement.late),
+            KnownReservation::Expired(expired) => {
+                if expired.on_expiry == ReservationExpiry::Release {
+                    Self::give_back(&mut shard, &expired, expired.units, &context);
+                }
+                (SettlementKind::Unreserved, 0, settlement.late)
+            }
+            KnownReservation::Open(open) => {
+                let actual = settlement.actual.unwrap_or(open.units);
+                let returned = open.units.saturating_sub(actual);
+                Self::give_back(&mut shard, &open, returned, &context);
+                let more = actual.saturating_sub(open.units);
+                (SettlementKind::Reserved, open.units.min(actual), more)
             }
         };
-        if charged > 0 {
-            let context = context.with_cost(charged);
-            let index = shard.find(counter);
-            let evaluation = shard.evaluate(index, &context);
-            self.commit(&mut shard, &evaluation, &context);
-            Self::update_marks(&mut shard, &context);
+
+        let charged = before.saturating_add(self.charge_more(&mut shard, &context, more));
+        self.update_reservations(&mut shard, |reservations| {
+            reservations.remember_end(counter, ending, charged, now);
+        });
+        self.drop_unused(&mut shard, counter);
+        SettleReply { kind, end, charged }
+    }
+
+    /// Charges units to a counter whether they fit or not. Returns how many of them were charged:
+    /// what the counter would owe beyond its debt is not.
+    fn charge_more(
+        &self,
+        shard: &mut CounterShard,
+        context: &DemandContext<'_>,
+        units: u64,
+    ) -> u64 {
+        if units == 0 {
+            return 0;
         }
-        self.drop_unused_marks(&mut shard, counter);
-        kind
+        let used = |shard: &mut CounterShard| {
+            let index = shard.find(context.fingerprint);
+            shard.view(index, context).map_or(0, |view| view.used)
+        };
+        let before = used(shard);
+
+        let context = context.with_cost(units);
+        let index = shard.find(context.fingerprint);
+        let evaluation = shard.evaluate(index, &context);
+        self.commit(shard, &evaluation, &context);
+        Self::update_marks(shard, &context);
+        used(shard).saturating_sub(before)
     }
 
     /// Takes back what a reservation has charged to a counter, as if it had never been made.
@@ -234,7 +297,7 @@ impl Counters {
         if let Some(reservation) = removed {
             let context = self.peek_context(demand, counter, now);
             Self::give_back(&mut shard, &reservation, reservation.units, &context);
-            self.drop_unused_marks(&mut shard, counter);
+            self.drop_unused(&mut shard, counter);
         }
     }
 
@@ -260,7 +323,7 @@ impl Counters {
         } else {
             total.fetch_sub(before - after, Relaxed);
         }
-        if after == 0 {
+        if reservations.is_empty() {
             shard.reservations = None;
         }
         result
@@ -274,7 +337,7 @@ impl Counters {
             self.settings
                 .reservations
                 .fetch_sub(before - after, Relaxed);
-            shard.reservations = Some(reservations).filter(|_| after > 0);
+            shard.reservations = Some(reservations).filter(|left| !left.is_empty());
         }
     }
 }

@@ -451,7 +451,12 @@ impl CounterShard {
                 permits.insert(PermitEntry::new(permit_id, cost, timeout, now));
             }
             (SideState::Log(log), _) => {
-                log.charge(cost, quota.limit(), context.limit.debt_max(), now);
+                log.charge(
+                    cost,
+                    quota.limit(),
+                    context.limit.debt_max(context.quota),
+                    now,
+                );
             }
             _ => {}
         })

@@ -133,7 +133,7 @@ impl<Q: SlotFormat> SlotQuota for Q {
             return evaluation;
         }
         let state = self.state(slot, now);
-        let charged = self.charge(state, cost, context.limit.debt_max(), now);
+        let charged = self.charge(state, cost, context.limit.debt_max(context.quota), now);
         Evaluation {
             next: self.write(fingerprint, charged),
             ..evaluation

@@ -14,7 +14,9 @@ use crate::clock::ClockSource;
 use crate::demand::Demand;
 use crate::key::Key;
 use crate::name::LimitName;
-use crate::store::{Intent, Settlement, SettlementKind, Source, SpendReply, Store, StoreFuture};
+use crate::store::{
+    Ending, Intent, SettleReply, Settlement, Source, SpendReply, Store, StoreFuture,
+};
 use crate::time::Micros;
 
 /// The memory store. See the [module](super) for how it works and
@@ -208,12 +210,10 @@ impl Store for MemoryStore {
     fn settle<'a>(
         &'a self,
         settlements: &[Settlement<'_>],
-        reservation: PermitId,
-    ) -> StoreFuture<'a, Vec<SettlementKind>> {
-        let (counters, now) = (self.counters(), self.now());
-        let settled = settlements.iter();
-        let kinds = settled.map(|settlement| counters.settle(settlement, reservation, now));
-        StoreFuture::ready(Ok(kinds.collect()))
+        ending: Ending,
+    ) -> StoreFuture<'a, Vec<SettleReply>> {
+        let replies = self.counters().settle_all(settlements, ending, self.now());
+        StoreFuture::ready(Ok(replies))
     }
 
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {

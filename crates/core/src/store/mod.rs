@@ -11,12 +11,13 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | implement a store | [`Store`], [`Intent`], [`SpendReply`], [`Settlement`], [`StoreFuture`], [`DEMANDS_MAX`] |
+//! | implement a store | [`Store`], [`Intent`], [`SpendReply`], [`Settlement`], [`Ending`], [`SettleReply`], [`StoreFuture`], [`DEMANDS_MAX`] |
 //! | spend a request in several backends, all or nothing | [`PartList`], with a [`Part`] for each |
 //! | compute outcomes from the state in a remote store | [`remote`] |
 //! | decide from units that were leased in advance | [`lease`] |
 //! | replay requests by the time of a log | [`Ledger`](crate::memory::Ledger) |
 
+mod degraded;
 mod error;
 pub mod lease;
 mod parts;
@@ -30,21 +31,22 @@ use std::task::{Context, Poll, Waker};
 
 use smallvec::SmallVec;
 
-pub use error::StoreError;
+pub use degraded::DegradedReason;
+pub use error::{Refusal, StoreError};
 pub use parts::{Part, PartList};
 pub use source::Source;
 
-use crate::algorithm::{CounterView, Outcome, PermitId};
+use crate::algorithm::{AMOUNT_MAX, CounterView, Outcome, PermitId};
 use crate::demand::Demand;
 use crate::key::Key;
+use crate::limit::ReservationExpiry;
 use crate::time::Micros;
 
 /// The maximum number of demands in one request. It is more than a configuration file has limits,
 /// so that no request meets too many of them.
 pub const DEMANDS_MAX: usize = 1_024;
 
-/// How long it is remembered that a reservation was settled, so that settling it again changes
-/// nothing.
+/// How long it is remembered how a reservation has ended, so that ending it again changes nothing.
 pub const SETTLED_FOR: Micros = Micros::from_secs(600);
 
 /// What a request does besides asking.
@@ -98,13 +100,74 @@ impl Intent {
     }
 }
 
+/// How a reservation ends. The first end counts, for all of its counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReservationEnd {
+    /// The work was done: the actual costs are charged.
+    Settled,
+    /// The work was not done: everything is returned.
+    Cancelled,
+}
+
+/// The end of a reservation that a store is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Ending {
+    /// The id of the reservation.
+    pub reservation: PermitId,
+    /// How it ends.
+    pub end: ReservationEnd,
+    /// True if another counter has shown that the reservation was open when it ended. A store then
+    /// takes it for open even if it has expired meanwhile.
+    pub was_open: bool,
+}
+
+impl Ending {
+    /// An end that is the first as far as the caller knows.
+    pub const fn new(reservation: PermitId, end: ReservationEnd) -> Self {
+        Self {
+            reservation,
+            end,
+            was_open: false,
+        }
+    }
+}
+
 /// What one demand of a reservation has really cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Settlement<'a> {
     /// The demand as it was reserved.
     pub demand: Demand<'a>,
-    /// The actual cost in units.
-    pub actual: u64,
+    /// The actual cost in units. `None` keeps what was reserved.
+    pub actual: Option<u64>,
+    /// The units to charge if the reservation is not open: it has expired, or the store does not
+    /// know it.
+    pub late: u64,
+}
+
+impl<'a> Settlement<'a> {
+    /// Charges the actual cost, at most [`AMOUNT_MAX`], whatever became of the reservation.
+    pub fn new(demand: Demand<'a>, actual: u64) -> Self {
+        let actual = actual.min(AMOUNT_MAX);
+        Self {
+            demand,
+            actual: Some(actual),
+            late: actual,
+        }
+    }
+
+    /// Keeps what was reserved. It is charged again only if its limit has returned it.
+    pub fn fixed(demand: Demand<'a>) -> Self {
+        let is_returned = demand.limit.on_reservation_expiry() == ReservationExpiry::Release;
+        Self {
+            demand,
+            actual: None,
+            late: if is_returned {
+                demand.cost.min(AMOUNT_MAX)
+            } else {
+                0
+            },
+        }
+    }
 }
 
 /// How a demand of a reservation was settled.
@@ -115,8 +178,56 @@ pub enum SettlementKind {
     Reserved,
     /// The reservation is unknown or has expired: the actual cost was charged.
     Unreserved,
-    /// The reservation has been settled before: nothing was changed.
+    /// The reservation has ended before: nothing was changed.
     Repeated,
+}
+
+impl SettlementKind {
+    /// How a reservation was settled, from the replies to its settlements: by the first that knew
+    /// it.
+    pub fn of_request(replies: &[SettleReply]) -> Self {
+        let mut kinds = replies.iter().map(|reply| reply.kind);
+        let known = kinds.find(|kind| *kind != Self::Unreserved);
+        known.unwrap_or(Self::Unreserved)
+    }
+}
+
+/// The reply to the settlement of one demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettleReply {
+    /// How the demand was settled.
+    pub kind: SettlementKind,
+    /// How the reservation has ended, now or before.
+    pub end: ReservationEnd,
+    /// The units that the reservation has charged in all, within what the counter may owe. Zero for
+    /// a permit.
+    pub charged: u64,
+}
+
+impl SettleReply {
+    /// The reply to the release of a permit.
+    pub const fn for_permit(was_held: bool, end: ReservationEnd) -> Self {
+        let kind = if was_held {
+            SettlementKind::Reserved
+        } else {
+            SettlementKind::Unreserved
+        };
+        Self {
+            kind,
+            end,
+            charged: 0,
+        }
+    }
+
+    /// How the other counters of the reservation end. `None` if it has ended the other way before:
+    /// then they stay as they are.
+    pub fn ending_of_others(&self, ending: Ending) -> Option<Ending> {
+        let was_open = self.kind != SettlementKind::Unreserved;
+        (self.end == ending.end).then_some(Ending {
+            was_open: was_open || ending.was_open,
+            ..ending
+        })
+    }
 }
 
 /// The store's reply to a request: one outcome per demand, in the order of the request.
@@ -238,16 +349,19 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// [`release`](Self::release).
     fn refund<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()>;
 
-    /// Applies the actual cost of demands that were [reserved](Intent::Reserve): always all of it,
-    /// so a counter may go into debt. Demands on concurrency limits release their permits. Each
-    /// demand is settled by itself, at most once within [`SETTLED_FOR`], so that a call that failed
-    /// can be repeated. Takes effect even if the future is dropped. The reply has a kind for each
-    /// settlement, in order.
+    /// Ends a [reservation](Intent::Reserve) and applies the actual cost of its demands: always all
+    /// of it, so a counter may go into debt. Demands on concurrency limits release their permits.
+    ///
+    /// The first other demand decides: its counter remembers for [`SETTLED_FOR`] how the
+    /// reservation has ended, and the others follow. If it has ended in the same way before, they
+    /// are settled as far as they are not, so that a call that failed can be repeated. If it has
+    /// ended the other way, nothing changes. Takes effect even if the future is dropped. There is a
+    /// reply for each settlement, in order.
     fn settle<'a>(
         &'a self,
         settlements: &[Settlement<'_>],
-        reservation: PermitId,
-    ) -> StoreFuture<'a, Vec<SettlementKind>>;
+        ending: Ending,
+    ) -> StoreFuture<'a, Vec<SettleReply>>;
 
     /// Clears a counter: its budget is full again, and its reservations and its lockout are
     /// forgotten.

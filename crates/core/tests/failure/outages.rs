@@ -214,13 +214,65 @@ fn every_outage_is_logged() {
         .filter_map(|line| line.split("kind=\"").nth(1))
         .collect();
     let expected = [
-        "timeout\" error=store call timed out",
+        "store_timeout\" error=the store did not reply in time",
         "unavailable\" error=store unavailable: connection refused",
-        "overloaded\" error=store overloaded: too many calls in flight",
+        "overload\" error=overloaded: the decision took too long in this process",
         "refused\" error=store refused the request: READONLY",
     ];
     assert_eq!(kinds, expected);
     assert_eq!(lines.len(), 2 * InjectedFault::ALL.len());
+}
+
+#[test]
+fn every_decision_names_its_reason() {
+    let limits = [
+        FailurePolicy::Allow,
+        FailurePolicy::Deny,
+        FailurePolicy::Local,
+    ];
+    let limits = limits.map(|policy| per_minute(policy.as_str(), 5, policy));
+    let fixture = Fixture::new(limits);
+    let expected = ["store_timeout", "unavailable", "overload", "refused"];
+    for (fault, expected) in InjectedFault::ALL.into_iter().zip(expected) {
+        fixture.store.fail(fault);
+        for limit in ["allow", "deny", "local"] {
+            let reason = fixture.check(limit).degraded_reason();
+            assert_eq!(reason.map(|reason| reason.as_str()), Some(expected));
+        }
+    }
+    fixture.store.heal();
+    assert_eq!(fixture.check("allow").degraded_reason(), None);
+}
+
+/// A store that fails now and then is unavailable for as long as its users felt it.
+#[test]
+fn time_counts_from_each_failure_to_the_next_reply() {
+    let fixture = Fixture::new([per_minute("api", 1_000_000, FailurePolicy::Allow)]);
+    let millisecond = Duration::from_millis(1);
+    for _ in 0..300 {
+        fixture.store.fail(InjectedFault::Timeout);
+        assert!(fixture.check("api").is_degraded());
+        fixture.clock.advance(2 * millisecond);
+        assert!(fixture.check("api").is_degraded());
+        fixture.clock.advance(millisecond);
+        fixture.store.heal();
+        for _ in 0..9 {
+            assert!(!fixture.check("api").is_degraded());
+            fixture.clock.advance(100 * millisecond);
+        }
+    }
+
+    let health = fixture.limiter.health();
+    assert!(
+        health.degraded,
+        "failures less than a second apart are one outage"
+    );
+    assert_eq!(health.degraded_for, Micros::from_millis(300 * 3));
+    fixture.recover("api");
+    assert_eq!(
+        fixture.limiter.health().degraded_for,
+        Micros::from_millis(300 * 3)
+    );
 }
 
 #[test]
@@ -276,10 +328,13 @@ fn decisions_and_errors_are_counted() {
     assert_eq!((health.degraded_allowed, health.degraded_denied), (10, 4));
 
     let counted = [
-        ("timeout", 2),
+        ("store_timeout", 2),
         ("unavailable", 3),
-        ("overloaded", 4),
+        ("overload", 4),
         ("refused", 5),
+        ("bound", 0),
+        ("malformed", 0),
+        ("script", 0),
     ];
     assert_eq!(
         (health.store_errors.by_kind(), health.store_errors.total()),

@@ -222,3 +222,52 @@ fn a_shadow_denial_is_not_settled() {
     block_on(reservation.settle(30)).unwrap();
     assert_eq!((left(&fixture, "tokens"), left(&fixture, "trial")), (70, 5));
 }
+
+/// The first end of a reservation counts for all limits: those without an estimate, and those of
+/// this process, too. A pair of calls must not switch a limit off.
+#[test]
+fn a_reservation_has_one_end() {
+    let limits = [
+        per_minute("tokens", 1_000_000, FailurePolicy::Allow),
+        per_minute("requests", 60, FailurePolicy::Allow),
+        per_minute("here", 60, FailurePolicy::Allow).consistency(Consistency::Local),
+    ];
+    let fixture = Fixture::new(limits);
+    let reserve = || {
+        let reserve = fixture.limiter.reserve("tokens", "ann").cost(40);
+        let reserve = reserve.and("requests", "ann").and("here", "ann");
+        block_on(reserve.into_future()).expect("a decision")
+    };
+
+    let mut admitted = 0;
+    for _ in 0..100 {
+        let reservation = reserve();
+        if !reservation.is_allowed() {
+            continue;
+        }
+        admitted += 1;
+        block_on(async {
+            let kinds = [
+                reservation.settle(25).await.unwrap(),
+                reservation.cancel().await.unwrap(),
+                reservation.settle(99).await.unwrap(),
+            ];
+            assert_eq!(kinds[0], SettlementKind::Reserved);
+            assert_eq!(kinds[1..], [SettlementKind::Repeated; 2]);
+        });
+    }
+    assert_eq!(admitted, 60);
+    let left = ["tokens", "requests", "here"].map(|limit| left(&fixture, limit));
+    assert_eq!(left, [1_000_000 - 60 * 25, 0, 0]);
+
+    fixture.clock.advance(2 * MINUTE);
+    let reservation = reserve();
+    block_on(async {
+        let kinds = [
+            reservation.cancel().await.unwrap(),
+            reservation.settle(40).await.unwrap(),
+        ];
+        assert_eq!(kinds, [SettlementKind::Reserved, SettlementKind::Repeated]);
+    });
+    assert_eq!(self::left(&fixture, "requests"), 60);
+}

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use tollgate::store::{Intent, Settlement, SettlementKind, SpendReply, StoreFuture};
+use tollgate::store::{Ending, Intent, SettleReply, Settlement, SpendReply, StoreFuture};
 use tollgate::{
     Demand, Key, ManualClock, MemoryStore, Outcome, PermitId, Source, Store, StoreError,
 };
@@ -164,9 +164,9 @@ impl Store for FaultyStore {
     fn settle<'a>(
         &'a self,
         settlements: &[Settlement<'_>],
-        reservation: PermitId,
-    ) -> StoreFuture<'a, Vec<SettlementKind>> {
-        self.reply(|| self.memory.settle(settlements, reservation))
+        ending: Ending,
+    ) -> StoreFuture<'a, Vec<SettleReply>> {
+        self.reply(|| self.memory.settle(settlements, ending))
     }
 
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {

@@ -2,7 +2,7 @@
 //! policy.
 
 use http::StatusCode;
-use tollgate::store::{Intent, Settlement, SettlementKind, SpendReply, StoreFuture};
+use tollgate::store::{Ending, Intent, SettleReply, Settlement, SpendReply, StoreFuture};
 use tollgate::{Demand, FailurePolicy, Key, PermitId, Store, StoreError};
 
 use super::bodies::one_line;
@@ -31,11 +31,7 @@ impl Store for UnavailableStore {
         StoreFuture::ready(Err(StoreError::Timeout))
     }
 
-    fn settle<'a>(
-        &'a self,
-        _: &[Settlement<'_>],
-        _: PermitId,
-    ) -> StoreFuture<'a, Vec<SettlementKind>> {
+    fn settle<'a>(&'a self, _: &[Settlement<'_>], _: Ending) -> StoreFuture<'a, Vec<SettleReply>> {
         StoreFuture::ready(Err(StoreError::Timeout))
     }
 
@@ -83,7 +79,7 @@ X-RateLimit-Fallback: true
     assert_eq!(sent(&decision), expected);
     assert_eq!(Problem::denied(&decision), None);
 
-    let expected = r#"{"allowed":true,"source":"fallback","degraded":true,"wait_ms":0,"limits":[
+    let expected = r#"{"allowed":true,"source":"fallback","degraded":true,"degraded_reason":"store_timeout","wait_ms":0,"limits":[
         {"name":"burst","limit":100,"remaining":100,
         "reset_after_ms":0,"retry_after_ms":null,"fallback":"allow"}]}"#;
     assert_eq!(DecisionBody::new(&decision).to_json(), one_line(expected));
@@ -110,7 +106,7 @@ X-RateLimit-Fallback: true
         "status":503,
         "detail":"Limit \"login\" is temporarily unavailable; retry in 1 second.",
         "violated-policies":["login"],
-        "allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[
+        "allowed":false,"source":"fallback","degraded":true,"degraded_reason":"store_timeout","wait_ms":0,"limits":[
         {"name":"login","limit":5,"remaining":0,
         "reset_after_ms":1000,"retry_after_ms":1000,"fallback":"deny"}]}"#;
     assert_eq!(
@@ -141,7 +137,7 @@ X-RateLimit-Fallback: true
         "status":429,
         "detail":"Limit \"api\" exceeded; retry in 30 seconds.",
         "violated-policies":["api"],
-        "allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[
+        "allowed":false,"source":"fallback","degraded":true,"degraded_reason":"store_timeout","wait_ms":0,"limits":[
         {"name":"api","limit":2,"remaining":0,
         "reset_after_ms":60000,"retry_after_ms":30000,"fallback":"local"}]}"#;
     assert_eq!(

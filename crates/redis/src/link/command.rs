@@ -25,7 +25,10 @@ const RECENT_ARGUMENTS: usize = 8;
 pub(super) struct PipelinedCommand {
     pub(super) kind: CommandKind,
     pub(super) calls: Vec<QueuedCall>,
-    pub(super) sent_at: Instant,
+    /// When its bytes had been written to the socket.
+    pub(super) written_at: Option<Instant>,
+    /// True when the reply had not arrived within the timeout.
+    pub(super) is_late: bool,
     /// True for the last command of a round; see `connection_loop.rs`.
     pub(super) ends_round: bool,
 }

@@ -1,6 +1,11 @@
 //! Serves one connection: sends waiting calls, passes replies to their callers, and fails calls
 //! whose deadline has passed.
 //!
+//! A late look is not a late reply. The time of the server counts from the moment when a command
+//! has been written to the socket, and a command is judged only after a look into the socket has
+//! found nothing. So a process that was stopped or starved of its processor uses the replies that
+//! arrived meanwhile.
+//!
 //! A connection to a server that is silent or slow gets no further calls, but it is drained: lease
 //! calls in flight still use their replies.
 
@@ -30,6 +35,9 @@ use crate::wire::read_replies;
 
 /// A server that has not replied for this number of timeouts counts as unavailable.
 const SILENT_TIMEOUTS: u32 = 2;
+/// How soon the connection is looked at again if the socket has bytes that the runtime has not
+/// reported yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// Interval of the `PING`s on a connection that is not used.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -38,6 +46,7 @@ pub(super) struct ConnectionLoop {
     state: Arc<LinkState>,
     reader: ReadHalf<Box<dyn ByteStream>>,
     writer: WriteHalf<Box<dyn ByteStream>>,
+    socket: Option<std::net::TcpStream>,
     /// Received bytes that have not been parsed yet.
     received: BytesMut,
     /// Bytes to be written to the connection.
@@ -90,6 +99,7 @@ impl ConnectionLoop {
         Self {
             reader,
             writer,
+            socket: connection.socket,
             received: BytesMut::with_capacity(16 << 10),
             out: BytesMut::new(),
             needs_flush: false,
@@ -111,7 +121,10 @@ impl ConnectionLoop {
         };
 
         // A request has no time to wait for a slow server.
-        self.fail_calls(&error, |call| !is_open || !call.uses_late_reply());
+        self.fail_calls(&error, |call| {
+            let failure = CallError::Unavailable(error.clone());
+            !is_open || call.mark_overdue(&failure).is_none()
+        });
         let is_draining = self.calls_in_flight().any(QueuedCall::is_unanswered);
         (error, is_draining.then_some(self))
     }
@@ -124,6 +137,10 @@ impl ConnectionLoop {
             let can_send = self.rounds.next_at().is_some();
             tokio::select! {
                 biased;
+                written = write_all(&mut self.writer, &mut self.out), if self.needs_flush => {
+                    written?;
+                    self.needs_flush = false;
+                }
                 read = self.reader.read_buf(&mut self.received) => {
                     self.receive_all(read?)?;
                     if self.rounds.are_late() {
@@ -131,15 +148,25 @@ impl ConnectionLoop {
                         return Err(ConnectionEnd::Slow(error));
                     }
                 }
-                written = write_all(&mut self.writer, &mut self.out), if self.needs_flush => {
-                    written?;
-                    self.needs_flush = false;
-                }
                 () = self.timer.as_mut() => self.tick()?,
                 () = self.state.call_queued.notified(), if can_send => {}
                 () = self.state.earlier_deadline.notified() => self.tick()?,
             }
+            self.note_written();
         }
+    }
+
+    /// Starts the time of the commands that the socket has been offered. If it did not take all of
+    /// their bytes, the server does not read.
+    fn note_written(&mut self) {
+        let new = self.in_flight.iter_mut().rev();
+        let mut new = new.take_while(|command| command.written_at.is_none());
+        let Some(last) = new.next() else { return };
+
+        let now = Instant::now();
+        last.written_at = Some(now);
+        new.for_each(|command| command.written_at = Some(now));
+        self.wake_by(now + self.state.connector.timeout);
     }
 
     fn calls_in_flight(&self) -> impl Iterator<Item = &QueuedCall> {
@@ -170,7 +197,7 @@ impl ConnectionLoop {
         }
 
         let mut calls = self.state.take_waiting(self.rounds.calls_max(), now);
-        let Some(first_deadline) = calls.iter().map(|call| call.deadline.send_by).min() else {
+        let Some(first_deadline) = calls.iter().map(|call| call.deadline.decide_by).min() else {
             return;
         };
         if self.state.connector.is_cluster {
@@ -181,7 +208,7 @@ impl ConnectionLoop {
         while !calls.is_empty() {
             let rest = calls.split_off(batch_len(&calls));
             let batch = std::mem::replace(&mut calls, rest);
-            self.send(batch, CommandKind::EvalSha, now);
+            self.send(batch, CommandKind::EvalSha);
         }
 
         if let Some(last) = self.in_flight.back_mut() {
@@ -199,31 +226,32 @@ impl ConnectionLoop {
     }
 
     /// Sends calls that share a script call.
-    fn send(&mut self, calls: Vec<QueuedCall>, kind: CommandKind, now: Instant) {
+    fn send(&mut self, calls: Vec<QueuedCall>, kind: CommandKind) {
         let Some(first) = calls.first() else { return };
         if first.is_asking {
-            self.send_plain(b"ASKING", now);
+            self.send_plain(b"ASKING");
         }
 
         write_script_call(&mut self.out, &self.state.connector, kind, &calls);
         let counters = &self.state.counters;
         counters.script_calls.fetch_add(1, Relaxed);
         counters.store_calls.fetch_add(calls.len() as u64, Relaxed);
-        self.push_in_flight(kind, calls, now);
+        self.push_in_flight(kind, calls);
     }
 
     /// Sends a command without the script.
-    fn send_plain(&mut self, name: &[u8], now: Instant) {
+    fn send_plain(&mut self, name: &[u8]) {
         resp::write_command(&mut self.out, &[name]);
-        self.push_in_flight(CommandKind::Plain, Vec::new(), now);
+        self.push_in_flight(CommandKind::Plain, Vec::new());
     }
 
-    fn push_in_flight(&mut self, kind: CommandKind, calls: Vec<QueuedCall>, sent_at: Instant) {
+    fn push_in_flight(&mut self, kind: CommandKind, calls: Vec<QueuedCall>) {
         self.rounds.add_calls(calls.len());
         self.in_flight.push_back(PipelinedCommand {
             kind,
             calls,
-            sent_at,
+            written_at: None,
+            is_late: false,
             ends_round: false,
         });
     }
@@ -249,8 +277,7 @@ impl ConnectionLoop {
             .in_flight
             .pop_front()
             .ok_or_else(|| ServerError::new("the server sent a reply without a command"))?;
-        let now = Instant::now();
-        self.last_reply_at = now;
+        self.last_reply_at = Instant::now();
         self.rounds.remove_calls(command.calls.len());
 
         if let Err(error) = self.finish_command(&mut command, reply) {
@@ -260,8 +287,8 @@ impl ConnectionLoop {
         }
 
         if command.ends_round {
-            self.state.round_trip.record(now - command.sent_at);
-            self.rounds.finish(command.sent_at, now);
+            let late_since = command.written_at.filter(|_| command.is_late);
+            self.rounds.finish(late_since, self.last_reply_at);
         }
         Ok(())
     }
@@ -293,7 +320,7 @@ impl ConnectionLoop {
         let mut result = Ok(());
         let mut successes = 0;
         for (call, reply) in calls.iter_mut().zip(replies) {
-            match reply.map_err(CallError::from_reply) {
+            match reply.map_err(CallError::from_script) {
                 // The call fails with the connection.
                 Err(CallError::ServerUnusable(error)) => result = Err(error),
                 reply => {
@@ -340,46 +367,58 @@ impl ConnectionLoop {
 
         while !calls.is_empty() {
             let rest = calls.split_off(batch.min(calls.len()));
-            self.send(std::mem::replace(&mut calls, rest), kind, now);
+            self.send(std::mem::replace(&mut calls, rest), kind);
         }
     }
 
     /// Fails calls whose deadline has passed, checks that the server still replies, and sets the
     /// timer.
     fn tick(&mut self) -> Result<(), ConnectionEnd> {
+        // Before the look: what it does not find had not arrived by then.
         let now = Instant::now();
-        let commands = self.in_flight.iter_mut();
-        let calls = commands.flat_map(|command| &mut command.calls);
-        calls.for_each(|call| call.expire_sent(now));
-        let first_waiting = self.state.expire_waiting(now);
+        if self.has_unread_bytes() {
+            self.timer.as_mut().reset(now + LOOK_AGAIN);
+            return Ok(());
+        }
 
         let timeout = self.state.connector.timeout;
+        let mut next = self.state.expire_waiting(now);
+        for command in &mut self.in_flight {
+            let reply_by = command.written_at.map(|written_at| written_at + timeout);
+            command.is_late |= reply_by.is_some_and(|reply_by| reply_by <= now);
+            let calls = command.calls.iter_mut();
+            let again = calls.filter_map(|call| call.expire_sent(reply_by, now));
+            next = next.into_iter().chain(again).min();
+        }
+
         let oldest = self.in_flight.front();
-        let give_up_at = oldest.map(|command| command.sent_at + timeout * SILENT_TIMEOUTS);
+        let give_up_at =
+            oldest.and_then(|command| Some(command.written_at? + timeout * SILENT_TIMEOUTS));
         if give_up_at.is_some_and(|give_up_at| give_up_at <= now) {
             let error = ServerError::new("the server does not reply");
             return Err(ConnectionEnd::Slow(error));
         }
 
-        let unanswered = self.calls_in_flight().filter(|call| call.is_unanswered());
-        let first_in_flight = unanswered.map(|call| call.deadline.reply_by).min();
-        let next = [first_in_flight, first_waiting, give_up_at]
-            .into_iter()
-            .flatten()
-            .min();
         let idle_until = self.last_reply_at + IDLE_INTERVAL;
-        let next = match next {
+        let next = match next.into_iter().chain(give_up_at).min() {
             // At the latest one timeout from now, for calls that are queued while nothing can be
             // sent.
             Some(next) => next.min(now + timeout),
             None if now < idle_until => idle_until,
             None => {
-                self.send_plain(b"PING", now);
+                self.send_plain(b"PING");
                 now + timeout * SILENT_TIMEOUTS
             }
         };
         self.timer.as_mut().reset(next);
         Ok(())
+    }
+
+    /// True when the socket has bytes. The runtime may not have reported them yet, so this asks the
+    /// system.
+    fn has_unread_bytes(&self) -> bool {
+        let socket = self.socket.as_ref();
+        socket.is_some_and(|socket| matches!(socket.peek(&mut [0]), Ok(1)))
     }
 }
 
@@ -396,3 +435,6 @@ fn batch_len(calls: &[QueuedCall]) -> usize {
     };
     calls.iter().take(BATCH_MAX).take_while(can_join).count()
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,10 +8,9 @@
 mod command;
 mod connection_loop;
 mod queue;
-mod round_trip;
 mod rounds;
 
-pub(crate) use queue::{CallDeadline, CallResult, LinkState};
+pub(crate) use queue::{CallDeadline, CallResult, LateReply, LinkState};
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -71,10 +70,11 @@ async fn keep_connected(state: Arc<LinkState>, mut locator: ServerLocator) {
 
     loop {
         let error = match locator.connect(&state.connector).await {
-            Ok((address, connection)) => {
+            Ok((address, connection, report)) => {
                 log::connected(&address);
                 state.counters.connections.fetch_add(1, Relaxed);
                 drained.keep_only(&address);
+                state.server_check.record(&address, report);
                 state.mark_up();
 
                 let since = Instant::now();
@@ -96,7 +96,10 @@ async fn keep_connected(state: Arc<LinkState>, mut locator: ServerLocator) {
                 }
                 error
             }
-            Err(error) => error,
+            Err(error) => {
+                state.count_failed_attempt();
+                error
+            }
         };
         state.mark_down(&error);
         log::unavailable(&locator, &error);

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::round_trip::RoundTrip;
 use crate::connector::Connector;
 use crate::error::{CallError, ServerError};
 use crate::server_check::ServerCheck;
@@ -26,8 +25,6 @@ pub(crate) struct LinkState {
     /// Notified when a call is queued whose deadline is earlier than that of a call before it.
     pub(super) earlier_deadline: Notify,
     pub(super) connector: Arc<Connector>,
-    /// How long a call takes that is sent now.
-    pub(crate) round_trip: RoundTrip,
     pub(crate) counters: LinkCounters,
     pub(crate) server_check: ServerCheck,
 }
@@ -47,27 +44,37 @@ pub(crate) struct LinkCounters {
 
 struct CallQueue {
     waiting: VecDeque<QueuedCall>,
-    /// The latest moment at which one of the calls so far may be sent.
+    /// The latest deadline of the calls so far.
     latest_deadline: Option<Instant>,
     /// Why the link is down. `None` while it is up.
     down: Option<ServerError>,
+    /// How often connecting has failed since the link was up.
+    failed_attempts: u32,
 }
 
 /// How long a call may take.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CallDeadline {
-    /// A call that has not been sent by then is dropped.
-    pub(crate) send_by: Instant,
-    /// The reply is used if it arrives by then.
-    pub(crate) reply_by: Instant,
+    /// When the decision must be made. A call that has not been sent by then is dropped.
+    pub(crate) decide_by: Instant,
+    /// How long the reply is used if it comes too late for the decision. `None` if it is not.
+    pub(crate) late_reply: Option<LateReply>,
+}
+
+/// A reply that is used even after the decision that asked for it.
+#[derive(Clone, Debug)]
+pub(crate) struct LateReply {
+    pub(crate) use_until: Instant,
+    /// Gets the error of the decision when the reply is too late for it.
+    pub(crate) overdue: mpsc::Sender<CallError>,
 }
 
 /// The deadline of a call whose reply is of no use after it.
 impl From<Instant> for CallDeadline {
-    fn from(deadline: Instant) -> Self {
+    fn from(decide_by: Instant) -> Self {
         Self {
-            send_by: deadline,
-            reply_by: deadline,
+            decide_by,
+            late_reply: None,
         }
     }
 }
@@ -92,20 +99,20 @@ impl LinkState {
             waiting: VecDeque::new(),
             latest_deadline: None,
             down: Some(ServerError::new("not connected yet")),
+            failed_attempts: 0,
         };
         Self {
             queue: Mutex::new(queue),
             call_queued: Notify::new(),
             earlier_deadline: Notify::new(),
-            round_trip: RoundTrip::new(connector.timeout / 2),
             connector,
             counters: LinkCounters::default(),
             server_check: ServerCheck::default(),
         }
     }
 
-    /// Puts a call into the queue. Its result arrives by the deadline in any case: if the call is
-    /// never sent, by `send_by`, else by `reply_by`.
+    /// Puts a call into the queue. Its result arrives in any case: by the deadline of the decision,
+    /// or for as long as a late reply is used.
     pub(crate) fn submit(
         &self,
         call: Arc<StoreCall>,
@@ -129,8 +136,9 @@ impl LinkState {
 
         // Deadlines almost always come in order, and the task's timer is set to the first one. The
         // task must be notified of one that is out of order.
-        let is_earlier = Some(deadline.send_by) < queue.latest_deadline;
-        queue.latest_deadline = queue.latest_deadline.max(Some(deadline.send_by));
+        let decide_by = Some(deadline.decide_by);
+        let is_earlier = decide_by < queue.latest_deadline;
+        queue.latest_deadline = queue.latest_deadline.max(decide_by);
 
         let (reply_sender, reply) = oneshot::channel();
         let queued = QueuedCall {
@@ -160,7 +168,22 @@ impl LinkState {
     }
 
     pub(super) fn mark_up(&self) {
-        self.queue.lock().down = None;
+        let mut queue = self.queue.lock();
+        queue.down = None;
+        queue.failed_attempts = 0;
+    }
+
+    /// Why connecting failed, if it has failed this often since the link was up.
+    pub(crate) fn failure_after(&self, attempts: u32) -> Option<ServerError> {
+        let queue = self.queue.lock();
+        let has_failed = queue.failed_attempts >= attempts;
+        queue.down.clone().filter(|_| has_failed)
+    }
+
+    /// Counts an attempt to connect that failed.
+    pub(super) fn count_failed_attempt(&self) {
+        let mut queue = self.queue.lock();
+        queue.failed_attempts = queue.failed_attempts.saturating_add(1);
     }
 
     /// Fails all waiting calls, and all later calls until the link is up again.
@@ -200,7 +223,7 @@ impl LinkState {
             !queued.is_abandoned()
         });
         let unanswered = queue.waiting.iter().filter(|queued| queued.is_unanswered());
-        unanswered.map(|queued| queued.deadline.send_by).min()
+        unanswered.map(|queued| queued.deadline.decide_by).min()
     }
 
     /// True when calls wait to be sent.
@@ -218,29 +241,50 @@ impl QueuedCall {
         }
     }
 
-    /// Fails a call that has been sent if its reply would come too late.
-    pub(super) fn expire_sent(&mut self, now: Instant) {
-        if self.deadline.reply_by <= now {
-            self.finish(Err(CallError::Timeout));
+    /// Judges a call in flight whose reply has not arrived by now. The server may reply until
+    /// `reply_by`, if the call is written. Returns when to judge it again; `None` if it is answered.
+    pub(super) fn expire_sent(
+        &mut self,
+        reply_by: Option<Instant>,
+        now: Instant,
+    ) -> Option<Instant> {
+        self.reply_sender.as_ref()?;
+        let decide_by = self.deadline.decide_by;
+        let (wait_until, error) = match reply_by {
+            Some(reply_by) if reply_by <= decide_by => (reply_by, CallError::Timeout),
+            _ => (decide_by, CallError::Overdue),
+        };
+        if now < wait_until {
+            return Some(wait_until);
         }
+
+        let use_until = self.mark_overdue(&error);
+        if use_until.is_none_or(|use_until| use_until <= now) {
+            self.finish(Err(error));
+            return None;
+        }
+        use_until
+    }
+
+    /// Lets the decision fail if the reply is used later, and returns until when.
+    pub(super) fn mark_overdue(&self, error: &CallError) -> Option<Instant> {
+        let late_reply = self.deadline.late_reply.as_ref()?;
+        // Only the first error counts, and the decision may no longer wait.
+        let _known = late_reply.overdue.try_send(error.clone());
+        Some(late_reply.use_until)
     }
 
     /// Fails a call that has not been sent if it is too late to send it.
     pub(super) fn expire_unsent(&mut self, now: Instant) {
-        if self.deadline.send_by <= now {
+        if self.deadline.decide_by <= now {
             // A call that frees units is sent nevertheless.
             let error = if self.call.frees_units() {
-                CallError::Timeout
+                CallError::Overdue
             } else {
                 CallError::Expired
             };
             self.finish(Err(error));
         }
-    }
-
-    /// True when the reply is used even if it comes after the deadline of a decision.
-    pub(super) fn uses_late_reply(&self) -> bool {
-        self.deadline.reply_by > self.deadline.send_by
     }
 
     /// True while the caller has no result.

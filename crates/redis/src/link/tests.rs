@@ -8,12 +8,12 @@ use proptest::prelude::*;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex, split};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::connection_loop::{ConnectionLoop, DrainedConnections};
-use super::{CallDeadline, CallResult, LinkState};
+use super::{CallDeadline, CallResult, LateReply, LinkState};
 use crate::connector::{Connector, RespConnection};
 use crate::endpoint::Address;
 use crate::error::{CallError, ServerError};
@@ -22,6 +22,8 @@ use crate::server_check::CHECK_INTERVAL;
 use crate::wire::{Operation, StoreCall};
 
 const TIMEOUT: Duration = Duration::from_millis(10);
+/// The time of a whole decision.
+const DECISION_TIMEOUT: Duration = Duration::from_millis(100);
 /// The reply to a lease call is used for this long.
 const LEASE: Duration = Duration::from_millis(900);
 /// The resolution of the runtime's timers.
@@ -74,7 +76,7 @@ fn server() -> Address {
 }
 
 /// The state of a link that is up.
-fn link_state() -> Arc<LinkState> {
+pub(super) fn link_state() -> Arc<LinkState> {
     let state = Arc::new(LinkState::new(Arc::new(Connector {
         credentials: None,
         database: 0,
@@ -82,6 +84,7 @@ fn link_state() -> Arc<LinkState> {
         tls: None,
         connect_timeout: TIMEOUT,
         timeout: TIMEOUT,
+        decision_timeout: DECISION_TIMEOUT,
         // Calls of different slots do not share a script call, so that each has its own reply.
         is_cluster: true,
         probe_key: String::new(),
@@ -98,10 +101,14 @@ fn link_state() -> Arc<LinkState> {
 fn connect(state: &Arc<LinkState>, delays: Vec<Duration>) -> ConnectionLoop {
     let (client, server) = duplex(1 << 20);
     tokio::spawn(serve_delayed(server, delays));
-    ConnectionLoop::new(state.clone(), RespConnection::new(client))
+    ConnectionLoop::new(state.clone(), RespConnection::new(client, None))
 }
 
-fn submit(state: &LinkState, slot: u16, deadline: CallDeadline) -> oneshot::Receiver<CallResult> {
+pub(super) fn submit(
+    state: &LinkState,
+    slot: u16,
+    deadline: CallDeadline,
+) -> oneshot::Receiver<CallResult> {
     let call = StoreCall {
         operation: Operation::Spend,
         demands: 1,
@@ -118,14 +125,24 @@ fn submit(state: &LinkState, slot: u16, deadline: CallDeadline) -> oneshot::Rece
     })
 }
 
-fn strict() -> CallDeadline {
-    (Instant::now() + TIMEOUT).into()
+pub(super) fn strict() -> CallDeadline {
+    (Instant::now() + DECISION_TIMEOUT).into()
 }
 
 fn leased() -> CallDeadline {
+    leased_until(Instant::now() + DECISION_TIMEOUT)
+}
+
+/// The deadline of a lease call for a decision that must be made by then.
+fn leased_until(decide_by: Instant) -> CallDeadline {
+    let late_reply = LateReply {
+        use_until: Instant::now() + LEASE,
+        // The decision no longer waits.
+        overdue: mpsc::channel(1).0,
+    };
     CallDeadline {
-        reply_by: Instant::now() + LEASE,
-        ..strict()
+        decide_by,
+        late_reply: Some(late_reply),
     }
 }
 
@@ -156,8 +173,7 @@ async fn serve_delayed(stream: DuplexStream, delays: Vec<Duration>) {
     }
 }
 
-/// The reply to a script call about one key: the slot as the time of the decision, and an empty
-/// counter.
+/// Replies to a script call about one key.
 fn reply_to(
     command: &RespValue<'_>,
     delays: &[Duration],
@@ -172,16 +188,24 @@ fn reply_to(
         .and_then(|slot| slot.parse().ok())
         .expect("the key is the slot");
 
+    let delay = delays.get(usize::from(slot)).or(delays.last());
+    let due = Instant::now() + delay.copied().unwrap_or_default();
+    // The connection may have been closed.
+    let _closed = replies.send((due, reply_of(slot)));
+}
+
+/// The length of a reply.
+pub(super) const REPLY_LENGTH: usize = 40;
+
+/// The reply to a script call about one key: the slot as the time of the decision, and an empty
+/// counter.
+pub(super) fn reply_of(slot: u16) -> Vec<u8> {
     let mut reply = b"$33\r\n".to_vec();
     reply.extend(f64::from(slot).to_le_bytes());
     reply.push(1);
     reply.extend([0; 24]);
     reply.extend(b"\r\n");
-
-    let delay = delays.get(usize::from(slot)).or(delays.last());
-    let due = Instant::now() + delay.copied().unwrap_or_default();
-    // The connection may have been closed.
-    let _closed = replies.send((due, reply));
+    reply
 }
 
 /// The slot that a reply is about.
@@ -204,7 +228,6 @@ fn calls_to_a_far_server_are_answered_in_time() {
             let result = result.await.expect("the link answers");
             assert_eq!(replied_slot(&result), Some(slot.into()));
         }
-        assert_eq!(scene.state.round_trip.estimate(), millis(8));
     });
 }
 
@@ -236,11 +259,66 @@ fn a_call_that_was_not_sent_in_time_has_not_run() {
         let scene = Scene::new(vec![millis(15)]);
         // Two full rounds, so that the next call waits in the queue.
         let _in_flight: Vec<_> = (0..256).map(|slot| scene.submit(slot, leased())).collect();
-        let (start, waiting) = (Instant::now(), scene.submit(256, leased()));
+        let decide_by = Instant::now() + TIMEOUT;
+        let waiting = scene.submit(256, leased_until(decide_by));
 
         let result = waiting.await.expect("the link answers");
         assert!(matches!(result, Err(CallError::Expired)));
-        assert!(start.elapsed() <= TIMEOUT + TICK);
+        assert!(Instant::now() <= decide_by + TICK);
+    });
+}
+
+#[test]
+fn time_in_the_queue_is_not_time_of_the_store() {
+    in_virtual_time(async {
+        let scene = Scene::new(vec![millis(8)]);
+        // Two full rounds, so that the next calls wait in the queue for several of them.
+        let calls: Vec<_> = (0..900).map(|slot| scene.submit(slot, strict())).collect();
+        for (slot, result) in (0..).zip(calls) {
+            let result = result.await.expect("the link answers");
+            assert_eq!(replied_slot(&result), Some(slot));
+        }
+    });
+}
+
+#[test]
+fn a_decision_ends_with_its_own_time_while_the_store_has_more() {
+    in_virtual_time(async {
+        let scene = Scene::new(vec![millis(9)]);
+        let decide_by = Instant::now() + millis(4);
+        let result = scene.submit(0, decide_by.into()).await;
+        assert!(matches!(result, Ok(Err(CallError::Overdue))));
+        assert!(Instant::now() <= decide_by + TICK);
+
+        sleep(DECISION_TIMEOUT).await;
+        assert!(scene.state.is_up(), "the server has replied in time");
+    });
+}
+
+#[test]
+fn the_decision_that_waits_for_a_lease_call_hears_when_the_reply_is_late() {
+    in_virtual_time(async {
+        // The second is silent for two timeouts, so that the connection is drained.
+        for delay in [millis(15), millis(500)] {
+            let scene = Scene::new(vec![delay]);
+            let start = Instant::now();
+            let (overdue, mut error) = mpsc::channel(1);
+            let late_reply = LateReply {
+                use_until: start + LEASE,
+                overdue,
+            };
+            let deadline = CallDeadline {
+                decide_by: start + DECISION_TIMEOUT,
+                late_reply: Some(late_reply),
+            };
+            let reply = scene.submit(0, deadline);
+
+            let error = error.recv().await.expect("the reply is late");
+            assert_eq!(error, CallError::Timeout);
+            assert!(start.elapsed() <= TIMEOUT + TICK);
+            let reply = reply.await.expect("the link answers");
+            assert_eq!(replied_slot(&reply), Some(0));
+        }
     });
 }
 
@@ -281,8 +359,9 @@ fn a_connection_to_a_former_primary_is_closed() {
 }
 
 proptest! {
-    /// Whatever the delays, every request is answered by its deadline, no reply reaches another
-    /// caller, and the reply to a lease call is used even after the breaker has opened.
+    /// Whatever the delays, no request waits for the server longer than the timeout, no reply
+    /// reaches another caller, and the reply to a lease call is used even after the breaker has
+    /// opened. There are so few calls that none waits in the queue.
     #[test]
     fn delayed_replies_reach_their_callers(
         plan in prop::collection::vec((0..4_u64, 0..40_u64, any::<bool>()), 1..60),

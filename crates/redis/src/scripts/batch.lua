@@ -1,7 +1,8 @@
 -- Decides a batch of store calls, one after the other. The same time applies to all of them.
 --
--- KEYS:  for each call the counters of its demands, in order; then for each demand that has one
---        the hash of its reservations, its lockout, and in a settlement the key that remembers it.
+-- KEYS:  for each call the counters of its demands, in order; then for each demand, if it has them,
+--        the two keys of its reservations, in a settlement the mark that remembers it, and its
+--        lockout.
 -- ARGV:  ARGV[1] begins with a byte that is 1 if a key may occur more than once in KEYS, else 0.
 --        After it is one byte for each call: the index of its arguments, where 1 means ARGV[2].
 --        Calls about the same limit usually share their arguments. The other elements of ARGV are
@@ -13,6 +14,8 @@
 --          count       number of demands (2 bytes)
 --          of a reservation or settlement, how long it is remembered (a double, microseconds) and
 --          the id of the reservation (16 bytes)
+--          of a settlement, how the reservation ends: 1 settled, 2 cancelled; 4 more if another
+--          counter has shown that it was open
 --          and for each demand
 --            algorithm   1 bucket, 2 fixed window, 3 sliding window, 4 sliding log, 5 concurrency
 --            flags       the sum of 1 if the demand never denies, 2 if its reservations are needed,
@@ -22,16 +25,23 @@
 --                        lockout.lua
 --        each of which is a byte unless noted, except for the numbers, which are doubles. A lease call has one
 --        demand, and after it the numbers of the lease (see lease.lua). A reset has one counter,
---        its hash and its lockout, and nothing after its count. A settlement has one demand.
+--        the keys of its reservations and its lockout, and nothing after its count. The first
+--        demand of a settlement decides how the reservation ends, and the others follow.
 -- Reply: one string: the time, and for each call
---          status      1 allowed or done, 0 denied or not found, 2 error, 3 settled before
---          for an error, its length (2 bytes) and its text; the call has changed nothing
+--          status      1 allowed or done, 0 denied or not found, 2 error
+--          for an error, the index of the demand, the length (2 bytes each) and the text; the call
+--          has changed nothing, except that a settlement may have settled the demands before. An
+--          error MALFORMED or WRONGTYPE means that another program has written to a key: the keys
+--          of the demand were deleted. BOUND means that a bound of ours was reached.
 --          for each demand of a spend, peek, count, reservation or lease call three numbers: the
 --          state of the counter before the charge (see "Reply" in the file of the algorithm). If
 --          a demand is only counted and does not fit, the state after the charge.
 --          for each demand on a limit with a lockout three more numbers, after its state (see
 --          lockout.lua)
 --          for a lease call four more numbers (see lease.lua)
+--          for each demand of a settlement what was known of the reservation (0 unknown, 1 open, 3
+--          it has ended before), how it has ended (1 settled, 2 cancelled; a byte each), and the
+--          units that it has charged in all
 --          for each demand of an inspection four more numbers, after these: how many
 --          reservations are open, the units that they have charged, the units on lease, and the
 --          time of the oldest hit of a log (0 if there is none)
@@ -60,10 +70,11 @@ local EXACT = 9007199254740992
 local RECOVERY_MAX = 100 * 366 * 86400 * 1000000
 local SPEND, PEEK, REFUND, RENEW, LEASE_CALL, RESET, COUNT = 1, 2, 3, 5, 6, 7, 8
 local RESERVE, SETTLE, INSPECT, REFUSE = 9, 10, 11, 12
--- What is known of a reservation that is to be settled; these are also the statuses of the reply.
+-- What is known of a reservation that is to be settled.
 local UNKNOWN, OPEN, REPEATED = 0, 1, 3
 local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
-local NOT_A_COUNTER = 'ERR the key does not hold a counter'
+local NOT_A_COUNTER = 'MALFORMED the key does not hold a counter'
+local TOO_MANY = 'BOUND too many open reservations of one counter'
 
 -- Locals are faster than globals.
 local KEYS, ARGV = KEYS, ARGV
@@ -72,8 +83,8 @@ local sub, rep, floor = string.sub, string.rep, math.floor
 local UNUSED = pack('<ddd', 0, 0, 0)
 -- Functions and modules that are created when they are needed.
 local scaled, next_month, run, write, expire_at, log, permits, reservations, lockout
--- The first error of the current call.
-local failed
+-- The first error of the current call, and the index of its demand, counted from 0.
+local failed, faulty
 local reply, replies = { pack('<d', now) }, 1
 local key_offset = 0
 -- If a key may occur more than once: what counters contain now, by key; and the counters that have
@@ -82,15 +93,18 @@ local values, postponed
 -- The arguments of the current call, and what they contain; the numbers are those of the last
 -- demand.
 local arguments, operation, count, first_demand, is_spend, is_refund, is_lease_call, kind, shadow
-local is_count, is_inspection, has_states, has_hash, is_released, ttl, id
+local is_count, is_inspection, has_states, has_hash, is_released, ttl, id, ending, was_open
 -- Of a limit with a lockout: whether denials are counted, the numbers of the last demand, and what
 -- the reply says of its lockout.
 local counts_denials, has_lockout, lock_after, lock_within, lock_for, lock_factor, lock_max
 local lock_reply
 -- What reservations.lua has read and found out about the demand, and the last of the call's keys
--- that it has used.
-local has_extras, most, most_part, reserved, more, more_part, given, has_reservations, known
+-- that are used.
+local has_extras, most, most_part, reserved, more, given, has_reservations, known, is_full
 local extra_keys
+-- Of a settlement: how the reservation has ended at this counter and at the first one, the units
+-- that it has charged in all, and of the last charge those that the counter may owe, if not all.
+local ended_as, decided_as, charged_units, applied
 -- If the call has several demands: the numbers of each.
 local numbers
 -- What phase 1 found out about each of several demands: the value that it charges (or false), and
@@ -119,6 +133,11 @@ for index = 2, #order do
     if operation > COUNT then
       ttl, id, first_demand = read('<dc16', arguments, first_demand)
     end
+    if operation == SETTLE then
+      ending, first_demand = read('<B', arguments, first_demand)
+      was_open = ending > 4
+      ending = was_open and ending - 4 or ending
+    end
     -- What another call has found out about its reservations does not concern this one.
     has_extras, given, has_reservations = is_count, nil, nil
     if count > 1 then
@@ -126,18 +145,24 @@ for index = 2, #order do
     end
   end
 
-  local is_allowed, status = true, replies + 1
-  replies, failed = status, nil
+  local status = replies + 1
+  replies = status
+  local is_allowed, is_remembered
 
   -- Several demands are first all examined (phase 1) and then charged (phase 2). A single demand is
   -- examined and charged in phase 2. What phase 1 has found out is remembered, unless a counter is a
   -- log or has permits or reservations, or must be corrected; then all demands are examined again.
-  local first_phase, is_remembered = count > 1 and 1 or 2, count > 1 and operation ~= RESERVE
+  local first_phase = count > 1 and operation ~= SETTLE and 1 or 2
+  -- A shadow limit never denies: if its counter is malformed, the call begins again with an empty
+  -- one.
+  for attempt = 1, count + 1 do
+  failed, faulty, decided_as, is_allowed = nil, nil, nil, true
+  is_remembered = first_phase == 1 and operation ~= RESERVE
   extra_keys = key_offset + count
   if operation == RESET then
     local key = KEYS[key_offset + 1]
-    extra_keys = extra_keys + 2
-    local deleted = call('DEL', key, KEYS[extra_keys - 1], KEYS[extra_keys])
+    extra_keys = extra_keys + 3
+    local deleted = call('UNLINK', key, KEYS[extra_keys - 2], KEYS[extra_keys - 1], KEYS[extra_keys])
     failed, first_phase = type(deleted) == 'table' and deleted.err, 3
     if values and not failed then
       values[key], postponed[key] = nil, nil
@@ -161,6 +186,12 @@ for index = 2, #order do
         has_extras = has_extras or has_hash
         at = at + 2
       end
+      local extra = extra_keys
+      extra_keys = extra + (has_hash and 2 or 0) + (has_lockout and 1 or 0)
+      if operation == SETTLE then
+        extra_keys = extra_keys + 1
+      end
+      is_full, applied = false, nil
 
       -- fits, has_cost: whether the demand fits, and whether it costs anything.
       -- s1, s2, s3, s_until: the state of the counter now, and when it becomes meaningless.
@@ -199,6 +230,10 @@ for index = 2, #order do
         elseif #value == 24 then
           s1, s2, s3 = read('<ddd', value)
           unchanged = value
+          if not (s1 >= 0 and s1 <= EXACT and s2 >= 0 and s2 <= EXACT and s3 > -EXACT and s3 < EXACT)
+            or s1 % 1 > 0 or s2 % 1 > 0 or s3 % 1 > 0 then
+            failed, s1, s2, s3 = failed or NOT_A_COUNTER, 0, 0, 0
+          end
         elseif #value == LEASED or (#value > LEASED and kind == BUCKET) then
           s1, s2, s3, out, slice, callers, callers_before, turn, lease_period, lease_per =
             read('<dddddddddd', value)
@@ -226,10 +261,11 @@ for index = 2, #order do
             lock_after, lock_within, lock_for, lock_factor, lock_max, at =
               read('<ddddd', arguments, at)
           end
-          extra_keys, is_remembered = extra_keys + 1, false
+          is_remembered = false
           fits = lockout.decide(KEYS[extra_keys], fits, has_cost, counts_denials, phase == 2)
         end
 
+        fits = fits and not is_full
         is_allowed = is_allowed and (fits or shadow == 1)
         local is_charged = (is_refund and exists)
           or (is_spend and is_allowed and fits and (has_cost or (units or 0) > 0))
@@ -287,35 +323,34 @@ for index = 2, #order do
           -- include concurrency.lua
           counter = permits
         end
-        at = is_new and at or first_demand + 2
-        local numbers_end = at + (kind == LOG and 24 or 40)
+        local numbers_at = is_new and at or first_demand + 2
+        at = numbers_at + (kind == LOG and 24 or 40)
         if has_extras then
-          -- include reservations.lua
-          numbers_end = reservations.prepare(numbers_end, false, true)
+          -- include prepare.lua
         end
 
         -- Called with pcall, because a key that another program has written must not fail the whole
         -- batch.
         local is_valid, result = true, nil
         if has_states then
-          is_valid, fits, has_cost, s1, s2, s3 = pcall(counter.examine, key, arguments, at)
+          is_valid, fits, has_cost, s1, s2, s3 = pcall(counter.examine, key, arguments, numbers_at)
           if has_lockout then
             if is_new then
-              lock_after, lock_within, lock_for, lock_factor, lock_max, numbers_end =
-                read('<ddddd', arguments, numbers_end)
+              lock_after, lock_within, lock_for, lock_factor, lock_max, at =
+                read('<ddddd', arguments, at)
             end
-            extra_keys = extra_keys + 1
             if is_valid then
               fits = lockout.decide(KEYS[extra_keys], fits, has_cost, counts_denials, phase == 2)
             end
           end
+          fits = fits and not is_full
           is_allowed = is_valid and is_allowed and (fits or shadow == 1)
           local is_charged = is_spend and has_cost and (is_count or (is_allowed and fits))
           if phase == 2 and not failed and is_charged then
             local charged_at, counted_until
             is_valid, charged_at, counted_until = pcall(counter.charge, key)
             if is_valid and not fits then
-              is_valid, fits, has_cost, s1, s2, s3 = pcall(counter.examine, key, arguments, at)
+              is_valid, fits, has_cost, s1, s2, s3 = pcall(counter.examine, key, arguments, numbers_at)
             end
             if is_valid and has_hash and operation == RESERVE then
               reservations.add(charged_at, counted_until)
@@ -326,17 +361,16 @@ for index = 2, #order do
         elseif phase == 1 then
           -- Finds errors before anything is written. Permits are not changed by a refund.
           if kind == LOG then
-            is_valid, result = pcall(counter.examine, key, arguments, at)
+            is_valid, result = pcall(counter.examine, key, arguments, numbers_at)
           end
         elseif not failed then
-          is_valid, result = pcall(counter.change, key, arguments, at, operation)
+          is_valid, result = pcall(counter.change, key, arguments, numbers_at, operation)
           is_allowed = is_valid and result
         end
 
         if not is_valid then
-          failed = failed or NOT_A_COUNTER
+          failed, s1, s2, s3 = failed or NOT_A_COUNTER, 0, 0, 0
         end
-        at = numbers_end
       end
 
       if has_states then
@@ -364,8 +398,30 @@ for index = 2, #order do
             lease_length,
             turn_after
           )
+      elseif operation == SETTLE then
+        if applied and applied ~= more and not failed then
+          reservations.correct_charge(applied, KEYS[extra_keys])
+        end
+        if not decided_as then
+          decided_as, was_open = ended_as, was_open or known ~= UNKNOWN
+        end
+        replies = replies + 1
+        reply[replies] = pack('<BBd', known, ended_as, charged_units)
+      end
+
+      if failed and not faulty then
+        faulty = i - 1
+        if failed == NOT_A_COUNTER or sub(failed, 1, 9) == 'WRONGTYPE' then
+          call('UNLINK', key, unpack(KEYS, extra + 1, extra_keys))
+          if values then
+            values[key], postponed[key] = false, nil
+          end
+          faulty = shadow == 1 and -1 or faulty
+        end
       end
     end
+  end
+  if not (failed and faulty == -1) then break end
   end
 
   if is_remembered and (is_allowed or is_refund or is_count) then
@@ -378,9 +434,10 @@ for index = 2, #order do
   end
 
   if failed then
-    replies, reply[status] = status, pack('<BH', 2, #failed) .. failed
+    replies = status
+    reply[status] = pack('<BHH', 2, faulty and faulty > 0 and faulty or 0, #failed) .. failed
   else
-    reply[status] = operation == SETTLE and string.char(known) or is_allowed and '\1' or '\0'
+    reply[status] = is_allowed and '\1' or '\0'
   end
   key_offset = extra_keys
 end

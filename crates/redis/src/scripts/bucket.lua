@@ -14,11 +14,14 @@ elseif is_new then
   whole, whole_part, cost, cost_part, per, span, at = read('<dddddd', arguments, at)
 end
 if has_extras then
-  -- include reservations.lua
-  at = reservations.prepare(at, true, phase == 2)
+  -- include prepare.lua
   if operation == SETTLE then
-    cost, cost_part = known == OPEN and more or cost, known == OPEN and more_part or cost_part
-    cost, cost_part = known == REPEATED and 0 or cost, known == REPEATED and 0 or cost_part
+    -- include scaled.lua
+    local _
+    cost, cost_part = RECOVERY_MAX, 0
+    if more / per * period < RECOVERY_MAX then
+      _, cost, cost_part = scaled(more, period, per)
+    end
   end
 end
 if is_lease_call and is_new then
@@ -52,7 +55,6 @@ unchanged = not is_corrected and not is_in_debt and unchanged or nil
 -- Before leases are considered: what was leased must not be freed by the return of something else.
 if given and exists then
   -- include scaled.lua
-  reservations.observe()
   for j = 1, #given do
     local _, micros, parts = scaled(given[j][1], period, per)
     micros, parts = reservations.take(given[j][2], micros, parts)
@@ -153,6 +155,10 @@ if not is_refund then
     ahead, part = most, most_part
     if before > ahead or (before == ahead and before_part > part) then
       ahead, part = before, before_part
+    end
+    if operation == SETTLE then
+      local _, units = scaled(ahead - before, per, period)
+      applied = units < more and units or more
     end
   end
 end

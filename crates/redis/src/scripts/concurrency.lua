@@ -3,19 +3,25 @@
 -- counting: the units in flight, and the latest time at which a permit was granted, which shows
 -- whether the clock has been set back since. They stay for a short time when there are no permits:
 -- a key that is deleted while its slot is being migrated to another server could not be created
--- here again.
+-- here again. A permit of more than one unit has another member, its id, whose score is -1 less its
+-- cost: by it the permit is found if only its id is known.
+--
+-- A call does the same work however many permits there are. It ends at most SWEEP_MAX of those that
+-- have expired, the first to expire first; the others still count.
 --
 -- Numbers: limit, cost, permit timeout, permit id (16 bytes): 40 bytes.
 -- Counter: a sorted set.
 -- Reply:   units in flight, time when the last permit expires, time when enough permits have
 --          expired for the demand to fit (0 if it fits now or never).
 -- include commands.lua
-if not permits then
-  permits = {}
+-- A function of its own, because a function has at most 200 local variables.
+permits = permits or (function()
+  local permits = {}
 
   local SUM, LATEST = 's', 't'
-  -- How many permits are read by one command, and at most to find when enough of them have expired.
-  local CHUNK, CHUNKS_END = 128, 512
+  -- How many permits are read by one command, at most to find when enough of them have expired, and
+  -- at most to be ended or shortened.
+  local CHUNK, SEARCH_MAX, SWEEP_MAX = 128, 512, 512
 
   -- The cost and permit timeout of a member.
   local function read_permit(member)
@@ -37,10 +43,11 @@ if not permits then
     return last_expiry
   end
 
-  -- The clock was set back: shortens the permits that were granted before. Returns the latest time
-  -- of a grant.
-  local function shorten(key)
-    local members, latest = run('ZRANGEBYSCORE', key, 0, '+inf', 'WITHSCORES'), 0
+  -- The clock was set back: shortens the permits that were granted before, the last to expire
+  -- first. Returns the latest time of a grant, which stays if there are more of them.
+  local function shorten(key, latest)
+    local members = run('ZREVRANGEBYSCORE', key, '+inf', 0, 'WITHSCORES', 'LIMIT', 0, SWEEP_MAX)
+    local found = 0
     for j = 1, #members, 2 do
       local _, length = read_permit(members[j])
       local expires = tonumber(members[j + 1])
@@ -48,9 +55,19 @@ if not permits then
         expires = now + length
         write('ZADD', key, expires, members[j])
       end
-      latest = math.max(latest, expires - length)
+      found = math.max(found, expires - length)
     end
-    return latest
+    return #members < 2 * SWEEP_MAX and found or latest
+  end
+
+  -- Removes a permit. Returns its cost.
+  local function remove(key, member)
+    local cost = read_permit(member)
+    write('ZREM', key, member)
+    if cost > 1 then
+      write('ZREM', key, sub(member, 1, 16))
+    end
+    return cost
   end
 
   -- Removes expired permits. Returns the units in flight, the latest time of a grant, and the time
@@ -62,16 +79,12 @@ if not permits then
     end
     local sum, latest, is_corrected = -1 - tonumber(numbers[1]), -1 - tonumber(numbers[2]), false
     if latest - now > SLACK then
-      latest, is_corrected = shorten(key), true
+      latest, is_corrected = shorten(key, latest), true
     end
 
-    local expired = run('ZRANGEBYSCORE', key, 0, now)
-    if #expired > 0 then
-      for j = 1, #expired do
-        sum = sum - read_permit(expired[j])
-      end
-      write('ZREMRANGEBYSCORE', key, 0, now)
-      is_corrected = true
+    local expired = run('ZRANGEBYSCORE', key, 0, now, 'LIMIT', 0, SWEEP_MAX)
+    for j = 1, #expired do
+      sum, is_corrected = sum - remove(key, expired[j]), true
     end
 
     if is_corrected then
@@ -86,9 +99,8 @@ if not permits then
   -- With too many permits it is the time of the last one, because counting all of them would delay
   -- other calls; a permit may be released earlier anyway.
   local function frees_at(key, missing, last_expiry)
-    -- The two totals come first, then the permits.
-    for from = 2, CHUNKS_END, CHUNK do
-      local members = run('ZRANGE', key, from, from + CHUNK - 1, 'WITHSCORES')
+    for from = 0, SEARCH_MAX - 1, CHUNK do
+      local members = run('ZRANGEBYSCORE', key, 0, '+inf', 'WITHSCORES', 'LIMIT', from, CHUNK)
       for j = 1, #members, 2 do
         missing = missing - read_permit(members[j])
         if missing <= 0 then return tonumber(members[j + 1]) end
@@ -104,6 +116,7 @@ if not permits then
     local last_expiry
     limit, cost, length, permit_id = read('<dddc16', arguments, at)
     sum, latest, last_expiry = settle(key)
+    if (sum + latest + last_expiry) % 1 ~= 0 then error(NOT_A_COUNTER) end
 
     local fits, frees = cost == 0 or cost <= limit - sum, 0
     if not fits and cost <= limit then
@@ -116,6 +129,9 @@ if not permits then
   function permits.charge(key)
     if is_count and cost > limit - sum and sum + cost > most then return end
     write('ZADD', key, now + length, permit_id .. pack('<dd', cost, length))
+    if cost > 1 then
+      write('ZADD', key, -1 - cost, permit_id)
+    end
     write_totals(key, sum + cost, math.max(now, latest))
     if failed and sum == 0 then
       -- The set was created by this call: nothing of it may remain.
@@ -124,16 +140,13 @@ if not permits then
   end
 
   -- The name of the member for the permit. Cost 0 means that the caller does not know the cost of
-  -- the permit. Most permits cost 1; only if this one does not, all members are searched.
+  -- the permit.
   local function find(key)
-    local name = permit_id .. pack('<dd', math.max(cost, 1), length)
-    if run('ZSCORE', key, name) then return name end
-    if cost > 0 then return nil end
-
-    local members = run('ZRANGE', key, 2, -1)
-    for j = 1, members and #members or 0 do
-      if members[j]:sub(1, 16) == permit_id then return members[j] end
+    if cost == 0 then
+      cost = -1 - tonumber(run('ZSCORE', key, permit_id) or -2)
     end
+    local name = permit_id .. pack('<dd', cost, length)
+    return run('ZSCORE', key, name) and name
   end
 
   -- Releases or renews a permit. Returns false if it has expired. A refund changes nothing: permits
@@ -150,14 +163,14 @@ if not permits then
       return false
     end
 
-    local held = read_permit(member)
-    write('ZREM', key, member)
     if operation == RENEW then
-      write('ZADD', key, now + length, permit_id .. pack('<dd', held, length))
+      write('ZADD', key, now + length, member)
       write_totals(key, sum, math.max(now, latest))
     else
-      write_totals(key, sum - held, latest)
+      write_totals(key, sum - remove(key, member), latest)
     end
     return true
   end
-end
+
+  return permits
+end)()

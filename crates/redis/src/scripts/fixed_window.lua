@@ -13,11 +13,8 @@ elseif is_new then
   limit, cost, unit, length, at = read('<dddd', arguments, at)
 end
 if has_extras then
-  -- include reservations.lua
-  at = reservations.prepare(at, false, phase == 2)
-  if operation == SETTLE then
-    cost = known == OPEN and more or known == UNKNOWN and cost or 0
-  end
+  -- include prepare.lua
+  cost = operation == SETTLE and more or cost
 end
 if is_lease_call and is_new then
   -- include lease.lua
@@ -67,7 +64,8 @@ else
   has_cost = cost > 0
   fits = not has_cost or cost <= limit - n1
   if is_count and cost > most - n1 then
-    n1 = most > n1 and most or n1
+    applied = most > n1 and most - n1 or 0
+    n1 = n1 + applied
   else
     n1 = n1 + cost
   end

@@ -32,10 +32,13 @@ if not lockout then
   function lockout.decide(key, fits, has_cost, is_counted, is_written)
     local ends, denials, level, forgotten = 0, 0, 0, 0
     local value = call('GET', key)
+    local is_valid = not value
     if value and type(value) == 'string' and #value == 32 then
       ends, denials, level, forgotten = read('<dddd', value)
-    elseif value then
-      failed = failed or value.err or NOT_A_COUNTER
+      is_valid = (ends + denials + level + forgotten) % 1 == 0 and level >= 0 and level <= LEVEL_MAX
+    end
+    if not is_valid then
+      failed, lock_reply = failed or value.err or NOT_A_COUNTER, UNUSED
       return fits
     end
 

@@ -6,26 +6,30 @@
 --        both of them exist or none.
 -- ARGV:  ARGV[1] begins with the operation (a byte): 1 put, 2 remove, 3 read. After it are
 --          put         the new revision (16 bytes), how long the record is kept (microseconds), the
---                      most records of the group (doubles), the length of the id (2 bytes), the id,
---                      and the text
+--                      most records of the group (doubles), the lengths of the id (2 bytes) and of
+--                      the expected text (4 bytes: ANY_TEXT for any record or none, 0 for no
+--                      record), the id, the expected text, and the text
 --          remove      the new revision (16 bytes), and the id
 --          read        the known revision (16 bytes), the most bytes of a page (a double), and the
 --                      cursor of the page, 0 for the first one
 -- Reply: one string: the time, and
---          status      1 done, 0 not found or unchanged, 3 the group is full, which changes nothing
+--          status      1 done, 0 not found, unchanged or another text than expected, 3 the group is
+--                      full; only 1 may have changed anything
 --          for a read that is done, the revision (16 bytes), the length of the cursor of the next
 --          page (2 bytes), the cursor, which is 0 if this is the last page, and for each record how
 --          long it is kept from now on (a double), the lengths of its id (2 bytes) and of its text
 --          (4 bytes), the id and the text
 --
 -- A record that exists during all pages of a read is read once or more; one that is put or removed
--- meanwhile may be missing. A group that does not exist has the revision NO_RECORDS.
+-- meanwhile may be missing. A group that does not exist has the revision NO_RECORDS. So has one
+-- whose keys another program has replaced; the next change deletes them.
 
 -- include time.lua
 
 local PUT, REMOVE = 1, 2
 local DONE, NOT_FOUND, FULL = 1, 0, 3
 local NO_RECORDS = string.rep('\255', 16)
+local ANY_TEXT = 4294967295
 -- The most expired records that are dropped with one command, and that are read with one.
 local DROP_MAX, SCAN_COUNT = 100, 8
 
@@ -37,6 +41,23 @@ local now_text = string.format('%.0f', now)
 
 local function reply(status, body)
   return pack('<dB', now, status) .. (body or '')
+end
+
+-- Whether a key of the group has another type, so that commands on it fail.
+local function is_damaged()
+  local replies = { redis.pcall('HGET', hash, ''), redis.pcall('ZSCORE', expiries, '') }
+  for index = 1, 2 do
+    local failed = type(replies[index]) == 'table' and replies[index].err
+    if failed and sub(failed, 1, 9) == 'WRONGTYPE' then
+      return true
+    end
+  end
+  return false
+end
+
+-- When a record expires; 0 if it is not a record.
+local function expiry(value)
+  return value and #value >= 8 and read('<d', value) or 0
 end
 
 local function valid_records()
@@ -63,9 +84,29 @@ local function extend_expiry(ttl)
   end
 end
 
+local damaged = is_damaged()
+if damaged and (operation == PUT or operation == REMOVE) then
+  call('DEL', hash, expiries)
+end
+
 if operation == PUT then
-  local ttl, records_max, length, first = read('<ddH', arguments, rest)
-  local id, text = sub(arguments, first, first + length - 1), sub(arguments, first + length)
+  local ttl, records_max, length, expected_length, first = read('<ddHI', arguments, rest)
+  local id = sub(arguments, first, first + length - 1)
+  first = first + length
+
+  if expected_length ~= ANY_TEXT then
+    local expected = sub(arguments, first, first + expected_length - 1)
+    first = first + expected_length
+    local value = call('HGET', hash, id)
+    local current = expiry(value) > now and sub(value, 9) or ''
+    -- The reply to the same call may have been lost.
+    if current == sub(arguments, first) then
+      return reply(DONE)
+    elseif current ~= expected then
+      return reply(NOT_FOUND)
+    end
+  end
+  local text = sub(arguments, first)
 
   -- A server that evicts keys may have evicted one of the two.
   if not call('HGET', hash, '') then
@@ -86,8 +127,7 @@ end
 
 if operation == REMOVE then
   local id = sub(arguments, rest)
-  local value = call('HGET', hash, id)
-  if not value or read('<d', value) <= now then
+  if expiry(call('HGET', hash, id)) <= now then
     return reply(NOT_FOUND)
   end
 
@@ -104,9 +144,14 @@ end
 
 local bytes_max, first = read('<d', arguments, rest)
 local cursor = sub(arguments, first)
-local current = call('HGET', hash, '') or NO_RECORDS
+local current = not damaged and call('HGET', hash, '') or NO_RECORDS
+if #current ~= 16 then
+  current = NO_RECORDS
+end
 if current == revision and cursor == '0' then
   return reply(NOT_FOUND)
+elseif damaged then
+  return reply(DONE, current .. pack('<H', 1) .. '0')
 end
 
 local parts, bytes = {}, 0
@@ -115,7 +160,7 @@ repeat
   cursor = page[1]
   for index = 1, #page[2], 2 do
     local id, value = page[2][index], page[2][index + 1]
-    local expires_at = id ~= '' and read('<d', value) or 0
+    local expires_at = id ~= '' and expiry(value) or 0
     if expires_at > now then
       local head = pack('<dHI', expires_at - now, #id, #value - 8)
       parts[#parts + 1] = head .. id .. sub(value, 9)

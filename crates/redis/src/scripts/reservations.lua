@@ -1,6 +1,12 @@
--- Reservations of a counter: a hash beside it. While a reservation is open, its id is a field with
--- its expiry, the window of its charge and its units. One more field is the earliest expiry, or an
--- earlier time. A reservation that has been settled has a key of its own, until that is forgotten.
+-- Reservations of a counter, in two keys beside it. A hash has a field for each open reservation,
+-- its id, with its expiry, the window of its charge and its units, and a field with the units that
+-- all of them have charged. A sorted set has the ids by their expiry, and one more member that comes
+-- first, so that it is never empty.
+-- A reservation that has ended has a key of its own, the mark, until that is forgotten: when that
+-- is, how it has ended (1 settled, 2 cancelled), and the units that it has charged in all.
+--
+-- A call does the same work however many reservations are open. It ends at most SWEEP_MAX of those
+-- that have expired, the first to expire first; the others still count.
 --
 -- A bucket has no windows. Its reservations are numbered, and the hash has the low-water marks of
 -- the bucket: the smallest backlog since the reservations up to some number were charged. What a
@@ -10,27 +16,37 @@
 -- microsecond, span (negative if the bucket was in debt), how many reservations have been made, and
 -- for each mark a number, microseconds and parts. Numbers and marks are ascending.
 --
--- Numbers, after those of the demand, if they apply; for a bucket "cost" is two numbers:
---   of a count or settlement:  the most that the counter may hold, as a cost
+-- Numbers, after those of the demand, if they apply:
+--   of a count or settlement:  the most that the counter may hold; of a bucket, two numbers
 --   of a reservation:          units
---   of a settlement:           the cost beyond the reserved units, the units to return
+--   of a settlement:           the actual cost in units, -1 if it is what was reserved; the units to
+--                              charge if the reservation is not open
 --   of a bucket with a hash:   how many microseconds the rate's `per` units take
 -- include commands.lua
-if not reservations then
-  reservations = {}
+-- A function of its own, because a function has at most 200 local variables.
+reservations = reservations or (function()
+  local reservations = {}
 
-  local EARLIEST, MARKS = 'e', 'm'
-  -- The most open reservations of a counter.
-  local OPEN_MAX = 65536
-  local CHUNK = 128
+  local TOTAL, MARKS = 'u', 'm'
+  -- The most open reservations of a counter, and the most that a call ends after their expiry.
+  local OPEN_MAX, SWEEP_MAX = 65536, 32
   -- The most low-water marks of a bucket.
   local MARKS_MAX = 32
-  -- The hash of the current demand. For a bucket whose marks have been read: the marks, how many
+  -- The keys of the current demand. For a bucket whose marks have been read: the marks, how many
   -- reservations have been made, and whether the hash has marks.
-  local hash, marks, made, has_marks
+  local hash, index, marks, made, has_marks
+  -- The numbers of a settlement.
+  local actual, late
 
   local function is_less(a, a_part, b, b_part)
     return a < b or (a == b and a_part < b_part)
+  end
+
+  -- Reads three numbers that no other program has written.
+  local function read_record(record)
+    local first, second, third = read('<ddd', record)
+    if #record ~= 24 or (first + second + third) % 1 ~= 0 then error(NOT_A_COUNTER) end
+    return first, second, third
   end
 
   local function remove_mark(at)
@@ -55,6 +71,19 @@ if not reservations then
     remove_mark(nearest + 3)
   end
 
+  -- Lowers the marks to this backlog. It is the mark of the reservations since the last one.
+  local function lower(low, part)
+    while marks[1] and not is_less(marks[#marks - 1], marks[#marks], low, part) do
+      remove_mark(#marks - 2)
+    end
+    if (marks[#marks - 2] or 0) < made then
+      marks[#marks + 1], marks[#marks + 2], marks[#marks + 3] = made, low, part
+    end
+    if #marks > 3 * MARKS_MAX then
+      merge_nearest()
+    end
+  end
+
   -- Reads the low-water marks, and lowers them to the backlog that is certainly left now.
   function reservations.observe()
     local field = run('HGET', hash, MARKS)
@@ -68,21 +97,14 @@ if not reservations then
     marks = { read('<' .. rep('d', (#field - 40) / 8), field, 41) }
     -- The last result of reading is a position.
     marks[#marks] = nil
+    if #marks > 3 * MARKS_MAX + 3 or (low + part + made) % 1 ~= 0 then error(NOT_A_COUNTER) end
 
     low = low - now
     local longest = of_span < 0 and RECOVERY_MAX or span
     if of_per ~= per or math.abs(of_span) ~= span or low < 0 or low > longest + SLACK then
       low, part = 0, 0
     end
-    while marks[1] and not is_less(marks[#marks - 1], marks[#marks], low, part) do
-      remove_mark(#marks - 2)
-    end
-    if (marks[#marks - 2] or 0) < made then
-      marks[#marks + 1], marks[#marks + 2], marks[#marks + 3] = made, low, part
-    end
-    if #marks > 3 * MARKS_MAX then
-      merge_nearest()
-    end
+    lower(low, part)
   end
 
   -- How much of this backlog a reservation returns. The marks since then are lower by that.
@@ -116,10 +138,11 @@ if not reservations then
   -- Writes the low-water marks with the bucket as it is now. Returns the number of the reservation,
   -- if the demand makes one (`is_new`).
   function reservations.record(at, part, is_in_debt, is_new)
-    if not marks then
-      reservations.observe()
+    if is_new then
+      -- Its mark is never higher than the backlog now, even if the clock goes back a little.
+      made = made + 1
+      lower(math.max(0, at - now), at < now and 0 or part)
     end
-    made = made + (is_new and 1 or 0)
     if has_marks or is_new then
       local field = pack('<ddddd', at, part, per, is_in_debt and -span or span, made)
       write('HSET', hash, MARKS, field .. pack('<' .. rep('d', #marks), unpack(marks)))
@@ -127,69 +150,8 @@ if not reservations then
     return made
   end
 
-  -- Lets the hash expire at this time at the earliest, and not before it would have.
-  local function keep_until(key, time)
-    local left = run('PTTL', key)
-    if left and left < (time - now) / 1000 then
-      expire_at(key, time)
-    end
-  end
-
-  -- Returns the units and windows of expired reservations, or nil. Removes them if `is_final`.
-  local function expired(key, is_final)
-    local earliest = run('HGET', key, EARLIEST)
-    has_reservations = earliest and true
-    if not earliest or now < read('<d', earliest) then
-      return nil
-    end
-
-    local fields, names, found, next_expiry = run('HGETALL', key), {}, {}, EXACT
-    for j = 1, fields and #fields or 0, 2 do
-      if #fields[j] > 1 then
-        local expires, window, units = read('<ddd', fields[j + 1])
-        if expires <= now then
-          names[#names + 1], found[#found + 1] = fields[j], { units, window }
-        else
-          next_expiry = math.min(next_expiry, expires)
-        end
-      end
-    end
-    if is_final then
-      for from = 1, #names, CHUNK do
-        write('HDEL', key, unpack(names, from, math.min(from + CHUNK - 1, #names)))
-      end
-      write('HSET', key, EARLIEST, pack('<d', next_expiry))
-    end
-    return found[1] and found
-  end
-
-  -- What is known of the reservation that is to be settled. Remembers that it was.
-  local function settle(key, settled_key, returned)
-    local settled_until = run('GET', settled_key)
-    if settled_until and read('<d', settled_until) > now then
-      return REPEATED
-    end
-
-    local field, known = run('HGET', key, id), UNKNOWN
-    if field then
-      local expires, window = read('<dd', field)
-      if expires > now then
-        known = OPEN
-        if returned > 0 then
-          given = given or {}
-          given[#given + 1] = { returned, window }
-        end
-      end
-      write('HDEL', key, id)
-    end
-    write('SET', settled_key, pack('<d', now + ttl), 'PX', ceil(ttl / 1000) + EXPIRY_MARGIN)
-    return known
-  end
-
-  -- Reads the numbers, and finds out which units are returned (`given`). For a settlement, `known`
-  -- is what is known of the reservation, and `more` the cost if it is open. Returns the position
-  -- after the numbers.
-  function reservations.prepare(at, is_bucket, is_final)
+  -- Reads the numbers of the demand, and returns the position after them.
+  function reservations.read_numbers(at, is_bucket)
     given, has_reservations = nil, nil
     if is_count then
       most, at = read('<d', arguments, at)
@@ -197,63 +159,160 @@ if not reservations then
         most_part, at = read('<d', arguments, at)
       end
     end
-    local returned
     if operation == RESERVE and has_hash then
       reserved, at = read('<d', arguments, at)
     elseif operation == SETTLE then
-      more, at = read('<d', arguments, at)
-      if is_bucket then
-        more_part, at = read('<d', arguments, at)
-      end
-      returned, at = read('<d', arguments, at)
+      actual, late, at = read('<dd', arguments, at)
+      known, ended_as, more, charged_units = REPEATED, decided_as or ending, 0, 0
     end
-    if not has_hash then
-      return at
-    end
-    if is_bucket then
+    if has_hash and is_bucket then
       period, at = read('<d', arguments, at)
-    end
-
-    extra_keys = extra_keys + 1
-    hash, marks = KEYS[extra_keys], nil
-    -- An inspection or a refund does not forget reservations that return nothing.
-    local found = expired(hash, is_final and (is_released or operation >= RESERVE))
-    given = is_released and found or nil
-    if operation == SETTLE then
-      extra_keys = extra_keys + 1
-      known = settle(hash, KEYS[extra_keys], returned)
-    elseif operation == RESERVE and not failed and (run('HLEN', hash) or 0) > OPEN_MAX then
-      failed = 'ERR too many open reservations of one counter'
     end
     return at
   end
 
-  -- The number of open reservations, and the units that they have charged, at most 2^53.
-  function reservations.outstanding()
-    local open, units = 0, 0
-    local fields = has_reservations and run('HGETALL', hash)
-    for j = 1, fields and #fields or 0, 2 do
-      if #fields[j] > 1 then
-        local expires, _, charged = read('<ddd', fields[j + 1])
-        if expires > now then
-          open, units = open + 1, units + charged
-        end
+  -- Lets both keys expire at this time at the earliest, and not before they would have.
+  local function keep_until(time)
+    local left = run('PTTL', hash)
+    if left and left < (time - now) / 1000 then
+      expire_at(hash, time)
+      expire_at(index, time)
+    end
+  end
+
+  -- Returns the units and windows of the first expired reservations, or nil. Removes them if
+  -- `is_final`.
+  local function expired(is_final)
+    local head = run('ZRANGE', index, 0, 1, 'WITHSCORES')
+    has_reservations = head[1] and true
+    if head[1] and head[1] ~= TOTAL then error(NOT_A_COUNTER) end
+    if not head[3] or tonumber(head[4]) > now then
+      return nil
+    end
+
+    local first, ids, found, units = run('ZRANGE', index, 1, SWEEP_MAX, 'WITHSCORES'), {}, {}, 0
+    for j = 1, #first, 2 do
+      if tonumber(first[j + 1]) <= now then ids[#ids + 1] = first[j] end
+    end
+    local records = run('HMGET', hash, unpack(ids))
+    for j = 1, #ids do
+      -- A server that evicts keys may have evicted one of the two.
+      if records[j] then
+        local _, window, charged = read_record(records[j])
+        found[#found + 1], units = { charged, window }, units + charged
       end
     end
-    return open, math.min(units, EXACT)
+    if is_final then
+      write('HDEL', hash, unpack(ids))
+      write('ZREM', index, unpack(ids))
+      if units > 0 then
+        write('HINCRBY', hash, TOTAL, -units)
+      end
+    end
+    return found[1] and found
+  end
+
+  -- Ends the reservation that is to be settled, unless it has ended before: `known` is what is known
+  -- of it, and `more` the units to charge. Returns the units to return and their window, if any.
+  local function end_here(mark_key)
+    local mark = run('GET', mark_key)
+    if mark then
+      local known_until, code, units = read_record(mark)
+      if known_until > now then
+        ended_as, charged_units = code, units
+        return nil
+      end
+    end
+
+    local record, returned = run('HGET', hash, id), nil
+    known, ended_as, more, charged_units = UNKNOWN, ending, late, late
+    local expires, window, units
+    if record then
+      expires, window, units = read_record(record)
+      if expires > now or was_open then
+        charged_units = actual < 0 and units or actual
+        known, more = OPEN, charged_units > units and charged_units - units or 0
+        returned = charged_units < units and { units - charged_units, window }
+      else
+        returned = is_released and { units, window }
+      end
+    end
+
+    local expiry = ceil(ttl / 1000) + EXPIRY_MARGIN
+    write('SET', mark_key, pack('<ddd', now + ttl, ending, charged_units), 'PX', expiry)
+    if record then
+      write('HDEL', hash, id)
+      write('HINCRBY', hash, TOTAL, -units)
+      write('ZREM', index, id)
+    end
+    return returned
+  end
+
+  -- Corrects what the reservation has charged, because the counter may not owe all of it.
+  function reservations.correct_charge(units, mark_key)
+    charged_units = charged_units - more + units
+    local expiry = ceil(ttl / 1000) + EXPIRY_MARGIN
+    write('SET', mark_key, pack('<ddd', now + ttl, ending, charged_units), 'PX', expiry)
+  end
+
+  -- Finds out which units are returned (`given`), and ends the reservation that is to be settled.
+  -- `sweep` is 0 if nothing is ended after its expiry, 1 if it stays, 2 if it is removed. The keys
+  -- begin after `extra`.
+  function reservations.prepare(extra, sweep)
+    hash, index, marks = KEYS[extra + 1], KEYS[extra + 2], nil
+    local returned
+    if operation == SETTLE then
+      if decided_as and decided_as ~= ending then
+        -- The reservation has ended in the other way.
+        return
+      end
+      returned = end_here(KEYS[extra + 3])
+    end
+
+    -- A refund does not forget reservations that return nothing.
+    local is_final = sweep == 2 and (is_released or operation >= RESERVE or is_inspection)
+    local found = nil
+    if sweep > 0 then
+      found = expired(is_final)
+    else
+      has_reservations = run('EXISTS', index) == 1
+    end
+    given = is_released and found or nil
+    if returned then
+      given = given or {}
+      given[#given + 1] = returned
+    end
+    if kind == BUCKET and (given or is_refund or operation >= RESERVE) then
+      reservations.observe()
+    end
+    if operation == RESERVE and sweep ~= 1 and run('ZCARD', index) > OPEN_MAX then
+      is_full = true
+      failed = failed or (shadow == 0 and TOO_MANY) or nil
+    end
+  end
+
+  -- The number of open reservations, and the units that they have charged, at most 2^53.
+  function reservations.outstanding()
+    local open = has_reservations and run('ZCARD', index) or 0
+    if open <= 1 then
+      return 0, 0
+    end
+    return open - 1, math.min(tonumber(run('HGET', hash, TOTAL) or 0), EXACT)
   end
 
   -- Remembers what was charged in this window, or under this number, until the counter forgets it.
   function reservations.add(window, counted_until)
     local expires = now + ttl
-    local earliest = run('HGET', hash, EARLIEST)
-    earliest = earliest and math.min(read('<d', earliest), expires) or expires
-    write('HSET', hash, id, pack('<ddd', expires, window, reserved), EARLIEST, pack('<d', earliest))
-    keep_until(hash, math.max(expires, counted_until))
+    write('HSET', hash, id, pack('<ddd', expires, window, reserved))
+    write('HINCRBY', hash, TOTAL, reserved)
+    write('ZADD', index, 0, TOTAL, expires, id)
+    keep_until(math.max(expires, counted_until))
   end
 
   -- Keeps the reservations as long as the counter knows what they have charged.
   function reservations.keep(counted_until)
-    keep_until(hash, counted_until)
+    keep_until(counted_until)
   end
-end
+
+  return reservations
+end)()

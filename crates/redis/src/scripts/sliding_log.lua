@@ -9,11 +9,15 @@
 --          the demand to fit, or if it fits, for more units to be left (0 if there are none, or
 --          if it never fits).
 -- include commands.lua
-if not log then
-  log = {}
+-- A function of its own, because a function has at most 200 local variables.
+log = log or (function()
+  local log = {}
 
   -- Most elements of a list. Beyond that, the two oldest are merged into one with the later time.
   local HITS_MAX = 8192
+  -- The most hits that are searched for the time when enough of them have left the window, and from
+  -- which one reservation takes units back.
+  local SEARCH_MAX, GIVE_BACK_MAX = 512, 32
   -- How many elements are read or written by one command.
   local CHUNK = 128
 
@@ -108,48 +112,63 @@ if not log then
   end
 
   -- The time at which the oldest hits, with a total cost of at least `missing`, have left the
-  -- window.
+  -- window. With too many hits it is the time of the last one: counting all of them would delay
+  -- other calls.
   local function frees_at(key, missing, length)
-    local from = 1
-    while true do
+    for from = 1, SEARCH_MAX, CHUNK do
       local elements = run('LRANGE', key, from, from + CHUNK - 1)
       for j = 1, #elements do
         local time, cost = read_hit(elements[j])
         missing = missing - cost
         if missing <= 0 then return time + length end
       end
-      if #elements < CHUNK then return 0 end
-      from = from + CHUNK
+    end
+    return read_hit(run('LINDEX', key, -1)) + length
+  end
+
+  -- The times of the newest and the oldest hit, or nil if there are none.
+  local function ends(key)
+    local oldest = run('LINDEX', key, 1)
+    if oldest then
+      return read_hit(run('LINDEX', key, -1)), read_hit(oldest)
     end
   end
 
-  -- Returns units that reservations have charged: from their own hits, or if hits have been merged
-  -- from earlier ones. Returns the sum of the others and the times of the newest and the oldest.
-  local function give_back(key, sum)
-    local elements, hits = run('LRANGE', key, 1, -1), {}
-    for j = 1, #elements do
-      local time, cost = read_hit(elements[j])
-      hits[j] = { time, cost }
-    end
-    for j = 1, #given do
-      local units = given[j][1]
-      for k = #hits, 1, -1 do
-        if hits[k][1] <= given[j][2] and units > 0 then
-          local returned = math.min(units, hits[k][2])
-          hits[k][2], units, sum = hits[k][2] - returned, units - returned, sum - returned
-        end
+  -- The index of the last hit that is not later than this time; 0 if there is none.
+  local function last_until(key, time)
+    local low, high = 0, run('LLEN', key) - 1
+    while low < high do
+      local middle = ceil((low + high) / 2)
+      if read_hit(run('LINDEX', key, middle)) <= time then
+        low = middle
+      else
+        high = middle - 1
       end
     end
+    return low
+  end
 
-    local left = {}
-    for j = 1, #hits do
-      if hits[j][2] > 0 then left[#left + 1] = hits[j] end
+  -- Returns units that reservations have charged: from their own hits, or if hits have been merged
+  -- from some earlier ones. Returns the sum of the others and the times of the newest and the
+  -- oldest.
+  local function give_back(key, sum)
+    for j = 1, #given do
+      local units, at = given[j][1], last_until(key, given[j][2])
+      for k = at, math.max(1, at - GIVE_BACK_MAX), -1 do
+        local time, cost = read_hit(run('LINDEX', key, k))
+        local returned = math.min(units, cost)
+        units, sum = units - returned, sum - returned
+        if returned < cost then
+          write('LSET', key, k, pack('<dd', time, cost - returned))
+        else
+          write('LSET', key, k, '')
+          write('LREM', key, 1, '')
+        end
+        if units <= 0 then break end
+      end
     end
-    if #left == 0 then
-      empty(key)
-      return 0
-    end
-    return sum, rewrite(key, sum, left)
+    write('LSET', key, 0, pack('<d', sum))
+    return sum, ends(key)
   end
 
   -- The demand examined last.
@@ -164,6 +183,7 @@ if not log then
       if newest then expire_at(key, newest + length) end
     end
     given = nil
+    if (sum + (newest or 0) + (oldest or 0)) % 1 ~= 0 then error(NOT_A_COUNTER) end
   end
 
   function log.examine(key, arguments, at)
@@ -223,37 +243,46 @@ if not log then
   -- Refunds the cost, beginning with the newest hit, or settles a reservation.
   function log.change(key, arguments, at)
     if operation == SETTLE then
-      local _, actual = read('<dd', arguments, at)
-      local charged = known == OPEN and more or known == UNKNOWN and actual or 0
-      if charged > 0 or given then
+      if more > 0 or given then
         update(key, arguments, at)
-        cost = charged
-        if cost > 0 then log.charge(key) end
+        cost = more
+        if cost > 0 then
+          log.charge(key)
+          applied = math.max(0, cost)
+        end
       end
       return true
     end
     update(key, arguments, at)
+    if not newest then
+      return true
+    end
 
-    while newest and cost > 0 do
-      local time, last = read_hit(run('LINDEX', key, -1))
-      if last > cost then
-        write('LSET', key, -1, pack('<dd', time, last - cost))
-        sum, cost, newest = sum - cost, 0, time
-      else
-        write('RPOP', key)
-        sum, cost = sum - last, cost - last
-        if sum <= 0 then
-          empty(key)
-          return true
+    local last = run('LLEN', key) - 1
+    while last > 0 and cost > 0 do
+      local from = math.max(1, last - CHUNK + 1)
+      local elements = run('LRANGE', key, from, last)
+      for j = #elements, 1, -1 do
+        local time, units = read_hit(elements[j])
+        local returned = math.min(units, cost)
+        cost, sum = cost - returned, sum - returned
+        if returned < units then
+          write('LSET', key, last, pack('<dd', time, units - returned))
+        else
+          last = last - 1
         end
+        if cost <= 0 then break end
       end
     end
 
-    if newest then
-      write('LSET', key, 0, pack('<d', sum))
-      newest = read_hit(run('LINDEX', key, -1))
+    write('LTRIM', key, 0, last)
+    write('LSET', key, 0, pack('<d', sum))
+    if last > 0 then
+      newest = ends(key)
       expire_at(key, newest + length)
     end
     return true
   end
-end
+
+  return log
+end)()

@@ -11,11 +11,8 @@ elseif is_new then
   limit, cost, length, at = read('<ddd', arguments, at)
 end
 if has_extras then
-  -- include reservations.lua
-  at = reservations.prepare(at, false, phase == 2)
-  if operation == SETTLE then
-    cost = known == OPEN and more or known == UNKNOWN and cost or 0
-  end
+  -- include prepare.lua
+  cost = operation == SETTLE and more or cost
 end
 if is_lease_call and is_new then
   -- include lease.lua
@@ -75,7 +72,8 @@ else
 
   has_cost = cost > 0
   if is_count and cost > most - s1 then
-    n1 = most > s1 and most or s1
+    applied = most > s1 and most - s1 or 0
+    n1 = s1 + applied
   else
     n1 = s1 + cost
   end

@@ -9,13 +9,13 @@ use std::sync::atomic::Ordering::{AcqRel, Release};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 use tollgate::store::lease::{CallFailure, LeaseCall, LeaseOutcome, LeaseTable, SWEEP_EVERY};
 
 use super::router::CallRouter;
 use crate::error::{CallError, ServerError};
-use crate::link::{CallDeadline, CallResult};
+use crate::link::{CallDeadline, CallResult, LateReply};
 use crate::wire::DemandTerms;
 
 /// The most leases that are returned in parallel.
@@ -25,8 +25,8 @@ const RETURNS_MAX: usize = 256;
 type LeaseResult = Result<LeaseOutcome, CallError>;
 
 /// The leases of this instance, and the calls for them.
-pub(super) struct LeaseCaller {
-    pub(super) router: Arc<CallRouter>,
+pub(crate) struct LeaseCaller {
+    pub(crate) router: Arc<CallRouter>,
     pub(super) leases: LeaseTable,
     /// True while a task sweeps the lease table.
     has_sweeper: AtomicBool,
@@ -82,21 +82,30 @@ impl LeaseCaller {
         };
 
         let lease_end = Instant::now() + Duration::from(lease_call.reply_timeout());
-        let deadlines = CallDeadline {
-            send_by: deadline,
-            reply_by: lease_end.max(deadline),
+        let (overdue, mut overdue_error) = mpsc::channel(1);
+        let late_reply = LateReply {
+            use_until: lease_end.max(deadline),
+            overdue,
         };
-        let routed_call = self.router.submit(call, deadlines);
+        let deadline = CallDeadline {
+            decide_by: deadline,
+            late_reply: Some(late_reply),
+        };
+        let routed_call = self.router.submit(call, deadline);
         let mut reply = pin!(async { routed_call?.run().await });
 
         // The request may no longer wait for the result.
-        let Ok(reply) = timeout_at(deadline, &mut reply).await else {
-            lease_call.mark_overdue();
-            drop(result_sender.send(Err(CallError::Timeout)));
-            drop(finish_call(lease_call, reply.await, &terms));
-            return;
-        };
-        drop(result_sender.send(finish_call(lease_call, reply, &terms)));
+        tokio::select! {
+            biased;
+            reply = &mut reply => {
+                drop(result_sender.send(finish_call(lease_call, reply, &terms)));
+            }
+            Some(error) = overdue_error.recv() => {
+                lease_call.mark_overdue();
+                drop(result_sender.send(Err(error)));
+                drop(finish_call(lease_call, reply.await, &terms));
+            }
+        }
     }
 
     /// Returns all leases, a limited number in parallel. Reports the first error; leases that could
@@ -158,13 +167,17 @@ fn call_failure(error: &CallError) -> CallFailure {
         // An error reply normally means that nothing was written. But if another program has
         // written to the counter, that is not certain.
         CallError::Timeout
+        | CallError::Overdue
         | CallError::Unavailable(_)
         | CallError::ServerUnusable(_)
+        | CallError::Malformed(_)
+        | CallError::ScriptFailed(_)
         | CallError::Refused(_) => CallFailure::Unknown,
 
         CallError::Expired
         | CallError::NotSent(_)
         | CallError::Overloaded
+        | CallError::Bound(_)
         | CallError::ScriptMissing
         | CallError::Moved(_)
         | CallError::Ask(_)

@@ -2,12 +2,11 @@
 //! by the store.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use smallvec::SmallVec;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tollgate::algorithm::KeyLock;
-use tollgate::store::lease::{LeaseCall, LeaseOutcome, LeaseStep, PendingCall};
+use tollgate::store::lease::{LeaseCall, LeaseOutcome, LeaseStep};
 use tollgate::store::{Intent, Part, PartList, SpendReply, StoreFuture};
 use tollgate::{
     Consistency, Demand, DemandBuf, Micros, Outcome, PermitId, Source, StoreError, Verdict,
@@ -15,6 +14,7 @@ use tollgate::{
 
 use super::lease_calls::LeaseCaller;
 use super::strict::pending;
+use crate::wire::DemandTerms;
 
 /// True for demands that may be decided without a store call.
 #[inline]
@@ -41,13 +41,14 @@ fn is_denied(demands: &[Demand<'_>], by_leases: &[Option<LeaseOutcome>]) -> bool
 
 impl LeaseCaller {
     /// Spends a single demand. If the lease is not sufficient, the request makes a lease call that
-    /// asks for more units than it needs, or waits for the call of another request while there is
-    /// time for a call of its own.
+    /// asks for more units than it needs, or waits for the call of another request for up to half of
+    /// its time.
     pub(super) fn spend<'a>(
         self: &'a Arc<Self>,
         demand: &Demand<'_>,
     ) -> StoreFuture<'a, SpendReply> {
         let (demand, deadline) = (demand.to_buf(), self.router.deadline());
+        let wait_until = deadline - self.router.connector.decision_timeout / 2;
         self.ensure_sweeper();
 
         pending(async move {
@@ -59,15 +60,18 @@ impl LeaseCaller {
                         return Ok(outcome.into());
                     }
                     LeaseStep::Call(call) => {
-                        return Ok(self.start_call(call, deadline).await?.into());
+                        let outcome = self.start_call(call, deadline).await;
+                        let terms = [DemandTerms::new(&demand)];
+                        return Ok(outcome.map_err(|error| error.for_demands(&terms))?.into());
                     }
-                    LeaseStep::Wait(call) => {
-                        let round_trip = self.router.round_trip(&demand.key);
-                        if !has_completed(call, round_trip, deadline).await? {
-                            break;
+                    LeaseStep::Wait(call) if Instant::now() < wait_until => {
+                        // The server does not reply. A call after it would be charged and not be
+                        // answered in time.
+                        if !call.completion().await {
+                            return Err(StoreError::Timeout);
                         }
                     }
-                    LeaseStep::Strict(_) => break,
+                    LeaseStep::Wait(_) | LeaseStep::Strict(_) => break,
                 }
             }
             self.spend_at_store(&demand, deadline).await
@@ -280,28 +284,6 @@ impl LeaseCaller {
         }
         outcome
     }
-}
-
-/// Waits for the lease call of another request. Returns false when the request has just enough time
-/// left for a call of its own.
-async fn has_completed(
-    call: PendingCall,
-    round_trip: Duration,
-    deadline: Instant,
-) -> Result<bool, StoreError> {
-    // A quarter more than expected, because the call may wait for its round.
-    let own_call = round_trip + round_trip / 4;
-    let latest_start = deadline.checked_sub(own_call).unwrap_or(deadline);
-    let reply_at = Instant::now() + round_trip;
-
-    if latest_start < reply_at {
-        let completed = timeout_at(latest_start, call.completion()).await;
-        return Ok(completed.is_ok());
-    }
-    // If the call is still in flight at the latest start, the server does not reply. A call after
-    // it would be charged and not be answered in time.
-    let completed = timeout_at(deadline, call.completion()).await;
-    completed.map(|()| true).map_err(|_| StoreError::Timeout)
 }
 
 /// A part of a request with several demands, some of which leases have decided.

@@ -15,13 +15,16 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tokio::time::{sleep, timeout};
 use tollgate::store::lease::LeaseTable;
-use tollgate::store::{DEMANDS_MAX, Intent, Settlement, SettlementKind, SpendReply, StoreFuture};
+use tollgate::store::{
+    DEMANDS_MAX, Ending, Intent, SettleReply, Settlement, SpendReply, StoreFuture,
+};
 use tollgate::{Demand, Key, Outcome, PermitId, Source, Store};
 
-use self::lease_calls::LeaseCaller;
+pub(crate) use self::lease_calls::LeaseCaller;
 use self::leased::is_leased;
 use self::strict::pending;
 use crate::error::{CallError, ServerError};
+use crate::layout;
 use crate::link::ServerLink;
 use crate::wire::Operation;
 
@@ -63,9 +66,13 @@ pub struct Stats {
 
 impl RedisStore {
     pub(crate) fn new(router: CallRouter, leases: LeaseTable) -> Self {
-        Self {
-            caller: Arc::new(LeaseCaller::new(router, leases)),
-        }
+        let caller = Arc::new(LeaseCaller::new(router, leases));
+        layout::start(&caller);
+        Self { caller }
+    }
+
+    pub(crate) const fn from_caller(caller: Arc<LeaseCaller>) -> Self {
+        Self { caller }
     }
 
     /// Waits until all servers are available, at most for `patience`. Returns whether they are.
@@ -212,9 +219,9 @@ impl Store for RedisStore {
     fn settle<'a>(
         &'a self,
         settlements: &[Settlement<'_>],
-        reservation: PermitId,
-    ) -> StoreFuture<'a, Vec<SettlementKind>> {
-        self.router().settle(settlements, reservation)
+        ending: Ending,
+    ) -> StoreFuture<'a, Vec<SettleReply>> {
+        self.router().settle(settlements, ending)
     }
 
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {

@@ -1,15 +1,14 @@
 //! Store calls, sent to the server that owns their slot and followed through redirections.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tollgate::Key;
 
 use crate::connector::Connector;
 use crate::error::{CallError, ServerError};
+use crate::layout::LayoutError;
 use crate::link::{CallDeadline, CallResult};
 use crate::topology::ServerTopology;
 use crate::wire::{CallEncoder, StoreCall};
@@ -21,6 +20,8 @@ pub(crate) struct CallRouter {
     pub(crate) connector: Arc<Connector>,
     /// How often a call may be sent again after a redirection.
     pub(crate) max_retries: u32,
+    /// The layout of other instances that use the store, if it is another one.
+    pub(crate) other_layout: OnceLock<String>,
 }
 
 /// A call that has been submitted to the link of its server.
@@ -34,13 +35,7 @@ pub(crate) struct RoutedCall {
 impl CallRouter {
     /// The deadline of a decision that begins now.
     pub(crate) fn deadline(&self) -> Instant {
-        Instant::now() + self.connector.timeout
-    }
-
-    /// How long a call about this key is expected to take.
-    pub(super) fn round_trip(&self, key: &Key<'_>) -> Duration {
-        let link = self.topology.link(self.encoder.slot(key));
-        link.map_or(Duration::ZERO, |link| link.round_trip.estimate())
+        Instant::now() + self.connector.decision_timeout
     }
 
     /// Submits the call to the link of the server that should own its slot. Fails if the link does
@@ -50,10 +45,14 @@ impl CallRouter {
         call: StoreCall,
         deadline: impl Into<CallDeadline>,
     ) -> Result<RoutedCall, CallError> {
+        if let Some(found) = self.other_layout.get().cloned() {
+            let error = LayoutError::Other { found };
+            return Err(CallError::Refused(ServerError::new(error.to_string())));
+        }
         let (call, deadline) = (Arc::new(call), deadline.into());
         let link = self.topology.link(call.slot);
         let result = link
-            .and_then(|link| link.submit(call.clone(), deadline, false))
+            .and_then(|link| link.submit(call.clone(), deadline.clone(), false))
             .inspect_err(|error| self.topology.note_failure(error))?;
 
         Ok(RoutedCall {
@@ -100,14 +99,14 @@ impl RoutedCall {
             };
 
             topology.note_failure(&error);
-            if retries == 0 || Instant::now() >= self.deadline.send_by {
+            if retries == 0 || Instant::now() >= self.deadline.decide_by {
                 return Err(error);
             }
             let Some((link, is_asking)) = topology.redirect(&error, self.call.slot) else {
                 return Err(error);
             };
             retries -= 1;
-            self.result = link.submit(self.call.clone(), self.deadline, is_asking)?;
+            self.result = link.submit(self.call.clone(), self.deadline.clone(), is_asking)?;
         }
     }
 }

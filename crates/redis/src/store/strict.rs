@@ -6,12 +6,14 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 use tollgate::store::{
-    Intent, Part, PartList, Settlement, SettlementKind, SpendReply, StoreFuture,
+    Ending, Intent, Part, PartList, ReservationEnd, SettleReply, Settlement, SpendReply,
+    StoreFuture,
 };
 use tollgate::{Demand, PermitId, Quota, StoreError};
 
-use super::router::CallRouter;
-use crate::wire::{DemandTerms, Operation, hash_slot};
+use super::router::{CallRouter, join};
+use crate::error::CallError;
+use crate::wire::{DemandTerms, Operation, StoreCall, hash_slot};
 
 impl CallRouter {
     /// Spends or peeks, by the deadline.
@@ -35,7 +37,11 @@ impl CallRouter {
         let terms: SmallVec<[DemandTerms; 1]> = demands.iter().map(DemandTerms::new).collect();
         match self.submit(call, deadline) {
             Err(error) => StoreFuture::ready(Err(error.into())),
-            Ok(call) => pending(async move { Ok(call.run().await?.spend_reply(&terms, intent)?) }),
+            Ok(call) => pending(async move {
+                let reply = call.run().await;
+                let reply = reply.and_then(|reply| reply.spend_reply(&terms, intent));
+                reply.map_err(|error| error.for_demands(&terms))
+            }),
         }
     }
 
@@ -64,39 +70,89 @@ impl CallRouter {
         })
     }
 
-    /// Settles the demands of a reservation, each by itself. Takes effect even if the future is
-    /// dropped.
+    /// Ends a reservation. The first demand that is not on a concurrency limit decides how; in a
+    /// cluster, those in other slots follow when its reply is known. Takes effect even if the future
+    /// is dropped.
     pub(super) fn settle(
         self: &Arc<Self>,
         settlements: &[Settlement<'_>],
-        reservation: PermitId,
-    ) -> StoreFuture<'static, Vec<SettlementKind>> {
-        let encode = |settlement: &Settlement<'_>| {
-            let demand = &settlement.demand;
-            if matches!(demand.quota(), Quota::Concurrency(_)) {
-                let demands = slice::from_ref(demand);
-                self.encoder.call(Operation::Release, demands, reservation)
-            } else {
-                self.encoder.settle(settlement, reservation)
+        ending: Ending,
+    ) -> StoreFuture<'static, Vec<SettleReply>> {
+        let mut replies = vec![SettleReply::for_permit(false, ending.end); settlements.len()];
+        let mut permits = Vec::new();
+        let mut slots: Vec<(u16, Vec<usize>)> = Vec::new();
+        for (index, Settlement { demand, .. }) in settlements.iter().enumerate() {
+            if demand.is_permit() {
+                let release = self
+                    .encoder
+                    .call(Operation::Release, &[*demand], ending.reservation);
+                permits.push((index, self.spawn(release)));
+                continue;
             }
-        };
-        let calls: Vec<_> = settlements
-            .iter()
-            .map(|settlement| self.spawn(encode(settlement)))
-            .collect();
+            let slot = self.encoder.slot(&demand.key);
+            match slots.iter_mut().find(|(other, _)| *other == slot) {
+                Some((_, indexes)) => indexes.push(index),
+                None => slots.push((slot, vec![index])),
+            }
+        }
 
-        pending(async move {
-            let mut kinds = Vec::with_capacity(calls.len());
-            for call in calls {
-                let reply = call.await?;
-                kinds.push(match reply.succeeded {
-                    true => SettlementKind::Reserved,
-                    false if reply.is_unchanged => SettlementKind::Repeated,
-                    false => SettlementKind::Unreserved,
-                });
+        let mut calls = slots.into_iter().map(|(_, indexes)| {
+            let in_slot: Vec<Settlement<'_>> = indexes.iter().map(|at| settlements[*at]).collect();
+            (indexes, self.encoder.settle(&in_slot, ending))
+        });
+        let first = calls
+            .next()
+            .map(|(indexes, call)| (indexes, self.spawn(call)));
+        let others: Vec<(Vec<usize>, StoreCall)> = calls.collect();
+
+        let router = self.clone();
+        let task = async move {
+            for (index, release) in permits {
+                let was_held = release.await?.succeeded;
+                replies[index] = SettleReply::for_permit(was_held, ending.end);
             }
-            Ok(kinds)
-        })
+            if let Some((indexes, call)) = first {
+                enter(&mut replies, &indexes, &call.await?.settled);
+                let decided = (replies[indexes[0]], ending);
+                router.settle_others(others, decided, &mut replies).await?;
+            }
+            Ok(replies)
+        };
+        let task = self.connector.runtime.spawn(task);
+        pending(async { Ok(join(task).await?) })
+    }
+
+    /// Settles the demands in other slots as the first one has decided.
+    async fn settle_others(
+        self: &Arc<Self>,
+        others: Vec<(Vec<usize>, StoreCall)>,
+        (first, ending): (SettleReply, Ending),
+        replies: &mut [SettleReply],
+    ) -> Result<(), CallError> {
+        let Some(following) = first.ending_of_others(ending) else {
+            // The reservation has ended in the other way: nothing changes.
+            for index in others.iter().flat_map(|(indexes, _)| indexes) {
+                replies[*index] = SettleReply {
+                    charged: 0,
+                    ..first
+                };
+            }
+            return Ok(());
+        };
+
+        let calls: Vec<_> = others
+            .into_iter()
+            .map(|(indexes, mut call)| {
+                if following.was_open {
+                    call.set_was_open();
+                }
+                (indexes, self.spawn(call))
+            })
+            .collect();
+        for (indexes, call) in calls {
+            enter(replies, &indexes, &call.await?.settled);
+        }
+        Ok(())
     }
 
     /// Releases or renews a permit. False if the limit has no permits, or the permit has expired.
@@ -169,9 +225,9 @@ impl Part for SlotPart {
         permit_id: PermitId,
     ) -> Result<SpendReply, StoreError> {
         let call = self.router.encoder.request(intent, demands, permit_id);
-        let reply = self.router.submit(call, self.deadline)?.run().await?;
-
         let terms: Vec<DemandTerms> = demands.iter().map(DemandTerms::new).collect();
+        let reply = self.router.submit(call, self.deadline)?.run().await;
+        let reply = reply.map_err(|error| error.for_demands(&terms))?;
         self.uncharged = Some(reply.spend_reply(&terms, Intent::Peek)?);
         Ok(reply.spend_reply(&terms, intent)?)
     }
@@ -190,13 +246,21 @@ impl Part for SlotPart {
                     encoder.call(Operation::Release, &[demand], permit_id)
                 }
                 Intent::Reserve { .. } => {
-                    encoder.settle(&Settlement { demand, actual: 0 }, permit_id)
+                    let ending = Ending::new(permit_id, ReservationEnd::Cancelled);
+                    encoder.settle(&[Settlement::new(demand, 0)], ending)
                 }
                 _ => encoder.call(Operation::Refund, &[demand], permit_id),
             };
             drop(self.router.spawn(call));
         }
         self.uncharged.take().unwrap_or_else(|| reply.clone())
+    }
+}
+
+/// Enters the replies to the demands with these indexes.
+fn enter(replies: &mut [SettleReply], indexes: &[usize], settled: &[SettleReply]) {
+    for (index, reply) in indexes.iter().zip(settled) {
+        replies[*index] = *reply;
     }
 }
 

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use tollgate::algorithm::{AMOUNT_MAX, WindowStart};
 use tollgate::store::lease::{LeaseRequest, LeaseTerms};
 use tollgate::store::remote::{CounterAmount, DrainTime, LendingNumbers, ScriptNumbers};
-use tollgate::store::{Intent, SETTLED_FOR, Settlement};
+use tollgate::store::{Ending, Intent, ReservationEnd, SETTLED_FOR, Settlement};
 use tollgate::{Calendar, Demand, Key, Lockout, Micros, PermitId, Quota};
 
 use super::flags::{DemandFlags, is_bucket};
@@ -42,6 +42,15 @@ impl StoreCall {
         )
     }
 
+    /// Tells a settlement that the reservation was open at another counter.
+    pub(crate) fn set_was_open(&mut self) {
+        if let (Operation::Settle, Some(ending)) =
+            (self.operation, self.arguments.get_mut(ENDING_AT))
+        {
+            *ending |= WAS_OPEN;
+        }
+    }
+
     /// True when the call cannot share a script call with others.
     pub(crate) fn is_alone(&self) -> bool {
         self.operation == Operation::Records
@@ -50,12 +59,19 @@ impl StoreCall {
 
 // The endings of the names of keys, which are those of a counter.
 const COUNTER: &[u8] = b"";
-/// The hash that has the reservations of a counter.
-const RESERVATIONS: &[u8] = b"|r";
+/// The hash that has the open reservations of a counter.
+const RESERVATIONS: &[u8] = b"|o";
+/// The sorted set that has them by their expiry.
+const EXPIRIES: &[u8] = b"|x";
 /// The lockout of a counter.
 const LOCKOUT: &[u8] = b"|l";
-/// A reservation that is settled; its id follows.
-const SETTLED: &[u8] = b"|s";
+/// A reservation that has ended; its id follows.
+const ENDED: &[u8] = b"|e";
+
+/// The position of the byte that tells how a reservation ends, in the arguments of a settlement.
+const ENDING_AT: usize = 27;
+/// What that byte has besides, if another counter has shown that the reservation was open.
+const WAS_OPEN: u8 = 4;
 
 /// Encodes store calls.
 ///
@@ -163,7 +179,10 @@ impl CallEncoder {
             write_demand(&mut arguments, flags, numbers, permit_id);
 
             if operation == Operation::Count {
-                write_amount(&mut arguments, quota.amount_max(demand.limit.debt_max()));
+                write_amount(
+                    &mut arguments,
+                    quota.amount_max(demand.limit.debt_max(quota)),
+                );
             }
             if flags.needs_reservations {
                 if operation == Operation::Reserve {
@@ -171,6 +190,7 @@ impl CallEncoder {
                 }
                 write_period(&mut arguments, quota);
                 keys.push(self.name(&demand.key, RESERVATIONS));
+                keys.push(self.name(&demand.key, EXPIRIES));
             }
             if let Some(lockout) = &flags.lockout {
                 write_lockout(&mut arguments, lockout);
@@ -184,36 +204,43 @@ impl CallEncoder {
         }
     }
 
-    /// Encodes the settlement of a demand that is not on a concurrency limit.
-    pub(crate) fn settle(
-        &self,
-        Settlement { demand, actual }: &Settlement<'_>,
-        reservation: PermitId,
-    ) -> StoreCall {
-        let (quota, operation) = (demand.quota(), Operation::Settle);
-        let mut arguments = Vec::with_capacity(160);
-        write_head(&mut arguments, operation, 1);
-        write_reservation(&mut arguments, SETTLED_FOR, reservation);
-        let flags = DemandFlags::new(operation, demand);
-        write_demand(
-            &mut arguments,
-            flags,
-            quota.count_numbers(*actual),
-            reservation,
-        );
+    /// Encodes the settlement of demands that are not on concurrency limits. In a cluster they must
+    /// be in the same slot.
+    pub(crate) fn settle(&self, settlements: &[Settlement<'_>], ending: Ending) -> StoreCall {
+        let operation = Operation::Settle;
+        let mut arguments = Vec::with_capacity(28 + 132 * settlements.len());
+        write_head(&mut arguments, operation, settlements.len());
+        write_reservation(&mut arguments, SETTLED_FOR, ending.reservation);
+        let was_open = if ending.was_open { WAS_OPEN } else { 0 };
+        arguments.push(end_number(ending.end) + was_open);
 
-        write_amount(&mut arguments, quota.amount_max(demand.limit.debt_max()));
-        let more = actual.saturating_sub(demand.cost);
-        write_amount(&mut arguments, quota.amount(more));
-        let returned = demand.cost.saturating_sub(*actual);
-        write_numbers(&mut arguments, &[returned.min(AMOUNT_MAX)]);
-        write_period(&mut arguments, quota);
+        let name = |settlement: &Settlement<'_>, part| self.name(&settlement.demand.key, part);
+        let counters = settlements
+            .iter()
+            .map(|settlement| name(settlement, COUNTER));
+        let mut keys: SmallVec<[Vec<u8>; 1]> = counters.collect();
+        for settlement in settlements {
+            let (demand, quota) = (&settlement.demand, settlement.demand.quota());
+            let flags = DemandFlags::new(operation, demand);
+            let numbers = quota.count_numbers(0);
+            write_demand(&mut arguments, flags, numbers, ending.reservation);
+            write_amount(
+                &mut arguments,
+                quota.amount_max(demand.limit.debt_max(quota)),
+            );
+            match settlement.actual {
+                Some(actual) => write_numbers(&mut arguments, &[actual.min(AMOUNT_MAX)]),
+                None => arguments.extend((-1.0_f64).to_le_bytes()),
+            }
+            write_numbers(&mut arguments, &[settlement.late.min(AMOUNT_MAX)]);
+            write_period(&mut arguments, quota);
 
-        let mut names =
-            [COUNTER, RESERVATIONS, SETTLED].map(|ending| self.name(&demand.key, ending));
-        names[2].extend_from_slice(&reservation.get().to_le_bytes());
-        let keys = names.into_iter().collect();
-        self.encode(operation, 1, keys, arguments)
+            keys.extend([RESERVATIONS, EXPIRIES].map(|part| name(settlement, part)));
+            let mut ended = name(settlement, ENDED);
+            ended.extend_from_slice(&ending.reservation.get().to_le_bytes());
+            keys.push(ended);
+        }
+        self.encode(operation, settlements.len(), keys, arguments)
     }
 
     /// Encodes a call that spends a demand, settles the lease and asks for more units.
@@ -248,7 +275,8 @@ impl CallEncoder {
 
     /// Encodes a call that deletes a counter.
     pub(crate) fn reset(&self, key: &Key<'_>) -> StoreCall {
-        let names = [COUNTER, RESERVATIONS, LOCKOUT].map(|ending| self.name(key, ending));
+        let endings = [COUNTER, RESERVATIONS, EXPIRIES, LOCKOUT];
+        let names = endings.map(|ending| self.name(key, ending));
         let mut arguments = Vec::new();
         write_head(&mut arguments, Operation::Reset, 1);
         self.encode(Operation::Reset, 1, names.into_iter().collect(), arguments)
@@ -273,7 +301,16 @@ fn write_head(out: &mut Vec<u8>, operation: Operation, count: usize) {
 /// Appends how long a reservation, or its settlement, is remembered, and its id.
 fn write_reservation(out: &mut Vec<u8>, ttl: Micros, id: PermitId) {
     write_numbers(out, &[ttl.get()]);
-    out.extend(id.get().to_le_bytes());
+    // Big-endian, so that the ids in a sorted set have the order of their numbers.
+    out.extend(id.get().to_be_bytes());
+}
+
+/// The number of an end in the script.
+const fn end_number(end: ReservationEnd) -> u8 {
+    match end {
+        ReservationEnd::Settled => 1,
+        ReservationEnd::Cancelled => 2,
+    }
 }
 
 fn write_amount(out: &mut Vec<u8>, amount: CounterAmount) {

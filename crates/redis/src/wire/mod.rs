@@ -10,4 +10,4 @@ mod reply;
 pub(crate) use call::{CallEncoder, StoreCall};
 pub(crate) use hash_slot::{SLOTS, hash_slot};
 pub(crate) use operation::Operation;
-pub(crate) use reply::{DemandTerms, ScriptReply, read_replies};
+pub(crate) use reply::{DemandTerms, ScriptError, ScriptReply, read_replies};

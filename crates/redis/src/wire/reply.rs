@@ -7,8 +7,8 @@ use tollgate::store::lease::LeaseGrant;
 use tollgate::store::remote::{
     BucketState, CounterState, EntryTotals, LockoutState, SlidingCounts, WindowCount,
 };
-use tollgate::store::{Intent, SpendReply};
-use tollgate::{Consistency, Demand, Micros, Outcome, Quota, Source};
+use tollgate::store::{Intent, ReservationEnd, SettleReply, SettlementKind, SpendReply};
+use tollgate::{Consistency, Demand, LimitName, Micros, Outcome, Quota, Source};
 
 use super::call::StoreCall;
 use super::operation::Operation;
@@ -18,8 +18,8 @@ use crate::error::CallError;
 const STATUS_ERROR: u8 = 2;
 /// The status byte of a call that was allowed or done.
 const STATUS_SUCCESS: u8 = 1;
-/// The status byte of a call that changed nothing: the reservation was settled before, or the group
-/// of a record is full.
+/// The status byte of a call that changed nothing: the group of a record is full; also that of a
+/// settlement if the reservation has ended before.
 const STATUS_UNCHANGED: u8 = 3;
 
 /// The reply to one call.
@@ -28,9 +28,10 @@ pub(crate) struct ScriptReply {
     pub(crate) at: Micros,
     /// True when a spend or peek was allowed, or a permit was released or renewed.
     pub(crate) succeeded: bool,
-    /// True when a settlement changed nothing, because the reservation was settled before; or a
-    /// record was not put, because its group is full.
+    /// True when a record was not put, because its group is full.
     pub(crate) is_unchanged: bool,
+    /// The reply to each demand of a settlement.
+    pub(crate) settled: Vec<SettleReply>,
     /// For each demand of a spend, peek or lease call, the state of its counter before the charge:
     /// three numbers whose meaning depends on the algorithm.
     counters: SmallVec<[[u64; 3]; 1]>,
@@ -83,12 +84,19 @@ const NO_GRANT: GrantReply = GrantReply {
     turn_after: Micros::ZERO,
 };
 
-/// Reads the replies to these calls, in order. Each is a reply or the server's error text. `None`
-/// when the bytes are not a valid reply to the calls.
+/// The error of one call: its text, and the index of the demand that it concerns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScriptError<'r> {
+    pub(crate) text: &'r [u8],
+    pub(crate) demand: usize,
+}
+
+/// Reads the replies to these calls, in order. Each is a reply or an error. `None` when the bytes
+/// are not a valid reply to the calls.
 pub(crate) fn read_replies<'r, 'c>(
     mut reply: &'r [u8],
     calls: impl Iterator<Item = &'c StoreCall>,
-) -> Option<Vec<Result<ScriptReply, &'r [u8]>>> {
+) -> Option<Vec<Result<ScriptReply, ScriptError<'r>>>> {
     let at = Micros::new(whole_number(reply.try_get_f64_le().ok()?)?);
     let replies: Option<Vec<_>> = calls
         .map(|call| read_call_reply(&mut reply, call, at))
@@ -100,13 +108,14 @@ fn read_call_reply<'r>(
     reply: &mut &'r [u8],
     call: &StoreCall,
     at: Micros,
-) -> Option<Result<ScriptReply, &'r [u8]>> {
+) -> Option<Result<ScriptReply, ScriptError<'r>>> {
     let status = reply.try_get_u8().ok()?;
     if status == STATUS_ERROR {
+        let demand = usize::from(reply.try_get_u16_le().ok()?);
         let length = usize::from(reply.try_get_u16_le().ok()?);
         let (text, rest) = reply.split_at_checked(length)?;
         *reply = rest;
-        return Some(Err(text));
+        return Some(Err(ScriptError { text, demand }));
     }
 
     let has_states = call.operation.has_states();
@@ -128,6 +137,10 @@ fn read_call_reply<'r>(
             });
         }
     }
+    let settled: Option<Vec<SettleReply>> = match call.operation {
+        Operation::Settle => (0..call.demands).map(|_| read_settled(reply)).collect(),
+        _ => Some(Vec::new()),
+    };
     let grant = match call.operation {
         Operation::Lease => read_grant(reply)?,
         _ => NO_GRANT,
@@ -141,18 +154,37 @@ fn read_call_reply<'r>(
     // Numbers that are not whole were written by another program. The error is reported only now,
     // because the replies to the other calls must still be read.
     if !is_valid {
-        return Some(Err(b"ERR the key does not hold a counter"));
+        let text = b"MALFORMED the key does not hold a counter";
+        return Some(Err(ScriptError { text, demand: 0 }));
     }
     Some(Ok(ScriptReply {
         at,
         succeeded: status == STATUS_SUCCESS,
         is_unchanged: status == STATUS_UNCHANGED,
+        settled: settled?,
         counters,
         contents,
         lockouts,
         grant,
         records,
     }))
+}
+
+/// Reads the reply to one demand of a settlement.
+fn read_settled(reply: &mut &[u8]) -> Option<SettleReply> {
+    let (known, end) = (reply.try_get_u8().ok()?, reply.try_get_u8().ok()?);
+    Some(SettleReply {
+        kind: match known {
+            STATUS_SUCCESS => SettlementKind::Reserved,
+            STATUS_UNCHANGED => SettlementKind::Repeated,
+            _ => SettlementKind::Unreserved,
+        },
+        end: match end {
+            1 => ReservationEnd::Settled,
+            _ => ReservationEnd::Cancelled,
+        },
+        charged: whole_number(reply.try_get_f64_le().ok()?)?,
+    })
 }
 
 /// Reads numbers of a counter. Those that are not whole count as 0, and are not valid.
@@ -220,6 +252,7 @@ fn whole_number(number: f64) -> Option<u64> {
 /// What is needed of a demand to compute its outcome from the reply.
 #[derive(Clone, Copy)]
 pub(crate) struct DemandTerms {
+    pub(crate) limit: LimitName,
     quota: Quota,
     cost: u64,
     shadow: bool,
@@ -229,6 +262,7 @@ pub(crate) struct DemandTerms {
 impl DemandTerms {
     pub(crate) fn new(demand: &Demand<'_>) -> Self {
         Self {
+            limit: *demand.limit.name(),
             quota: *demand.quota(),
             cost: demand.cost,
             shadow: demand.limit.is_shadow(),

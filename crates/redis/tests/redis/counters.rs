@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use testkit::servers::{Flavor, Server};
 use tokio::runtime::Builder;
-use tollgate::store::{Intent, Settlement, SettlementKind};
+use tollgate::store::{Ending, Intent, Refusal, ReservationEnd, Settlement, SettlementKind};
 use tollgate::{
-    Decision, DemandBuf, Limit, LimitOutcome, Limiter, ManualClock, MemoryStore, Micros, PermitId,
-    Rate, Store,
+    Decision, DemandBuf, FailurePolicy, Limit, LimitOutcome, Limiter, Lockout, ManualClock,
+    MemoryStore, Micros, PermitId, Rate, ReservationExpiry, Rule, Store,
 };
 use tollgate_redis::RedisBuilder;
 
@@ -318,18 +318,16 @@ fn a_settlement_returns_nothing_to_the_next_call_of_a_batch() {
                 assert_eq!(spend(&reserved, Intent::Reserve { ttl }, id).await, 6);
                 assert_eq!(spend(&other, Intent::Spend, 0).await, 6);
 
-                let settlement = Settlement {
-                    demand: reserved.as_demand(),
-                    actual: 1,
-                };
+                let settlement = Settlement::new(reserved.as_demand(), 1);
+                let ending = Ending::new(PermitId::new(id), ReservationEnd::Settled);
                 let before = store.stats().script_calls;
                 let (settled, left) = tokio::join!(
-                    store.settle(std::slice::from_ref(&settlement), PermitId::new(id)),
+                    store.settle(std::slice::from_ref(&settlement), ending),
                     spend(&other, Intent::Spend, 0),
                 );
                 assert_eq!(store.stats().script_calls, before + 1);
-                let kinds = settled.expect("the server is available");
-                assert_eq!((kinds, left), (vec![SettlementKind::Reserved], 2));
+                let replies = settled.expect("the server is available");
+                assert_eq!((replies[0].kind, left), (SettlementKind::Reserved, 2));
             }
         });
     }
@@ -344,9 +342,10 @@ fn left(decision: &Decision) -> Vec<u64> {
         .collect()
 }
 
-/// An error of one store call does not affect the others in the same script call.
+/// A counter that another program has written to denies one call and begins again. The others in the
+/// same script call are not affected, and no failure policy decides.
 #[test]
-fn a_key_of_the_wrong_type_affects_only_its_own_calls() {
+fn a_key_of_the_wrong_type_affects_one_of_its_own_calls() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     let limiter = Limiter::new(common::standalone(&runtime, &server), every_algorithm())
         .expect("the limits are valid");
@@ -390,10 +389,18 @@ fn a_key_of_the_wrong_type_affects_only_its_own_calls() {
                 (is_victim, ask(names[number / 2 % 5], key))
             })
             .collect();
+        let mut refused = 0;
         for (is_victim, task) in tasks {
-            assert_eq!(task.await.expect("no task panics").is_degraded(), is_victim);
+            let decision = task.await.expect("no task panics");
+            assert!(!decision.is_degraded());
+            if decision.refusal() == Some(Refusal::Malformed) {
+                assert!(is_victim);
+                refused += 1;
+            }
         }
+        assert_eq!(refused, 5, "one call of each limit");
     });
+    assert_eq!(limiter.health().store_errors.malformed, 5);
 }
 
 /// With more low-water marks than a bucket keeps, the script merges the same ones as the memory
@@ -437,15 +444,125 @@ fn many_reservations_of_a_bucket_return_as_much_as_in_memory() {
         clock.advance(Duration::from_millis(number * 113 % 9_000));
         spend(number % 5, Intent::Spend, PermitId::NONE);
         let demand = demand(cost(number));
-        let settlement = Settlement {
-            demand: demand.as_demand(),
-            actual: number % 7,
-        };
+        let settlement = Settlement::new(demand.as_demand(), number % 7);
+        let ending = Ending::new(PermitId::new(number.into()), ReservationEnd::Settled);
         for store in stores {
-            let settled = store.settle(&[settlement], PermitId::new(number.into()));
-            let kinds = runtime.block_on(settled).expect("a reply");
-            assert_eq!(kinds, [SettlementKind::Reserved]);
+            let settled = store.settle(&[settlement], ending);
+            let replies = runtime.block_on(settled).expect("a reply");
+            assert_eq!(replies[0].kind, SettlementKind::Reserved);
         }
         spend(0, Intent::Peek, PermitId::NONE);
+    }
+}
+
+/// Garbage at any of the keys of a limit: the call that finds it is denied, whatever the failure
+/// policy, and the counter begins again, empty. A shadow limit never denies.
+#[test]
+fn a_malformed_key_denies_one_call_and_heals() {
+    let garbage: [&[&str]; 4] = [
+        &["SET", "garbage"],
+        &["SET", "24 bytes of other things"],
+        &["HSET", "not", "ours"],
+        &["RPUSH", "garbage", "more garbage"],
+    ];
+    let (runtime, server) = (common::runtime(), Server::start(Flavor::Valkey));
+    let limits = every_algorithm().into_iter().map(|limit| {
+        let limit = limit.on_store_failure(FailurePolicy::Allow);
+        limit.on_reservation_expiry(ReservationExpiry::Release)
+    });
+    let limits: Vec<Limit> = limits.collect();
+    let lockout = Lockout::new(2, MINUTE, MINUTE).expect("a valid lockout");
+    let login = Limit::fixed_window("login", 1, MINUTE).lockout(lockout);
+    let names: Vec<String> = limits.iter().map(|limit| limit.name().to_owned()).collect();
+    let store = common::standalone(&runtime, &server);
+    let limiter = Limiter::new(store, limits.into_iter().chain([login])).expect("valid limits");
+
+    let mut seen = 0;
+    for (name, words) in names
+        .iter()
+        .flat_map(|name| garbage.map(|words| (name, words)))
+    {
+        runtime.block_on(async {
+            drop(limiter.reserve(name, "ann").await.expect("available"));
+            drop(limiter.check("login", "ann").cost(1).await);
+            drop(limiter.check("login", "ann").cost(1).await);
+        });
+        for key in server.keys() {
+            let key = String::from_utf8(key).expect("text");
+            server.command(&["DEL", &key]);
+            server.command(&[&[words[0], &key], &words[1..]].concat());
+            let is_login = key.contains("login");
+            let name = if is_login { "login" } else { name };
+
+            let check = || runtime.block_on(async { limiter.reserve(name, "ann").await });
+            let found = check().expect("available");
+            if found.decision().refusal() == Some(Refusal::Malformed) {
+                seen += 1;
+                assert!(check().expect("available").is_allowed(), "{key} heals");
+            }
+        }
+        server.command(&["FLUSHALL"]);
+    }
+    assert!(seen > 40, "{seen}");
+    assert_eq!(limiter.health().degraded_allowed, 0);
+}
+
+/// What a call does is bounded, however many reservations of its counter are open or have expired:
+/// one caller who makes many must not delay the calls of others.
+#[test]
+fn a_call_does_the_same_work_however_many_reservations_there_are() {
+    const RESERVATIONS: u128 = 15_000;
+    let runtime = common::runtime();
+    let server = Server::start(Flavor::Redis);
+    let clock = ManualClock::default();
+    let builder = RedisBuilder::standalone(server.url()).timeout(common::PATIENT);
+    let store = common::connected(&runtime, builder.manual_time(clock.clone()));
+    let limits = [
+        Limit::token_bucket("bucket", 1_000_000, Rate::per_minute(1_000)),
+        Limit::fixed_window("fixed", 1_000_000, 2 * 60 * MINUTE),
+        Limit::sliding_log("log", 1_000_000, 2 * 60 * MINUTE),
+    ];
+    let rules = limits.map(|limit| {
+        let limit = limit.on_reservation_expiry(ReservationExpiry::Release);
+        limit.validate().expect("a valid limit")
+    });
+    let spend = async |rule: &Rule, intent, id: u128| {
+        let demand = DemandBuf::new(rule, "ann", 1).expect("a valid key");
+        let spent = store.spend(&[demand.as_demand()], intent, PermitId::new(id));
+        spent.await.expect("the server is available")
+    };
+    // All commands so far, including those of scripts.
+    let commands = || {
+        let stats = server.command(&["INFO", "commandstats"]);
+        let text = stats.as_str().expect("text").to_owned();
+        let calls = text.lines().filter_map(|line| {
+            let (_, rest) = line.split_once("calls=")?;
+            rest.split_once(',')?.0.parse::<u64>().ok()
+        });
+        calls.sum::<u64>()
+    };
+
+    for rule in &rules {
+        for id in 0..RESERVATIONS {
+            let ttl = Micros::from_secs(60 + u64::try_from(id).expect("a small number") % 600);
+            runtime.block_on(spend(rule, Intent::Reserve { ttl }, id));
+            clock.advance(Duration::from_micros(10));
+        }
+        for (step, id) in [(0, 1), (60, 2), (600, 3), (600, 4)] {
+            clock.advance(Duration::from_secs(step));
+            let ttl = Micros::from_secs(60);
+            let intents = [
+                Intent::Peek,
+                Intent::Inspect,
+                Intent::Spend,
+                Intent::Reserve { ttl },
+            ];
+            for intent in intents {
+                let before = commands();
+                runtime.block_on(spend(rule, intent, RESERVATIONS + id));
+                let used = commands() - before;
+                assert!(used < 800, "{used} commands for {intent:?} after {step} s");
+            }
+        }
     }
 }

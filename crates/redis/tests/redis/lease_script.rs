@@ -8,9 +8,10 @@ use std::time::Duration;
 use testkit::dice::Dice;
 use testkit::lending::Lender;
 use testkit::servers::Server;
+use testkit::volume;
 use tokio::runtime::Runtime;
 use tollgate::store::lease::{LeaseRequest, LeaseTerms};
-use tollgate::store::{Intent, Settlement};
+use tollgate::store::{Ending, Intent, ReservationEnd, Settlement};
 use tollgate::{
     Calendar, Clock, DemandBuf, Limit, ManualClock, Micros, Outcome, PermitId, Quota, Rate,
     ReservationExpiry, Store,
@@ -20,17 +21,11 @@ use tollgate_redis::{RedisBuilder, RedisStore, testing};
 use crate::common;
 
 const INSTANCES: usize = 3;
-const STEPS: usize = 50;
+const STEPS: u64 = 50;
 const SECOND: u64 = 1_000_000;
 
-/// Number of operations to compare; `TOLLGATE_LENDING_OPS` overrides it.
-fn operations() -> usize {
-    let value = std::env::var("TOLLGATE_LENDING_OPS").ok();
-    value.map_or(40_000, |text| {
-        text.parse()
-            .expect("TOLLGATE_LENDING_OPS is a whole number")
-    })
-}
+/// Number of operations to compare on each kind of server in a thorough run.
+const OPERATIONS: u64 = 20_000;
 
 fn limits() -> Vec<Limit> {
     let (tenth, second) = (Duration::from_millis(100), Duration::from_secs(1));
@@ -236,20 +231,18 @@ impl LeaseTrace<'_> {
         let (id, cost) = *self.dice.one_of(recent);
         let actual = self.units();
         let demand = self.demand.clone().with_cost(cost);
-        let settlement = Settlement {
-            demand: demand.as_demand(),
-            actual,
-        };
+        let settlement = Settlement::new(demand.as_demand(), actual);
+        let ending = Ending::new(id, ReservationEnd::Settled);
         let got = self
             .runtime
-            .block_on(async { self.store.settle(&[settlement], id).await });
+            .block_on(async { self.store.settle(&[settlement], ending).await });
 
         let now = self.clock.now();
         self.log
             .push(format!("{now:?} settle {actual} of {cost}: {got:?}"));
         let expected = self.model.settle_reservation(actual, id, now);
         match got {
-            Ok(kinds) if kinds == [expected] => Ok(()),
+            Ok(replies) if replies[0].kind == expected => Ok(()),
             other => Err(format!("expected {expected:?}, got {other:?}")),
         }
     }
@@ -286,7 +279,7 @@ impl LeaseTrace<'_> {
 }
 
 #[expect(clippy::panic, reason = "it fails the test with a readable trace")]
-fn compare(runtime: &Runtime, server: &Server, wanted: usize) {
+fn compare(runtime: &Runtime, server: &Server, wanted: u64) {
     let clock = ManualClock::default();
     let builder = RedisBuilder::standalone(server.url())
         .timeout(common::PATIENT)
@@ -294,7 +287,8 @@ fn compare(runtime: &Runtime, server: &Server, wanted: usize) {
     let store = common::connected(runtime, builder);
     let limits = limits();
 
-    for seed in 0..wanted.div_ceil(STEPS) as u64 {
+    let first = volume::seed();
+    for seed in (0..wanted.div_ceil(STEPS)).map(|trace| first.wrapping_add(trace)) {
         let mut dice = Dice::new(seed);
         clock.set(Micros::new(
             1_798_761_600 * SECOND + dice.below(40 * 86_400 * SECOND),
@@ -335,7 +329,7 @@ fn compare(runtime: &Runtime, server: &Server, wanted: usize) {
 fn the_script_leases_like_the_model() {
     let runtime = common::runtime();
     for flavor in common::FLAVORS {
-        compare(&runtime, &Server::start(flavor), operations() / 2);
+        compare(&runtime, &Server::start(flavor), volume::of(OPERATIONS));
     }
 }
 

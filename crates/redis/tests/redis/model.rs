@@ -11,26 +11,22 @@ use testkit::differential::{
     trace_strategy,
 };
 use testkit::servers::{Client, Cluster, Flavor, Server};
+use testkit::volume;
 use tollgate::ManualClock;
 use tollgate_redis::{RedisBuilder, RedisStore};
 
-const TRACES_PER_ROUND: u32 = 50;
+const TRACES_PER_ROUND: u32 = 10;
 
-/// Number of operations to compare in each test; `TOLLGATE_REDIS_TRACE_OPS` overrides it.
+/// Number of operations to compare in each test, half of them on each kind of server.
 fn operations() -> u64 {
-    let value = std::env::var("TOLLGATE_REDIS_TRACE_OPS").ok();
-    value.map_or(40_000, |text| {
-        text.parse()
-            .expect("TOLLGATE_REDIS_TRACE_OPS is a whole number")
-    })
+    volume::of(40_000)
 }
 
-fn runner(regressions: &'static str) -> TestRunner {
+fn runner(round: u64, regressions: &'static str) -> TestRunner {
     TestRunner::new(Config {
-        cases: TRACES_PER_ROUND,
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct(regressions))),
         max_shrink_iters: 2_000,
-        ..Config::default()
+        ..volume::round(round, TRACES_PER_ROUND)
     })
 }
 
@@ -93,9 +89,12 @@ fn compare(
     wanted: u64,
 ) {
     let compared = Cell::new(0);
-    while compared.get() < wanted {
+    for round in 0.. {
+        if compared.get() >= wanted {
+            break;
+        }
         for strategy in traces {
-            let result = runner(regressions).run(strategy, |trace| {
+            let result = runner(round, regressions).run(strategy, |trace| {
                 compared.set(compared.get() + play(&trace)?);
                 Ok(())
             });

@@ -7,7 +7,7 @@ use testkit::servers::{Cluster, Flavor, Sentinels, Server};
 use testkit::wait;
 use tollgate::{Limit, Limiter, Rate};
 use tollgate_redis::records::{RecordBounds, RecordError, RecordList, RecordRevision};
-use tollgate_redis::{RedisBuilder, RedisStore};
+use tollgate_redis::{RedisBuilder, RedisConnectError, RedisStore};
 
 use crate::common::{self, FLAVORS, PATIENT};
 
@@ -172,6 +172,39 @@ fn a_group_recovers_from_an_evicted_key() {
     });
 }
 
+/// Another program has written to the keys of a group.
+#[test]
+fn a_group_recovers_from_what_another_program_has_written() {
+    const HASH: &str = "tollgate:{records}test";
+    const EXPIRIES: &str = "tollgate:{records}test.expiry";
+    for flavor in FLAVORS {
+        let (runtime, server) = (common::runtime(), Server::start(flavor));
+        let store = common::standalone(&runtime, &server);
+        runtime.block_on(async {
+            put(&store, "a", "1").await;
+            for words in [
+                &["HSET", HASH, "b", "short"][..],
+                &["HSET", HASH, "", "no revision"],
+            ] {
+                server.command(words);
+                assert_eq!(ids(&store).await, ["a"], "{words:?}");
+            }
+            for (key, kind) in [(HASH, "SET"), (EXPIRIES, "SET"), (HASH, "RPUSH")] {
+                server.command(&["DEL", key]);
+                server.command(&[kind, key, "x"]);
+                let list = read(&store).await;
+                assert_eq!(list.revision, RecordRevision::NO_RECORDS);
+                assert_eq!(list.records, []);
+                put(&store, "a", "2").await;
+                assert_eq!(ids(&store).await, ["a"], "{kind} {key}");
+            }
+            server.command(&["SET", HASH, "x"]);
+            assert!(!store.remove_record(&GROUP, "a").await.expect("available"));
+        });
+        assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
+    }
+}
+
 #[test]
 fn records_survive_the_loss_of_the_script_cache() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
@@ -240,6 +273,53 @@ fn the_documented_acl_suffices() {
             let reservation = reservation.expect("the store is available");
             assert!(!reservation.decision().is_degraded());
             reservation.settle(5).await.expect("available");
+        });
+    }
+}
+
+/// Replicas of two versions would count apart and admit each limit twice, so the later one does not
+/// use the store, and says why.
+#[test]
+fn a_store_that_another_layout_uses_is_refused() {
+    const LAYOUTS: RecordBounds = RecordBounds {
+        group: "layout",
+        records_max: 16,
+        text_max: 64,
+    };
+    for flavor in FLAVORS {
+        let (runtime, server) = (common::runtime(), Server::start(flavor));
+        let [store, again] = [(); 2].map(|()| common::standalone(&runtime, &server));
+        runtime.block_on(async {
+            store.announce_layout().await.expect("the first version");
+            again.announce_layout().await.expect("the same version");
+            let others = store
+                .read_records(&LAYOUTS, RecordRevision::default())
+                .await;
+            let others = others.expect("available").expect("records").records;
+            assert_eq!(others[0].id, tollgate_redis::LAYOUT);
+
+            server.command(&["FLUSHALL"]);
+            let put = store.put_record(&LAYOUTS, "1", "1", MINUTE).await;
+            put.expect("available");
+        });
+
+        let late = common::standalone(&runtime, &server);
+        let limits = [Limit::fixed_window("api", 1, MINUTE)];
+        let limiter = Limiter::new(late.clone(), limits).expect("the limits are valid");
+        runtime.block_on(async {
+            let error = late.announce_layout().await.expect_err("another version");
+            assert!(
+                error.to_string().contains("layout 1, this one has 2"),
+                "{error}"
+            );
+            let decision = limiter.check("api", "ann").await.expect("a decision");
+            assert!(decision.is_degraded(), "the store is not used");
+            let opened = RedisBuilder::standalone(server.url()).timeout(common::PATIENT);
+            let error = opened.connect().await.expect_err("another version");
+            assert!(
+                matches!(error, RedisConnectError::OtherLayout { .. }),
+                "{error}"
+            );
         });
     }
 }

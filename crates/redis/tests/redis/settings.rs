@@ -61,9 +61,9 @@ fn users_and_passwords() {
         assert!(decides(&runtime, common::standalone(&runtime, &server)));
 
         // All commands that the store needs.
-        let rules = "+evalsha +eval +script|load +ping +del +get +set +time +lrange +lindex +lset \
-                     +ltrim +lpush +rpush +rpop +pexpire +zadd +zmscore +zscore +zrem +zrange \
-                     +zrangebyscore +zrevrange +zremrangebyscore ~tollgate:*";
+        let rules = "+evalsha +eval +script|load +ping +unlink +get +set +time +llen +lrange +lindex \
+                     +lset +lrem +ltrim +lpush +rpush +pexpire +zadd +zmscore +zscore +zrem \
+                     +zrangebyscore +zrevrange +zrevrangebyscore ~tollgate:*";
         let server = Server::builder(flavor)
             .user("limiter", SECRET, rules)
             .start();

@@ -1,6 +1,7 @@
 //! Reservations: an estimate is charged, and corrected when the actual cost is known.
 
-use tollgate::store::SettlementKind;
+use tollgate::algorithm::SWEEP_MAX;
+use tollgate::store::{ReservationEnd, Settlement, SettlementKind};
 use tollgate::{DemandBuf, Limit, Micros, ReservationExpiry, Rule};
 
 use super::scene::{SHORT, Scene, check, long, passes, short};
@@ -63,6 +64,119 @@ pub(super) fn settles_once(scene: &Scene<'_>, kind: Kind) {
         let repeated = scene.settle(&rule, 4, actual, id);
         assert_eq!(repeated, SettlementKind::Repeated);
         assert_eq!(scene.left(&rule), 8);
+    }
+}
+
+/// The kind and the end of a reservation of one counter, ended in this way.
+fn end(
+    scene: &Scene<'_>,
+    rule: &Rule,
+    id: tollgate::PermitId,
+    end: ReservationEnd,
+) -> (SettlementKind, ReservationEnd) {
+    let demand = four_of(rule);
+    let settlement = match end {
+        ReservationEnd::Settled => Settlement::fixed(demand.as_demand()),
+        ReservationEnd::Cancelled => Settlement::new(demand.as_demand(), 0),
+    };
+    let reply = scene.end(&[settlement], id, end)[0];
+    (reply.kind, reply.end)
+}
+
+/// A cost that was fixed is settled, too, so that a cancellation does not return it.
+pub(super) fn the_first_end_counts(scene: &Scene<'_>, kind: Kind) {
+    use ReservationEnd::{Cancelled, Settled};
+    for (first, left) in [(Settled, 6), (Cancelled, 10)] {
+        let rule = scene.rule(&format!("{first:?}"), long(kind, 10));
+        let id = scene.new_permit_id();
+        scene.reserve(&rule, 4, OPEN, id);
+        let ended = end(scene, &rule, id, first);
+        assert_eq!(ended, (SettlementKind::Reserved, first));
+        assert_eq!(scene.left(&rule), left);
+        assert_eq!(scene.reserved(&rule), (0, 0), "it is no longer open");
+
+        for later in [Settled, Cancelled, Settled] {
+            let repeated = end(scene, &rule, id, later);
+            assert_eq!(repeated, (SettlementKind::Repeated, first));
+            assert_eq!(scene.left(&rule), left);
+        }
+    }
+}
+
+/// The reply tells what the reservation has charged in all, also when it is repeated.
+pub(super) fn what_was_charged_is_told(scene: &Scene<'_>, kind: Kind) {
+    for (actual, charged) in [(1, 1), (4, 4), (7, 7), (13, 12), (u64::MAX, 12)] {
+        let rule = scene.rule_with(&format!("{actual}"), long(kind, 10), |limit| {
+            limit.debt_max(2)
+        });
+        let id = scene.new_permit_id();
+        scene.reserve(&rule, 4, OPEN, id);
+        let demand = four_of(&rule);
+        for _ in 0..2 {
+            let settlement = Settlement::new(demand.as_demand(), actual);
+            let reply = scene.end(&[settlement], id, ReservationEnd::Settled)[0];
+            assert_eq!(reply.charged, charged, "{actual}");
+        }
+    }
+}
+
+/// What one counter remembers decides for all, and a repetition completes what was left undone.
+pub(super) fn the_first_counter_decides(scene: &Scene<'_>) {
+    use ReservationEnd::{Cancelled, Settled};
+    let rules = Kind::ALL.map(|kind| scene.rule(&format!("{kind:?}"), long(kind, 10)));
+    let demands: Vec<DemandBuf> = rules.iter().map(four_of).collect();
+    let id = scene.new_permit_id();
+    scene.reserve_all(&demands, OPEN, id);
+
+    // A settlement that reached one counter only.
+    let all: Vec<Settlement<'_>> = demands
+        .iter()
+        .map(|demand| Settlement::new(demand.as_demand(), 1))
+        .collect();
+    scene.end(&all[..1], id, Settled);
+    let cancelled = scene.end(&all, id, Cancelled);
+    let units = || cancelled.iter().take(7);
+    assert!(units().all(|reply| reply.kind == SettlementKind::Repeated));
+    assert!(units().all(|reply| reply.end == Settled));
+    let left = |index: usize| scene.left(&rules[index]);
+    assert_eq!(
+        (left(0), left(1), left(6)),
+        (9, 6, 6),
+        "nothing is returned"
+    );
+
+    let settled = scene.end(&all, id, Settled);
+    let kinds: Vec<SettlementKind> = settled.iter().take(7).map(|reply| reply.kind).collect();
+    assert_eq!(kinds[0], SettlementKind::Repeated);
+    assert_eq!(kinds[1..], [SettlementKind::Reserved; 6]);
+    assert!((0..7).all(|index| left(index) == 9));
+}
+
+/// No call ends more than a few reservations that have expired; the others count until then. In
+/// real time some might expire before the last is made.
+pub(super) fn a_call_ends_some_expired_reservations(scene: &Scene<'_>) {
+    if !scene.is_exact() {
+        return;
+    }
+    for kind in Kind::ALL
+        .into_iter()
+        .filter(|kind| *kind != Kind::Concurrency)
+    {
+        let rule = scene.rule_with(&format!("{kind:?}"), long(kind, 100), released);
+        for _ in 0..2 * SWEEP_MAX + 6 {
+            scene.reserve(&rule, 1, BRIEF, scene.new_permit_id());
+        }
+        scene.wait(BRIEF);
+        for open in [38, 6, 0] {
+            assert_eq!(scene.reserved(&rule), (open, open), "{kind:?}");
+        }
+        // A bucket may get slightly less back, because it keeps only some low-water marks.
+        let left = scene.left(&rule);
+        let is_bucket = matches!(
+            kind,
+            Kind::TokenBucket | Kind::LeakyMeter | Kind::LeakyQueue
+        );
+        assert!(left == 100 || is_bucket && left > 90, "{kind:?}: {left}");
     }
 }
 

@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::store::{Intent, Settlement, SettlementKind, StoreFuture};
+use tollgate::store::{
+    Ending, Intent, ReservationEnd, SettleReply, Settlement, SettlementKind, StoreFuture,
+};
 use tollgate::{
     Calendar, Concurrency, DemandBuf, FixedWindow, LeakyBucket, LeakyMode, Limit, LimitError,
     Micros, Outcome, PermitId, Quota, Rate, Rule, SlidingLog, SlidingWindow, Store, ToKey,
@@ -69,6 +71,16 @@ impl<'a> Scene<'a> {
         self.peek(rule, 0).remaining
     }
 
+    /// The number of open reservations, and the units that they have charged.
+    pub(super) fn reserved(&self, rule: &Rule) -> (u64, u64) {
+        let check = check(rule, "ann", 0);
+        let inspected = self
+            .store
+            .spend(&[check.as_demand()], Intent::Inspect, PermitId::NONE);
+        let reserved = answered(inspected).counters[0].reserved;
+        (reserved.count, reserved.units)
+    }
+
     pub(super) fn spend_all(&self, demands: &[DemandBuf]) -> SceneReply {
         self.acquire_all(demands, self.new_permit_id())
     }
@@ -129,14 +141,22 @@ impl<'a> Scene<'a> {
     ) -> Vec<SettlementKind> {
         let settlements: Vec<_> = actuals
             .iter()
-            .map(|(demand, actual)| Settlement {
-                demand: demand.as_demand(),
-                actual: *actual,
-            })
+            .map(|(demand, actual)| Settlement::new(demand.as_demand(), *actual))
             .collect();
-        let kinds = answered(self.store.settle(&settlements, id));
-        assert_eq!(kinds.len(), actuals.len(), "one kind per settlement");
-        kinds
+        let replies = self.end(&settlements, id, ReservationEnd::Settled);
+        replies.into_iter().map(|reply| reply.kind).collect()
+    }
+
+    /// Ends a reservation.
+    pub(super) fn end(
+        &self,
+        settlements: &[Settlement<'_>],
+        id: PermitId,
+        end: ReservationEnd,
+    ) -> Vec<SettleReply> {
+        let replies = answered(self.store.settle(settlements, Ending::new(id, end)));
+        assert_eq!(replies.len(), settlements.len(), "one reply each");
+        replies
     }
 
     pub(super) fn refund(&self, rule: &Rule, cost: u64) {

@@ -2,7 +2,9 @@
 
 use std::pin::Pin;
 
-use tollgate::store::{Intent, Settlement, SettlementKind, SpendReply};
+use tollgate::store::{
+    Ending, Intent, ReservationEnd, SettleReply, Settlement, SettlementKind, SpendReply,
+};
 use tollgate::{Demand, DemandBuf, Micros, Outcome, PermitId, Source, Store, StoreError};
 
 use crate::model::ModelStore;
@@ -17,7 +19,7 @@ pub enum OperationReply {
     /// To a spend, a peek, a count or a reservation.
     Spent(SpendReply),
     /// To a settlement.
-    Settled(Vec<SettlementKind>),
+    Settled(Vec<SettleReply>),
     /// To a release or a renewal: whether the permit was held.
     Permit(bool),
     /// To a refund or a reset.
@@ -34,8 +36,8 @@ pub(super) enum Action {
     Spend(Intent, PermitId),
     /// Like a spend, without waiting if the store can do that.
     SpendOne(Intent, PermitId),
-    /// With the actual cost of each demand.
-    Settle(Vec<u64>, PermitId),
+    /// With the actual cost of each demand; `None` if it stays what was reserved.
+    Settle(Vec<Option<u64>>, Ending),
     Refund,
     Reset,
     Release(PermitId),
@@ -55,8 +57,8 @@ impl Operation {
                 None => spend(store, &demands, *intent, *id),
             },
             Action::Spend(intent, id) => spend(store, &demands, *intent, *id),
-            Action::Settle(actuals, id) => {
-                let reply = store.settle(&settlements(&demands, actuals), *id);
+            Action::Settle(actuals, ending) => {
+                let reply = store.settle(&settlements(&demands, actuals), *ending);
                 Box::pin(async { Ok(OperationReply::Settled(reply.await?)) })
             }
             Action::Refund => {
@@ -91,12 +93,12 @@ impl Operation {
                 Action::Spend(intent, id) | Action::SpendOne(intent, id),
                 OperationReply::Spent(spent),
             ) => model.confirm(&demands, *intent, *id, spent),
-            (Action::Settle(actuals, id), OperationReply::Settled(got)) => {
-                let expected: Vec<SettlementKind> = settlements(&demands, actuals)
-                    .iter()
-                    .map(|settlement| model.settle_reservation(settlement, *id, now))
-                    .collect();
-                same("settlement", &expected, got)
+            (Action::Settle(actuals, ending), OperationReply::Settled(got)) => {
+                let settlements = settlements(&demands, actuals);
+                let expected = model.settle_reservation(&settlements, *ending, now);
+                let got: Vec<(SettlementKind, ReservationEnd)> =
+                    got.iter().map(|reply| (reply.kind, reply.end)).collect();
+                same("settlement", &expected, &got)
             }
             (Action::Refund, _) => {
                 model.refund(&demands, now);
@@ -141,12 +143,12 @@ fn spend<'s>(
     Box::pin(async { Ok(OperationReply::Spent(reply.await?)) })
 }
 
-fn settlements<'d>(demands: &[Demand<'d>], actuals: &[u64]) -> Vec<Settlement<'d>> {
+fn settlements<'d>(demands: &[Demand<'d>], actuals: &[Option<u64>]) -> Vec<Settlement<'d>> {
     let pairs = demands.iter().zip(actuals);
     pairs
-        .map(|(demand, actual)| Settlement {
-            demand: *demand,
-            actual: *actual,
+        .map(|(demand, actual)| match actual {
+            Some(actual) => Settlement::new(*demand, *actual),
+            None => Settlement::fixed(*demand),
         })
         .collect()
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::mem;
 
-use tollgate::store::Intent;
+use tollgate::store::{Ending, Intent, ReservationEnd};
 use tollgate::{
     Clock, DemandBuf, Limit, Lockout, ManualClock, Micros, Outcome, PermitId, Rule, Store,
     StoreError, Verdict,
@@ -199,7 +199,7 @@ impl<'a> Replay<'a> {
                 demands: vec![self.demand_of(*counter, 0)],
                 action: Action::Reset,
             },
-            Act::Settle(..) | Act::Release(_) | Act::Renew(_) => match self.follow_up(act) {
+            _ => match self.follow_up(act) {
                 Some(operation) => operation,
                 None => return,
             },
@@ -242,17 +242,25 @@ impl<'a> Replay<'a> {
 
     /// An operation on an earlier reservation or permit, if there is one.
     fn follow_up(&self, act: &Act) -> Option<Operation> {
-        if let Act::Settle(ago, actual) = act {
+        if let Act::Settle(ago, _) | Act::Cancel(ago) = act {
             let mut recent = self.reservations.iter().rev().cycle();
             let (demands, id) = recent.nth(*ago).cloned()?;
-            let actuals = demands
-                .iter()
-                .map(|demand| units(*actual, demand.quota().limit(), 0));
-            let action = Action::Settle(actuals.collect(), id);
+            let (what, end, actuals) = if let Act::Settle(_, actual) = act {
+                // Every other demand costs what was reserved.
+                let actual = |(index, demand): (usize, &DemandBuf)| {
+                    let actual = units(*actual, demand.quota().limit(), 0);
+                    (index % 2 == 0).then_some(actual)
+                };
+                let actuals = demands.iter().enumerate().map(actual).collect();
+                ("settle", ReservationEnd::Settled, actuals)
+            } else {
+                let nothing = vec![Some(0); demands.len()];
+                ("cancel", ReservationEnd::Cancelled, nothing)
+            };
             return Some(Operation {
-                what: "settle",
+                what,
                 demands,
-                action,
+                action: Action::Settle(actuals, Ending::new(id, end)),
             });
         }
 

@@ -198,6 +198,7 @@ fn acts() -> impl Strategy<Value = Act> {
         2 => asks(COUNTERS_MAX).prop_map(Act::Count),
         2 => (asks(COUNTERS_MAX), ttls()).prop_map(|(asks, ttl)| Act::Reserve(asks, ttl)),
         2 => (0..4usize, costs()).prop_map(|(ago, cost)| Act::Settle(ago, cost)),
+        1 => (0..4usize).prop_map(Act::Cancel),
         2 => asks(COUNTERS_MAX).prop_map(Act::Refund),
         1 => (0..COUNTERS_MAX).prop_map(Act::Reset),
         1 => (0..4usize).prop_map(Act::Release),

@@ -108,6 +108,9 @@ pub enum Act {
     /// A settlement of the reservation made this many reservations ago, modulo their number, with
     /// this cost in each of its counters.
     Settle(usize, Cost),
+    /// The end of the reservation made this many reservations ago, modulo their number, without a
+    /// cost.
+    Cancel(usize),
     /// A refund of these demands.
     Refund(Vec<Ask>),
     /// A reset of a counter.

@@ -72,7 +72,7 @@ impl Lender {
     pub fn for_rule(rule: &Rule) -> Option<Self> {
         let is_released = rule.on_reservation_expiry() == ReservationExpiry::Release;
         Some(Self {
-            debt_max: rule.debt_max(),
+            debt_max: rule.debt_max(rule.quota()),
             reservations: Reservations::new(is_released),
             ..Self::new(*rule.quota())?
         })

@@ -1,5 +1,6 @@
 //! What other clients do at a counter that leases units: count, reserve and settle.
 
+use tollgate::algorithm::SWEEP_MAX;
 use tollgate::store::{SETTLED_FOR, SettlementKind};
 use tollgate::{Micros, Outcome, PermitId};
 
@@ -36,10 +37,10 @@ impl Reservations {
     }
 
     fn take_expired(&mut self, now: i128) -> Vec<OpenReservation> {
-        let is_expired = |open: &OpenReservation| open.expires <= now;
-        let (expired, open) = self.open.iter().partition(|open| is_expired(open));
-        self.open = open;
-        expired
+        self.open.sort_by_key(|open| (open.expires, open.id.get()));
+        let expired = self.open.iter().take_while(|open| open.expires <= now);
+        let expired = expired.count().min(SWEEP_MAX);
+        self.open.drain(..expired).collect()
     }
 
     fn take(&mut self, id: PermitId) -> Option<OpenReservation> {

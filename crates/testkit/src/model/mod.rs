@@ -21,8 +21,8 @@ mod store;
 mod tests;
 mod view;
 
-use tollgate::algorithm::{AMOUNT_MAX, CLOCK_SLACK};
-use tollgate::store::{Intent, SETTLED_FOR, SettlementKind};
+use tollgate::algorithm::{AMOUNT_MAX, CLOCK_SLACK, SWEEP_MAX};
+use tollgate::store::{Ending, Intent, ReservationEnd, SETTLED_FOR, SettlementKind};
 use tollgate::{LeakyMode, Lockout, Micros, Outcome, PermitId, Quota, Verdict};
 
 pub use store::ModelStore;
@@ -94,8 +94,8 @@ pub struct Model {
     lock: LockoutModel,
     state: State,
     reservations: Vec<OpenReservation>,
-    /// Reservations that were settled, and until when that is known.
-    settled: Vec<(PermitId, i128)>,
+    /// Reservations that have ended, how, and until when that is known.
+    ended: Vec<(PermitId, ReservationEnd, i128)>,
 }
 
 #[derive(Clone, Debug)]
@@ -136,7 +136,7 @@ impl Model {
             lock: LockoutModel::default(),
             state,
             reservations: Vec::new(),
-            settled: Vec::new(),
+            ended: Vec::new(),
         }
     }
 
@@ -253,59 +253,72 @@ impl Model {
         self.counter_mut().note_change(micros(now));
     }
 
-    /// Forgets expired reservations, and gives back what they have charged if `is_released`.
+    /// Forgets expired reservations, the first to expire first, and gives back what they have
+    /// charged if `is_released`. One call forgets only some of them; the others still count.
     pub fn end_expired(&mut self, is_released: bool, now: Micros) {
         let at = micros(now);
-        let (expired, open): (Vec<_>, Vec<_>) = self
-            .reservations
-            .iter()
-            .partition(|reservation| reservation.expires <= at);
-        self.reservations = open;
+        self.reservations
+            .sort_by_key(|open| (open.expires, open.id.get()));
+        let is_expired = |reservation: &&OpenReservation| reservation.expires <= at;
+        let expired = self.reservations.iter().take_while(is_expired).count();
+        let expired: Vec<_> = self.reservations.drain(..expired.min(SWEEP_MAX)).collect();
         for reservation in expired.into_iter().filter(|_| is_released) {
             self.give_back(reservation.units, reservation.charged_in, now);
         }
     }
 
-    /// Settles a reservation, at most once.
-    pub fn settle(&mut self, actual: u64, id: PermitId, now: Micros) -> SettlementKind {
-        if matches!(self.state, State::Permits(_)) {
-            return if self.release(id, now) {
+    /// Ends a reservation, at most once, and applies its actual cost: `actual`, or what was reserved
+    /// if there is none, or `late` if the reservation is not open. Returns how it was settled, and
+    /// how it has ended.
+    pub fn settle(
+        &mut self,
+        (actual, late): (Option<u64>, u64),
+        ending: Ending,
+        is_released: bool,
+        now: Micros,
+    ) -> (SettlementKind, ReservationEnd) {
+        let (id, at) = (ending.reservation, micros(now));
+        let is_permit = matches!(self.state, State::Permits(_));
+        if is_permit {
+            let kind = if self.release(id, now) {
                 SettlementKind::Reserved
             } else {
                 SettlementKind::Unreserved
             };
+            return (kind, ending.end);
         }
 
-        let (actual, at) = (i128::from(actual), micros(now));
-        if self
-            .settled
-            .iter()
-            .any(|(other, until)| *other == id && *until > at)
-        {
-            return SettlementKind::Repeated;
+        let mut ended = self.ended.iter();
+        let past = ended.find(|(other, _, until)| *other == id && *until > at);
+        if let Some((_, end, _)) = past.copied() {
+            self.end_expired(is_released, now);
+            return (SettlementKind::Repeated, end);
         }
-        self.settled.push((id, at + micros(SETTLED_FOR)));
+        let until = at + micros(SETTLED_FOR);
+        self.ended.retain(|(other, ..)| *other != id);
+        self.ended.push((id, ending.end, until));
 
         let found = self.reservations.iter().position(|open| open.id == id);
         let found = found.map(|index| self.reservations.remove(index));
-        match found.filter(|reservation| reservation.expires > at) {
-            Some(open) if open.units >= actual => {
-                self.give_back(open.units - actual, open.charged_in, now);
-                SettlementKind::Reserved
+        self.end_expired(is_released, now);
+        let (kind, charged) = match found {
+            Some(open) if open.expires > at || ending.was_open => {
+                let charged = actual.map_or(0, |actual| i128::from(actual) - open.units);
+                self.give_back(-charged, open.charged_in, now);
+                (SettlementKind::Reserved, charged)
             }
-            Some(open) => {
-                self.count(actual - open.units, now, id);
-                self.counter_mut().note_change(at);
-                SettlementKind::Reserved
-            }
-            None => {
-                self.count(actual, now, id);
-                if actual > 0 {
-                    self.counter_mut().note_change(at);
+            expired => {
+                if let Some(expired) = expired.filter(|_| is_released) {
+                    self.give_back(expired.units, expired.charged_in, now);
                 }
-                SettlementKind::Unreserved
+                (SettlementKind::Unreserved, i128::from(late))
             }
+        };
+        if charged > 0 {
+            self.count(charged, now, id);
+            self.counter_mut().note_change(at);
         }
+        (kind, ending.end)
     }
 
     /// Adds a cost whether it fits or not.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tollgate::store::{Intent, Settlement, SettlementKind, SpendReply};
+use tollgate::store::{Ending, Intent, ReservationEnd, Settlement, SettlementKind, SpendReply};
 use tollgate::{Demand, Key, Micros, Outcome, PermitId, ReservationExpiry};
 
 use super::Model;
@@ -100,17 +100,35 @@ impl ModelStore {
         }
     }
 
-    /// Settles a reservation.
+    /// Ends a reservation at all of its counters: as the first of them that has no permits
+    /// remembers.
     pub fn settle_reservation(
         &mut self,
-        settlement: &Settlement<'_>,
-        reservation: PermitId,
+        settlements: &[Settlement<'_>],
+        ending: Ending,
         now: Micros,
-    ) -> SettlementKind {
-        let Settlement { demand, actual } = settlement;
-        let model = self.model(demand);
-        release_expired(model, demand, true, now);
-        model.settle(*actual, reservation, now)
+    ) -> Vec<(SettlementKind, ReservationEnd)> {
+        let mut first: Option<(SettlementKind, ReservationEnd)> = None;
+        let mut settled = Vec::new();
+        for settlement in settlements {
+            let demand = &settlement.demand;
+            let is_permit = demand.is_permit();
+            if let Some(decided) = first.filter(|(_, end)| *end != ending.end && !is_permit) {
+                settled.push(decided);
+                continue;
+            }
+
+            let was_open = first.is_some_and(|(kind, _)| kind != SettlementKind::Unreserved);
+            let is_released = demand.limit.on_reservation_expiry() == ReservationExpiry::Release;
+            let costs = (settlement.actual, settlement.late);
+            let ending = Ending { was_open, ..ending };
+            let reply = self.model(demand).settle(costs, ending, is_released, now);
+            if !is_permit {
+                first.get_or_insert(reply);
+            }
+            settled.push(reply);
+        }
+        settled
     }
 
     /// The counter of a demand, with its quota.
@@ -119,7 +137,7 @@ impl ModelStore {
         let counter = self.counters.entry(demand.key.to_bytes());
         let model = counter.or_insert_with(|| Model::new(quota));
         model.set_quota(quota);
-        model.debt_max = demand.limit.debt_max();
+        model.debt_max = demand.limit.debt_max(demand.quota());
         model.lockout = demand.limit.lockout().copied();
         model
     }
@@ -158,7 +176,8 @@ impl ModelStore {
             let model = self.model(demand);
             model.update(now);
             model.update_lockout(now);
-            release_expired(model, demand, intent.is_reserve(), now);
+            let is_final = intent.is_reserve() || intent == Intent::Inspect;
+            release_expired(model, demand, is_final, now);
         }
         if intent == Intent::Count {
             return intent;

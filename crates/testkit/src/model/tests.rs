@@ -304,7 +304,6 @@ fn quota_of(kind: Kind) -> Quota {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 500,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -46,7 +46,11 @@ impl Process {
     }
 
     /// Starts the command and its guard, with pipes to its standard input and output.
-    pub(crate) fn spawn_with_pipes(
+    ///
+    /// # Panics
+    ///
+    /// If the program cannot be started.
+    pub fn spawn_with_pipes(
         command: &mut Command,
         directory: &Path,
     ) -> (Self, ChildStdin, ChildStdout) {
@@ -97,7 +101,11 @@ impl Process {
     }
 
     /// Stops the process (SIGSTOP) and returns when it is stopped.
-    pub(crate) fn freeze(&mut self) {
+    ///
+    /// # Panics
+    ///
+    /// If it is not running.
+    pub fn freeze(&mut self) {
         self.signal(Signal::STOP);
         let pid = Pid::from_child(&self.child);
 
@@ -112,7 +120,12 @@ impl Process {
         self.frozen = true;
     }
 
-    pub(crate) fn thaw(&mut self) {
+    /// Continues a frozen process (SIGCONT).
+    ///
+    /// # Panics
+    ///
+    /// If it is not running.
+    pub fn thaw(&mut self) {
         self.signal(Signal::CONT);
         self.frozen = false;
     }

@@ -10,7 +10,7 @@ use http::{Response, StatusCode};
 use http_body_util::Full;
 use testkit::servers::{Flavor, Server};
 use testkit::wait;
-use tollgate::store::{Intent, Settlement, SettlementKind, SpendReply, StoreFuture};
+use tollgate::store::{Ending, Intent, SettleReply, Settlement, SpendReply, StoreFuture};
 use tollgate::{
     Demand, FailurePolicy, Key, Limit, Limiter, ManualClock, MemoryStore, PermitId, Rate,
     ReservationExpiry, Store, StoreError,
@@ -336,10 +336,10 @@ impl Store for LossyStore {
     fn settle<'a>(
         &'a self,
         settlements: &[Settlement<'_>],
-        reservation: PermitId,
-    ) -> StoreFuture<'a, Vec<SettlementKind>> {
+        ending: Ending,
+    ) -> StoreFuture<'a, Vec<SettleReply>> {
         self.calls.fetch_add(1, Relaxed);
-        let reply = self.memory.settle(settlements, reservation);
+        let reply = self.memory.settle(settlements, ending);
         let fails = |failures: usize| failures.checked_sub(1);
         match self.failures.fetch_update(Relaxed, Relaxed, fails) {
             Ok(_) => StoreFuture::ready(Err(StoreError::Timeout)),

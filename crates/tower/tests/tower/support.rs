@@ -36,7 +36,7 @@ pub(crate) fn limiter(limits: impl IntoIterator<Item = Limit>) -> Limiter {
 pub(crate) fn unavailable(limit: Limit) -> Limiter {
     let port =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let store = RedisStore::connect(format!("redis://{}", port.expect("a free port")).as_str());
+    let store = RedisStore::connect_lazy(format!("redis://{}", port.expect("a free port")));
     Limiter::new(store.expect("a right address"), [limit]).expect("valid limits")
 }
 

@@ -45,7 +45,7 @@ impl Pair {
         is_charged.then(|| {
             self.marks.observe(&self.gcra, now);
             self.marks.record(&self.gcra, self.state);
-            (self.marks.add(), self.history.len() - 1)
+            (self.marks.add(&self.gcra, now), self.history.len() - 1)
         })
     }
 

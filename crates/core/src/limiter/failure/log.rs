@@ -1,6 +1,9 @@
-//! The log lines of an outage: one when it begins, one when it ends. Without the feature `tracing`
-//! there are none.
+//! The log lines of an outage, one when it begins, one when it ends, and of faults in the store.
+//! Without the feature `tracing` there are none.
 
+use crate::demand::Demand;
+#[cfg(feature = "tracing")]
+use crate::key::digest;
 use crate::store::StoreError;
 
 #[cfg(feature = "tracing")]
@@ -16,6 +19,28 @@ pub(super) fn outage_began(error: &StoreError) {
 #[cfg(feature = "tracing")]
 pub(super) fn outage_ended(degraded_ms: u64, decisions: u64) {
     tracing::info!(degraded_ms, decisions, "store available again");
+}
+
+/// The key is logged as a digest, because keys can identify people and must not appear in logs.
+#[cfg(feature = "tracing")]
+pub(super) fn malformed_counter(error: &StoreError, demand: Option<&Demand<'_>>) {
+    let (kind, limit) = (
+        error.kind(),
+        demand.map(|demand| demand.limit.name().as_str()),
+    );
+    let digest = |demand: &Demand<'_>| format!("{:032x}", digest(&demand.key.to_bytes()));
+    tracing::warn!(
+        kind,
+        limit,
+        key_digest = demand.map(digest),
+        "another program has written to a counter, which was deleted; the request is denied"
+    );
+}
+
+#[cfg(feature = "tracing")]
+pub(super) fn script_failed(error: &StoreError) {
+    let (kind, error) = (error.kind(), with_sources(error));
+    tracing::error!(kind, %error, "requests are denied");
 }
 
 /// The text of an error and of all its sources.
@@ -35,3 +60,9 @@ pub(super) fn outage_began(_: &StoreError) {}
 
 #[cfg(not(feature = "tracing"))]
 pub(super) fn outage_ended(_degraded_ms: u64, _decisions: u64) {}
+
+#[cfg(not(feature = "tracing"))]
+pub(super) fn malformed_counter(_: &StoreError, _: Option<&Demand<'_>>) {}
+
+#[cfg(not(feature = "tracing"))]
+pub(super) fn script_failed(_: &StoreError) {}

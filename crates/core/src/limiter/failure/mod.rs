@@ -20,7 +20,8 @@ use crate::decision::{Decision, LimitOutcome};
 use crate::demand::Demand;
 use crate::limit::FailurePolicy;
 use crate::memory::MemoryStore;
-use crate::store::{Intent, PartList, Source};
+use crate::name::LimitName;
+use crate::store::{DegradedReason, Intent, PartList, Refusal, Source};
 use crate::time::Micros;
 
 /// The retry time of a limit that denies because the store is unavailable. Stores notice their
@@ -63,6 +64,7 @@ impl FallbackStores<'_> {
         demands: &[Demand<'_>],
         intent: Intent,
         permit_id: Option<PermitId>,
+        reason: DegradedReason,
     ) -> Decision {
         let fallbacks: SmallVec<[DemandFallback<'_>; 4]> =
             demands.iter().map(DemandFallback::new).collect();
@@ -82,7 +84,7 @@ impl FallbackStores<'_> {
         let mut counted = self.count(&fallbacks, intent, permit_id.unwrap_or(PermitId::NONE));
         let rows = demands.iter().zip(&fallbacks);
         let limits: SmallVec<[LimitOutcome; 1]> = rows
-            .map(|(demand, fallback)| fallback.limit_outcome(demand, &mut counted))
+            .map(|(demand, fallback)| fallback.limit_outcome(demand, reason, &mut counted))
             .collect();
 
         // A limit whose policy is `Allow` grants no permit.
@@ -145,6 +147,7 @@ impl<'d> DemandFallback<'d> {
     fn limit_outcome(
         &self,
         demand: &Demand<'_>,
+        reason: DegradedReason,
         counted: &mut impl Iterator<Item = Outcome>,
     ) -> LimitOutcome {
         let mut next = || counted.next().expect("every other demand was counted");
@@ -155,8 +158,32 @@ impl<'d> DemandFallback<'d> {
         };
 
         LimitOutcome::new(demand, outcome, Source::Fallback)
-            .with_fallback(demand.limit.on_store_failure())
+            .with_fallback(demand.limit.on_store_failure(), reason)
     }
+}
+
+/// Denies a request because of a fault that the store has found: by the limit that it concerns, or
+/// if that is unknown by all of them. Nothing is charged, and no failure policy decides.
+pub(super) fn refuse(
+    demands: &[Demand<'_>],
+    refusal: Refusal,
+    limit: Option<LimitName>,
+) -> Decision {
+    let limits = demands.iter().map(|demand| {
+        let concerned = limit.is_none_or(|limit| *demand.limit.name() == limit);
+        let policy = if concerned {
+            FailurePolicy::Deny
+        } else {
+            FailurePolicy::Allow
+        };
+        let outcome = LimitOutcome::new(demand, policy_outcome(policy, demand), Source::Store);
+        if concerned {
+            outcome.with_refusal(refusal)
+        } else {
+            outcome
+        }
+    });
+    Decision::new(limits.collect(), Source::Store, None)
 }
 
 /// Turns "never" into a denial until the store's recovery, if the cost exceeds only the share and

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 
 use super::log;
 use crate::decision::Decision;
+use crate::demand::Demand;
 use crate::store::StoreError;
 use crate::time::Micros;
 
@@ -13,6 +14,9 @@ use crate::time::Micros;
 /// that lost some of its slots, successes and failures alternate; they are one outage, with one log
 /// line.
 const QUIET_TIME: Micros = Micros::from_secs(1);
+
+/// How often a failing program of the store is logged.
+const SCRIPT_LOG_EVERY: Micros = Micros::from_secs(60);
 
 /// The health of a limiter's store: see [`Limiter::health`](crate::Limiter::health).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,9 +28,9 @@ pub struct Health {
     pub degraded: bool,
     /// When the current outage began, on the limiter's clock; `None` when there is none.
     pub degraded_since: Option<Micros>,
-    /// The duration of all outages together, including the current one. An outage counts from its
-    /// first failure to the first reply after its last one, so a single slow reply counts for as
-    /// long as it took until the next one came.
+    /// How long the store was unavailable altogether: the time from each failure to the next reply
+    /// of the store. What the store decides between two failures does not count, so a store that
+    /// fails one of a thousand calls is unavailable for about a thousandth of the time.
     pub degraded_for: Micros,
     /// How many requests failure policies have allowed.
     pub degraded_allowed: u64,
@@ -40,30 +44,40 @@ pub struct Health {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreErrors {
-    /// Calls that timed out.
+    /// Calls to which the store did not reply in time.
     pub timeout: u64,
     /// Calls during which the store could not be reached.
     pub unavailable: u64,
-    /// Calls that were not sent because too many were in flight.
+    /// Calls that this process did not make or finish in the time of a decision.
     pub overloaded: u64,
     /// Calls that the store refused.
     pub refused: u64,
+    /// Reservations beyond the most that a counter may have.
+    pub bound: u64,
+    /// Calls that found a malformed counter.
+    pub malformed: u64,
+    /// Calls in which the store's own program failed.
+    pub script: u64,
 }
 
 impl StoreErrors {
     /// Every kind, named as by [`StoreError::kind`], with its count.
-    pub const fn by_kind(&self) -> [(&'static str, u64); 4] {
+    pub const fn by_kind(&self) -> [(&'static str, u64); 7] {
         [
-            ("timeout", self.timeout),
+            ("store_timeout", self.timeout),
             ("unavailable", self.unavailable),
-            ("overloaded", self.overloaded),
+            ("overload", self.overloaded),
             ("refused", self.refused),
+            ("bound", self.bound),
+            ("malformed", self.malformed),
+            ("script", self.script),
         ]
     }
 
     /// The number of errors of all kinds.
     pub const fn total(&self) -> u64 {
-        self.timeout + self.unavailable + self.overloaded + self.refused
+        let refusals = self.bound + self.malformed + self.script;
+        self.timeout + self.unavailable + self.overloaded + self.refused + refusals
     }
 }
 
@@ -80,7 +94,7 @@ pub(in crate::limiter) struct StoreMonitor {
     /// For how long after it the outage is recent, in microseconds: the longest time of all limits
     /// that local counters have decided.
     recent_micros: AtomicU64,
-    /// The duration of all past outages, in microseconds.
+    /// How long the store was unavailable in all past outages, in microseconds.
     past_micros: AtomicU64,
     allowed: AtomicU64,
     denied: AtomicU64,
@@ -88,6 +102,11 @@ pub(in crate::limiter) struct StoreMonitor {
     unavailable: AtomicU64,
     overloaded: AtomicU64,
     refused: AtomicU64,
+    bound: AtomicU64,
+    malformed: AtomicU64,
+    script: AtomicU64,
+    /// When a failure of the store's own program was logged last, in microseconds.
+    script_logged_at: AtomicU64,
 }
 
 /// The current outage.
@@ -95,13 +114,25 @@ pub(in crate::limiter) struct StoreMonitor {
 struct Outage {
     since: Micros,
     last_failure: Micros,
-    /// The first reply after the last failure that shows that the store has recovered.
+    /// When the first reply after the last failure showed that the store has recovered.
     recovered_at: Option<Micros>,
     /// True if the store replied to the last failed call, but refused it. Such a store may still
     /// answer reads, so only a charge shows that it has recovered.
     is_refusing: bool,
+    /// How long the store was unavailable up to the last failure or recovery.
+    unavailable_for: Micros,
     /// How many requests were decided by failure policies.
     decisions: u64,
+}
+
+impl Outage {
+    /// How long the store was unavailable so far.
+    fn unavailable_until(&self, now: Micros) -> Micros {
+        match self.recovered_at {
+            None => self.unavailable_for.after(now.since(self.last_failure)),
+            Some(_) => self.unavailable_for,
+        }
+    }
 }
 
 impl StoreMonitor {
@@ -128,22 +159,22 @@ impl StoreMonitor {
             if !is_proof {
                 return;
             }
-            let recovered_at = current.recovered_at.map_or(now, |at| at.min(now));
-            current.recovered_at = Some(recovered_at);
+            current.unavailable_for = current.unavailable_until(now);
+            current.recovered_at.get_or_insert(now);
             if now.since(current.last_failure) <= QUIET_TIME {
                 return;
             }
 
             self.is_degraded.store(false, Relaxed);
             // Under the lock, so that `health` always counts the outage exactly once.
-            let duration = recovered_at.since(current.since);
-            self.past_micros.fetch_add(duration.get(), Relaxed);
-            outage.take().map(|outage| (outage, duration))
+            self.past_micros
+                .fetch_add(current.unavailable_for.get(), Relaxed);
+            outage.take()
         };
 
         // The lock is released before logging, because a subscriber may call the limiter.
-        if let Some((outage, duration)) = ended {
-            log::outage_ended(duration.get() / 1_000, outage.decisions);
+        if let Some(outage) = ended {
+            log::outage_ended(outage.unavailable_for.get() / 1_000, outage.decisions);
         }
     }
 
@@ -167,9 +198,11 @@ impl StoreMonitor {
                     last_failure: now,
                     recovered_at: None,
                     is_refusing: false,
+                    unavailable_for: Micros::ZERO,
                     decisions: 0,
                 }
             });
+            current.unavailable_for = current.unavailable_until(now);
             current.last_failure = now;
             current.recovered_at = None;
             current.is_refusing = matches!(error, StoreError::Refused(_));
@@ -185,6 +218,31 @@ impl StoreMonitor {
 
         if is_new {
             log::outage_began(error);
+        }
+    }
+
+    /// Counts an error by which a request is denied, and logs it: a malformed counter with its
+    /// key, and a failing program once a minute.
+    pub(in crate::limiter) fn record_refusal(
+        &self,
+        error: &StoreError,
+        demands: &[Demand<'_>],
+        now: Micros,
+    ) {
+        self.count_error(error);
+        match error {
+            StoreError::Malformed { limit } => {
+                let is_found = |demand: &&Demand<'_>| Some(*demand.limit.name()) == *limit;
+                log::malformed_counter(error, demands.iter().find(is_found));
+            }
+            StoreError::Script(_) => {
+                let last = Micros::new(self.script_logged_at.load(Relaxed));
+                if last == Micros::ZERO || now.since(last) >= SCRIPT_LOG_EVERY || now < last {
+                    self.script_logged_at.store(now.get(), Relaxed);
+                    log::script_failed(error);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -231,6 +289,9 @@ impl StoreMonitor {
             StoreError::Unavailable(_) => &self.unavailable,
             StoreError::Overloaded => &self.overloaded,
             StoreError::Refused(_) => &self.refused,
+            StoreError::Bound { .. } => &self.bound,
+            StoreError::Malformed { .. } => &self.malformed,
+            StoreError::Script(_) => &self.script,
         };
         counter.fetch_add(1, Relaxed);
     }
@@ -239,9 +300,9 @@ impl StoreMonitor {
         let (degraded_since, current, past) = {
             let outage = self.outage.lock();
             let since = outage.as_ref().map(|outage| outage.since);
-            let duration = outage.as_ref().map_or(Micros::ZERO, |outage| {
-                outage.recovered_at.unwrap_or(now).since(outage.since)
-            });
+            let duration = outage
+                .as_ref()
+                .map_or(Micros::ZERO, |outage| outage.unavailable_until(now));
             (since, duration, self.past_micros.load(Relaxed))
         };
 
@@ -256,6 +317,9 @@ impl StoreMonitor {
                 unavailable: self.unavailable.load(Relaxed),
                 overloaded: self.overloaded.load(Relaxed),
                 refused: self.refused.load(Relaxed),
+                bound: self.bound.load(Relaxed),
+                malformed: self.malformed.load(Relaxed),
+                script: self.script.load(Relaxed),
             },
         }
     }

@@ -239,8 +239,6 @@ fn perform(store: &MemoryStore, rules: &[Rule], number: usize, act: Act) -> Vec<
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
-
     /// Three threads take turns. A store with hot keys makes the same decisions as one without,
     /// reports the same where the key is not split, and never reports more units than are left.
     #[test]

@@ -56,6 +56,30 @@ fn a_flood_of_exhausted_keys_on_a_cheap_limit_does_not_reset_logins() {
     assert!(lost.limited >= 42_500 && lost.unlimited == 0, "{lost:?}");
 }
 
+/// Names that callers choose must not take the shares of the limits of the application.
+#[test]
+fn limits_without_a_share_do_not_take_those_of_others() {
+    let (store, _) = store(10_000);
+    for name in 0..300 {
+        let inline = Limit::fixed_window(format!("inline-{name}"), 1, HOUR);
+        spend(&store, &rule(&inline).without_share(), "someone", 1);
+    }
+    let login = login();
+    for user in 0..50 {
+        spend(&store, &login, &format!("user:{user}"), 5);
+    }
+
+    for address in 0..50_000 {
+        let inline = Limit::fixed_window(format!("inline-{}", address % 300), 1, HOUR);
+        let inline = rule(&inline).without_share();
+        spend(&store, &inline, &format!("address:{address}"), 1);
+    }
+    for user in 0..50 {
+        assert_eq!(remaining(&store, &login, &format!("user:{user}")), 0);
+    }
+    assert_eq!(evictions(&store, "login"), Evictions::default());
+}
+
 #[test]
 fn an_unused_share_is_lent_and_taken_back() {
     let (store, _) = store(1_000);

@@ -59,7 +59,8 @@ impl PendingCall {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// A future that is ready when the call is finished or overdue.
+    /// A future that is ready when the call is finished or overdue, and returns whether it is
+    /// finished.
     pub fn completion(self) -> CallCompletion {
         CallCompletion {
             call: self,
@@ -82,13 +83,13 @@ pub struct CallCompletion {
 }
 
 impl Future for CallCompletion {
-    type Output = ();
+    type Output = bool;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
         let this = self.get_mut();
         let mut state = this.call.state.lock();
         if state.progress != CallProgress::Expected {
-            return Poll::Ready(());
+            return Poll::Ready(state.progress == CallProgress::Finished);
         }
 
         let waker = this

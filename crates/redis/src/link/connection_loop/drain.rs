@@ -49,7 +49,8 @@ impl ConnectionLoop {
     /// Passes late replies to the calls in flight. Calls without a reply fail with this error.
     async fn drain(mut self, error: ServerError) {
         let unanswered = self.calls_in_flight().filter(|call| call.is_unanswered());
-        let last = unanswered.map(|call| call.deadline.reply_by).max();
+        let late_replies = unanswered.filter_map(|call| call.deadline.late_reply.as_ref());
+        let last = late_replies.map(|reply| reply.use_until).max();
         let end = Instant::now() + DRAIN_MAX;
         let end = last.map_or(end, |last| last.min(end));
 

@@ -80,7 +80,11 @@ fn charged(runtime: &Runtime, store: RedisStore) -> u64 {
 
 #[test]
 fn reply_lost_is_charged_once() {
-    charged_once("reply lost, one caller", Fault::DropReplies, "timeout");
+    charged_once(
+        "reply lost, one caller",
+        Fault::DropReplies,
+        "store_timeout",
+    );
 }
 
 #[test]

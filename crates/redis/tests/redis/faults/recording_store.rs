@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use tollgate::store::{Intent, Settlement, SettlementKind, SpendReply, StoreFuture};
+use tollgate::store::{Ending, Intent, SettleReply, Settlement, SpendReply, StoreFuture};
 use tollgate::{Demand, Key, Micros, PermitId, Store, StoreError};
 use tollgate_redis::RedisStore;
 
@@ -71,9 +71,9 @@ impl Store for RecordingStore {
     fn settle<'a>(
         &'a self,
         settlements: &[Settlement<'_>],
-        reservation: PermitId,
-    ) -> StoreFuture<'a, Vec<SettlementKind>> {
-        self.0.settle(settlements, reservation)
+        ending: Ending,
+    ) -> StoreFuture<'a, Vec<SettleReply>> {
+        self.0.settle(settlements, ending)
     }
 
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {
@@ -95,7 +95,7 @@ fn record_fate(
 ) {
     let fate = match answer {
         Ok(spent) => CallFate::Decided(spent.at),
-        Err(StoreError::Refused(_)) => CallFate::Refused,
+        Err(StoreError::Refused(_) | StoreError::Malformed { .. }) => CallFate::Refused,
         Err(error) => otherwise(error.kind()),
     };
     FATE.with(|cell| cell.set(Some(fate)));
