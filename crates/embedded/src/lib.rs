@@ -9,6 +9,7 @@ mod demands;
 mod error;
 mod limits;
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,9 +27,8 @@ use self::limits::LimitTable;
 pub use self::limits::{LIMITS_MAX, LimitId};
 pub use tollgate_gate::BlockStatus;
 
-/// How long [`Embedded::open`] waits at most for a store and for the actions of operators. It goes on
-/// without them: the limits follow their failure policies until the store is there.
-const READY_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long opening waits at most for the actions of operators.
+const RECORDS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How often the store is asked for the actions of operators.
 const ACTIONS_INTERVAL: Duration = Duration::from_millis(250);
@@ -45,9 +45,29 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the store of a configuration: the text of a file, YAML or JSON. `file` is the name
-    /// that errors mention.
+    /// Opens a configuration: the text of a file, YAML or JSON. `file` is the name that errors
+    /// mention. Waits on this thread until the store can decide: connected, with the script loaded,
+    /// and the actions of operators read.
+    ///
+    /// Fails if the store cannot be used, with one of the sentences that `RedisConnectError` of
+    /// `tollgate-redis` lists, after `store: cannot use the store: `. A wrong password, an unknown
+    /// host and a refused connection fail within milliseconds, a server that does not answer after
+    /// three times `store.connect_timeout`, and anything else after ten seconds.
     pub fn open(text: &str, file: &str) -> Result<Self, OpenError> {
+        let config = parse(text, file)?;
+        let runtime = runtime()?;
+
+        let gate = runtime.block_on(async {
+            let gate = Gate::connect(config, Arc::new(Metrics::default())).await?;
+            read_records(&gate).await;
+            Ok::<_, OpenError>(gate)
+        })?;
+        Ok(Self::watching_actions(gate, runtime))
+    }
+
+    /// Opens a configuration without waiting for the store, which is connected in the background:
+    /// until it can be used, the limits follow their failure policies.
+    pub fn open_lazy(text: &str, file: &str) -> Result<Self, OpenError> {
         let config = parse(text, file)?;
         let runtime = runtime()?;
 
@@ -55,10 +75,27 @@ impl Embedded {
             let _context = runtime.enter();
             Gate::open(config, Arc::new(Metrics::default()))?
         };
-        runtime.block_on(prepare(&gate));
+        Ok(Self::watching_actions(gate, runtime))
+    }
+
+    /// What the operator should know about the store, such as a server that may forget counters.
+    pub fn warnings(&self) -> Vec<String> {
+        self.gate.warnings()
+    }
+
+    /// Asks the store, and calls `done` with the reason why it does not answer; none if it does.
+    pub fn store_error(&self, done: impl FnOnce(Option<String>) + Send + 'static) {
+        let gate = self.gate.clone();
+        self.spawn(async move {
+            let answered = gate.sync_actions().await;
+            done(answered.err().map(|error| with_causes(&error)));
+        });
+    }
+
+    fn watching_actions(gate: Gate, runtime: Runtime) -> Self {
         let embedded = Self::new(gate, None, runtime);
         embedded.watch_actions();
-        Ok(embedded)
+        embedded
     }
 
     /// Opens a configuration in memory, whatever its store, with a clock that moves only by
@@ -81,7 +118,7 @@ impl Embedded {
             loop {
                 tokio::time::sleep(ACTIONS_INTERVAL).await;
                 // Without the store, the known actions stay in force.
-                drop(gate.sync_actions().await);
+                drop(tokio::join!(gate.sync_actions(), gate.sync_sealing_keys()));
             }
         });
     }
@@ -172,16 +209,28 @@ impl Drop for Embedded {
     }
 }
 
-/// Waits for the store, and reads the actions that are in force before the first request, so that a
-/// restart undoes none of them.
-async fn prepare(gate: &Gate) {
-    let ready = async {
-        gate.wait_until_ready(READY_TIMEOUT).await;
-        if !gate.active().decides_in_process() {
-            drop(gate.sync_actions().await);
+/// Reads the actions that are in force before the first request, so that a restart undoes none of
+/// them, and the key of tokens, so that none is withheld.
+async fn read_records(gate: &Gate) {
+    if !gate.active().decides_in_process() {
+        let read = async { tokio::join!(gate.sync_actions(), gate.sync_sealing_keys()) };
+        drop(timeout(RECORDS_TIMEOUT, read).await);
+    }
+}
+
+/// An error with everything that caused it, in one line.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let reason = inner.to_string();
+        // Some errors already show their cause.
+        if !text.contains(&reason) {
+            text.extend([": ", &reason]);
         }
-    };
-    drop(timeout(READY_TIMEOUT, ready).await);
+        cause = inner.source();
+    }
+    text
 }
 
 fn parse(text: &str, file: &str) -> Result<Config, OpenError> {

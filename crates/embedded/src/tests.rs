@@ -1,6 +1,8 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use testkit::servers::{Flavor, Server};
+
 use super::*;
 
 const CONFIG: &str = r#"{"limits": [
@@ -182,6 +184,46 @@ fn wrong_calls_say_what_is_right() {
         system.advance(Duration::from_secs(1)),
         Err(EmbeddedError::SystemClock)
     ));
+}
+
+fn on_redis(endpoint: &str) -> String {
+    format!(
+        r#"{{"store": {{"type": "redis", "endpoints": ["{endpoint}"]}},
+             "limits": [{{"name": "api", "algorithm": "fixed_window", "limit": 1, "window": "1h",
+                          "key": ["user"]}}]}}"#
+    )
+}
+
+#[test]
+fn opening_waits_for_the_store_and_says_why_it_cannot_be_used() {
+    let server = Server::builder(Flavor::Redis).password("secret").start();
+    Embedded::open(&on_redis(&server.url()), "t.json").expect("a store that can decide");
+
+    let address = server.addr();
+    for (endpoint, expected) in [
+        (
+            format!("redis://{address}"),
+            format!("store: cannot use the store: {address}: the server requires a password"),
+        ),
+        (
+            format!("redis://:wrong@{address}"),
+            format!("store: cannot use the store: {address}: the server does not accept the user"),
+        ),
+        (
+            "redis://no-such-host.invalid:6379".to_owned(),
+            "store: cannot use the store: cannot find the host \"no-such-host.invalid\"".to_owned(),
+        ),
+        (
+            "redis://127.0.0.1:1".to_owned(),
+            "store: cannot use the store: cannot connect to 127.0.0.1:1: Connection refused"
+                .to_owned(),
+        ),
+    ] {
+        let config = on_redis(&endpoint);
+        let error = Embedded::open(&config, "t.json").expect_err("unusable");
+        assert!(error.to_string().starts_with(&expected), "{error}");
+        Embedded::open_lazy(&config, "t.json").expect("a store may come later");
+    }
 }
 
 #[test]

@@ -10,16 +10,20 @@ use tollgate_rules::{Attributes, Explanation, SelectError};
 use super::active::ActiveConfig;
 use super::gate::Gate;
 use crate::actions::{
-    ACTION_MAX_AGE, ACTIONS_MAX, Action, ActionChange, ActionEdit, ActionKind, ActionTable,
-    ActionTarget, QuotaChangeError,
+    ACTION_MAX_AGE, ACTIONS_MAX, Action, ActionChange, ActionKind, ActionTable, ActionTarget,
+    LogEntry, LogState, QuotaChangeError, StoreRepair, mark,
 };
-use crate::records::{RecordError, RecordGroup, RecordRevision};
+use crate::records::{RecordError, RecordGroup, RecordRevision, SharedRecords, TTL_MAX};
 
 /// How long a change is tried again while the store is unavailable: about as long as a fail-over
 /// takes.
 const STORE_PATIENCE: Duration = Duration::from_secs(3);
 /// The pause between two tries.
 const STORE_PAUSE: Duration = Duration::from_millis(100);
+/// How often a change is tried again because another replica changes the same action.
+const CONFLICTS_MAX: usize = 8;
+/// The most records that a read puts into the store again, or removes from it.
+const REPAIRS_MAX: usize = 100;
 
 /// An action that an operator asks for.
 #[derive(Clone, Debug)]
@@ -79,6 +83,9 @@ pub enum ActError {
     /// There are as many actions as there can be.
     #[error("there are {ACTIONS_MAX} actions, the most there can be; remove one first")]
     Full,
+    /// Other replicas change the same action all the time.
+    #[error("another replica changes the same action at the same time; list them, and try again")]
+    Conflict,
     /// The store is unavailable, or the action is too long for a record.
     #[error(transparent)]
     Record(RecordError),
@@ -127,98 +134,150 @@ impl Gate {
     /// Puts an action into the store, and applies it here at once. Other replicas learn of it
     /// within a second. It replaces an action of the same kind on the same limit and target.
     pub async fn act(&self, draft: ActionDraft) -> Result<Action, ActError> {
-        let active = self.active();
-        active.validate_action(&draft)?;
-        let now = self.now();
+        self.active().validate_action(&draft)?;
+        let id = Action::id_for(draft.change.kind(), &draft.limit, &draft.target);
         let length = draft.length.min(ACTION_MAX_AGE);
         let lasts = Micros::from_duration_ceil(length).unwrap_or_default();
-        let action = Action {
-            id: Action::id_for(draft.change.kind(), &draft.limit, &draft.target),
-            limit: draft.limit,
-            target: draft.target,
-            change: draft.change,
-            reason: draft.reason,
-            by: draft.by,
-            created_at: now,
-            expires_at: now.after(lasts),
-        };
-        let is_full = {
-            let log = self.action_log.lock();
-            log.len() >= ACTIONS_MAX && log.get(&action.id).is_none()
-        };
-        if is_full {
-            return Err(ActError::Full);
-        }
 
-        self.put_action(&action, length).await?;
-        self.action_log
-            .lock()
-            .edit(&action, Some(action.clone()), now);
-        self.rebuild_actions();
-        Ok(action)
-    }
-
-    /// Removes an action from the store, and here at once. Returns it, or none if there is no such
-    /// action of this kind.
-    pub async fn undo(&self, kind: ActionKind, id: &str) -> Result<Option<Action>, ActError> {
-        let known = self.action_log.lock().get(id).cloned();
-        let Some(action) = known.filter(|action| action.change.kind() == kind) else {
-            return Ok(None);
-        };
-
-        self.remove_action(id).await?;
-        self.action_log.lock().edit(&action, None, self.now());
-        self.rebuild_actions();
-        Ok(Some(action))
-    }
-
-    /// Learns of the actions that other replicas have put or removed. To be called several times a
-    /// second. While the store is unavailable, the known actions stay in force until they end.
-    pub async fn sync_actions(&self) -> Result<(), RecordError> {
-        let records = self.records();
-        let began = self.action_log.lock().position();
-        let read = records.read(RecordGroup::Actions, began.revision).await;
-
-        let now = self.now();
-        let (lost, is_changed) = {
-            let mut log = self.action_log.lock();
-            let has_ended = log.drop_ended(now);
-            match &read {
-                Ok(None) => {
-                    log.has_failed = false;
-                    (Vec::new(), has_ended)
-                }
-                Ok(Some(list)) => (log.replace(began, list, now), true),
-                Err(_) => {
-                    log.has_failed = true;
-                    (Vec::new(), has_ended)
-                }
+        let changed = self.change_action(&id, |log, now| {
+            let known = log.get(&id);
+            let is_new = known.is_none_or(|known| known.action.is_none());
+            if is_new && log.actions().count() >= ACTIONS_MAX {
+                return Err(ActError::Full);
             }
+
+            let draft = draft.clone();
+            let action = Action {
+                id: id.clone(),
+                limit: draft.limit,
+                target: draft.target,
+                change: draft.change,
+                reason: draft.reason,
+                by: draft.by,
+                created_at: Micros::from_millis(later_than(known, now)),
+                expires_at: now.after(lasts),
+            };
+            // A replica that misses this change remembers the record before it for longer.
+            let forgotten_at = known.map_or(Micros::ZERO, LogEntry::forgotten_at);
+            let kept_ms = forgotten_at.since(action.expires_at).get().div_ceil(1_000);
+            let expires_at = action.expires_at.after(Micros::from_millis(kept_ms));
+            let entry = LogEntry::new(&id, &action.to_record(kept_ms), expires_at);
+            Ok(Some((entry, action)))
+        });
+        changed.await?.ok_or(ActError::Conflict)
+    }
+
+    /// Removes an action from the store, and here at once. Returns it, or none if the store and
+    /// this replica know no such action of this kind.
+    pub async fn undo(&self, kind: ActionKind, id: &str) -> Result<Option<Action>, ActError> {
+        let undone = self.change_action(id, |log, now| {
+            let known = log.get(id);
+            let action = known.and_then(|known| known.action.clone());
+            let action =
+                action.filter(|action| action.change.kind() == kind && action.is_live(now));
+            Ok(action.zip(known).map(|(action, known)| {
+                let text = mark(later_than(Some(known), now), RecordRevision::random());
+                let entry = LogEntry::new(id, &text, known.forgotten_at());
+                (entry, action)
+            }))
+        });
+        undone.await
+    }
+
+    /// Replaces the record of an action by the one that `next` makes of what is known. Reads what
+    /// the store knows if `next` finds nothing to do, or if the store has another record.
+    async fn change_action(
+        &self,
+        id: &str,
+        next: impl Fn(&LogState, Micros) -> Result<Option<(LogEntry, Action)>, ActError>,
+    ) -> Result<Option<Action>, ActError> {
+        let records = self.records();
+        for attempt in 0..=CONFLICTS_MAX {
+            if attempt > 0 {
+                with_patience(|| self.sync_actions()).await?;
+            }
+            let now = self.now();
+            let (change, stored) = {
+                let log = self.action_log.lock();
+                let stored = log.get(id).map(|known| known.stored.clone());
+                (next(&log, now), stored.unwrap_or_default())
+            };
+            let (entry, action) = match change {
+                Ok(Some(change)) => change,
+                _ if attempt == 0 => continue,
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(error),
+            };
+
+            let (text, ttl) = (entry.text.clone(), entry.expires_at.since(now).into());
+            let swap = || records.swap(RecordGroup::Actions, id, &stored, &text, ttl);
+            if with_patience(swap).await? {
+                self.action_log.lock().put(id, entry.into_stored());
+                self.rebuild_actions();
+                return Ok(Some(action));
+            }
+        }
+        Err(ActError::Conflict)
+    }
+
+    /// Learns of the actions that other replicas have put or removed, and puts again what the store
+    /// has lost. To be called several times a second. While the store is unavailable, the known
+    /// actions stay in force until they end.
+    pub async fn sync_actions(&self) -> Result<(), RecordError> {
+        let (began, records) = (self.now(), self.records());
+        let known = self.action_log.lock().revision();
+        let read = records.read(RecordGroup::Actions, known).await;
+
+        let (repair, has_ended) = {
+            let mut log = self.action_log.lock();
+            let stored = read.as_ref().ok().and_then(Option::as_ref);
+            let repair = stored.map(|stored| log.merge(stored, began));
+            (repair, log.drop_ended(self.now()))
         };
-        if is_changed {
+        if repair.is_some() || has_ended {
             self.rebuild_actions();
         }
-        for edit in &lost {
-            self.repeat(edit, now).await?;
-        }
+        self.repair_store(&records, repair.unwrap_or_default())
+            .await?;
         read.map(drop)
+    }
+
+    /// Puts again what the store has lost, until another replica turns out to do the same: the next
+    /// read shows what is left.
+    async fn repair_store(
+        &self,
+        records: &SharedRecords,
+        repair: StoreRepair,
+    ) -> Result<(), RecordError> {
+        let group = RecordGroup::Actions;
+        for id in repair.unwanted.iter().take(REPAIRS_MAX) {
+            records.remove(group, id).await?;
+        }
+        let mut repaired = 0;
+        for (id, entry) in repair.lost.into_iter().take(REPAIRS_MAX) {
+            let left = Duration::from(entry.expires_at.since(self.now())).min(TTL_MAX);
+            let swap = records.swap(group, &id, &entry.stored, &entry.text, left);
+            match swap.await {
+                Ok(true) => repaired += 1,
+                Err(error @ RecordError::Store(_)) => return Err(error),
+                Ok(false) | Err(RecordError::Full { .. }) => break,
+                // It has ended just now.
+                Err(_) => {}
+            }
+        }
+        if repaired > 0 {
+            tracing::info!(
+                repaired,
+                "the store had lost actions or removals: put them again"
+            );
+        }
+        Ok(())
     }
 
     /// What this replica knows of the actions in the store: replicas with the same revision have
     /// the same actions. It is the default while a change of this replica is not read back.
     pub fn actions_revision(&self) -> RecordRevision {
-        self.action_log.lock().position().revision
-    }
-
-    /// Makes a change again that a fail-over of the store has lost.
-    async fn repeat(&self, edit: &ActionEdit, now: Micros) -> Result<(), RecordError> {
-        if let Some(action) = &edit.put {
-            let left = action.expires_at.since(now).into();
-            return self.put_action(action, left).await;
-        }
-        let records = self.records();
-        let removed = records.remove(RecordGroup::Actions, &edit.id).await;
-        removed.map(drop)
+        self.action_log.lock().revision()
     }
 
     /// Builds the table of the active configuration. The log stays locked meanwhile, so that the
@@ -228,17 +287,6 @@ impl Gate {
         let active = self.active();
         let table = ActionTable::new(&active.selector, log.actions());
         active.actions.replace(table);
-    }
-
-    async fn remove_action(&self, id: &str) -> Result<bool, RecordError> {
-        let records = self.records();
-        with_patience(|| records.remove(RecordGroup::Actions, id)).await
-    }
-
-    async fn put_action(&self, action: &Action, length: Duration) -> Result<(), RecordError> {
-        let records = self.records();
-        let text = action.to_record();
-        with_patience(|| records.put(RecordGroup::Actions, &action.id, &text, length)).await
     }
 }
 
@@ -299,6 +347,13 @@ impl ActiveConfig {
         }
         Ok(())
     }
+}
+
+/// The time of a change in milliseconds: now, but later than what it replaces, whatever the clocks
+/// of replicas say.
+fn later_than(known: Option<&LogEntry>, now: Micros) -> u64 {
+    let before = known.map_or(0, |known| known.created_at_ms.saturating_add(1));
+    before.max(now.get() / 1_000).max(1)
 }
 
 /// Calls again while the store is unavailable: putting and removing a record twice does no harm.

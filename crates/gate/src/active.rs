@@ -10,10 +10,10 @@ use tollgate::{
 use tollgate_rules::{Config, SelectError, Selector};
 
 use super::actions::{ActionTable, ActiveActions};
-use super::inline::{self, InlineRules};
+use super::inline::{InlineRules, TokenLimit};
 use super::overrides::{OVERRIDES, override_rules};
-use super::permit::PermitSealer;
 use super::records::SharedRecords;
+use super::sealing_keys::{SealingKeys, random_key};
 use super::store::{OpenStore, StoreOpenError};
 use crate::metrics::{LimitMetrics, Metrics, ReservationResult, TokenCounts, UsageAlert};
 
@@ -50,8 +50,11 @@ pub struct ActiveConfig {
     pub selector: Selector,
     pub(super) limiter: Limiter,
     pub(super) store: OpenStore,
-    records: SharedRecords,
-    pub(super) permits: PermitSealer,
+    pub(super) records: SharedRecords,
+    /// Those of the store, which are used unless a secret is configured.
+    store_keys: Arc<SealingKeys>,
+    /// The keys that seal tokens.
+    pub(super) sealing_keys: Arc<SealingKeys>,
     /// The limits of [`OVERRIDES`], whose positions follow the configured limits.
     overrides: Vec<Rule>,
     /// The limits that requests bring along, whose positions follow the overrides.
@@ -71,9 +74,18 @@ pub struct ActiveConfig {
 impl ActiveConfig {
     pub(super) fn open(config: Config, metrics: &Metrics) -> Result<Self, StoreOpenError> {
         let store = OpenStore::open(&config.store)?;
+        Self::on_store(config, store, metrics)
+    }
+
+    pub(super) fn on_store(
+        config: Config,
+        store: OpenStore,
+        metrics: &Metrics,
+    ) -> Result<Self, StoreOpenError> {
         let records = store.records(Arc::new(SystemClock::new()));
         let limiter = build(store.limiter());
-        Ok(Self::new(config, limiter, store, records, metrics))
+        let keys = Arc::new(store.sealing_keys()?);
+        Ok(Self::new(config, limiter, store, records, keys, metrics))
     }
 
     /// A configuration in memory, by a clock that a test controls.
@@ -86,7 +98,8 @@ impl ActiveConfig {
         let store = OpenStore::from(store.build());
         let limiter = build(store.limiter().clock(clock.clone()));
         let records = store.records(Arc::new(clock.clone()));
-        Self::new(config, limiter, store, records, metrics)
+        let keys = Arc::new(SealingKeys::of_process(&random_key()));
+        Self::new(config, limiter, store, records, keys, metrics)
     }
 
     /// The same service with another configuration. Keeps the store if its settings are unchanged.
@@ -110,8 +123,8 @@ impl ActiveConfig {
         }
 
         let (limiter, store) = (self.limiter.clone(), self.store.clone());
-        let records = self.records.clone();
-        Ok(Self::new(config, limiter, store, records, metrics))
+        let (records, keys) = (self.records.clone(), self.store_keys.clone());
+        Ok(Self::new(config, limiter, store, records, keys, metrics))
     }
 
     fn new(
@@ -119,8 +132,10 @@ impl ActiveConfig {
         limiter: Limiter,
         store: OpenStore,
         records: SharedRecords,
+        store_keys: Arc<SealingKeys>,
         metrics: &Metrics,
     ) -> Self {
+        let secret = config.hashing.as_ref().map(SealingKeys::from_secret);
         let names = config.limits.iter().map(|limit| limit.rule.name().as_str());
         let usage = UsageAlert::new(config.monitoring.near_limit, metrics.usage());
         let tokens = config.server.access.tokens.iter();
@@ -136,7 +151,8 @@ impl ActiveConfig {
             inline: InlineRules::new(inline_metrics, metrics.len()),
             selector,
             overrides: override_rules(&config),
-            permits: PermitSealer::new(config.hashing.as_ref()),
+            sealing_keys: secret.map_or_else(|| store_keys.clone(), Arc::new),
+            store_keys,
             config,
             limiter,
             store,
@@ -155,24 +171,42 @@ impl ActiveConfig {
 
     /// A limit as a token carries it.
     pub(super) fn limit_text(&self, rule: &Rule) -> String {
-        inline::limit_text(rule, self.inline.contains(rule))
+        if self.inline.contains(rule) {
+            TokenLimit::Inline(*rule).to_text()
+        } else {
+            rule.name().to_string()
+        }
     }
 
     /// The limit of a demand as a token carries it, with the quota that the demand uses.
     pub(super) fn demand_text(&self, demand: &Demand<'_, EncodedKey>) -> String {
+        let rule = demand.limit.with_quota(*demand.quota());
         match demand.quota {
-            Some(quota) => inline::limit_text(&demand.limit.with_quota(quota), true),
-            None => self.limit_text(demand.limit),
+            Some(_) if !self.inline.contains(&rule) => TokenLimit::WithQuota(rule).to_text(),
+            _ => self.limit_text(&rule),
         }
     }
 
     /// The limit that a token carries: a configured one, an override, or one that a request brought
-    /// along.
+    /// along, which must still be allowed to.
     pub(super) fn rule_from_text(&self, text: &str) -> Result<Rule, SelectError> {
-        match inline::rule_from_text(text) {
-            Some(rule) => Ok(rule.with_replicas(self.config.expected_replicas)),
-            None => self.named_rule(text).copied(),
+        match TokenLimit::from_text(text) {
+            TokenLimit::Named(name) => self.named_rule(name).copied(),
+            TokenLimit::WithQuota(rule) => {
+                let named = self.named_rule(rule.name())?;
+                Ok(named.with_quota(*rule.quota()))
+            }
+            TokenLimit::Inline(rule) => {
+                let (config, selector) = (&self.config.inline_limits, &self.selector);
+                let rule = self.inline.read_again(config, selector, rule)?;
+                Ok(rule.with_replicas(self.config.expected_replicas))
+            }
         }
+    }
+
+    /// Whether the numbers of a limit came with a request.
+    pub(super) fn is_brought(&self, rule: &Rule) -> bool {
+        rule.position() >= self.config.limits.len()
     }
 
     /// The override or configured limit with this name.

@@ -35,6 +35,8 @@ pub struct GateDecision {
     pub permit: Option<String>,
     /// The text of a token. Present when the request was allowed and reserves what it charged.
     pub reservation: Option<String>,
+    /// Why a token that the decision should have is missing.
+    pub warning: Option<&'static str>,
     /// What the counters of an inspection contain, in the order of the limits. Empty while the
     /// store is unavailable.
     pub counters: Vec<CounterBody>,
@@ -49,6 +51,7 @@ impl From<Decision> for GateDecision {
             decision,
             permit: None,
             reservation: None,
+            warning: None,
             counters: Vec::new(),
             block: None,
         }
@@ -168,10 +171,7 @@ impl Gate {
         let started_at = self.now();
         let decision = active.limiter.request(demands, intent).await?;
         self.observe(active, demands, &decision, intent, origin, started_at);
-        Ok(GateDecision {
-            permit: active.permit_token(&decision, demands, intent),
-            ..decision.into()
-        })
+        Ok(self.with_permit(active, decision.into(), demands, intent))
     }
 
     /// Decides by demands to which actions were applied.
@@ -190,11 +190,27 @@ impl Gate {
         };
         let decision = applied.decision(answer.as_ref());
         self.observe(active, demands, &decision, intent, origin, started_at);
-        Ok(GateDecision {
-            permit: active.permit_token(&decision, &asked, intent),
+        let decided = GateDecision {
             block: applied.block_status(),
             ..decision.into()
-        })
+        };
+        Ok(self.with_permit(active, decided, &asked, intent))
+    }
+
+    /// The same decision with the token of its permit, if it has one.
+    fn with_permit(
+        &self,
+        active: &ActiveConfig,
+        mut decided: GateDecision,
+        demands: &[Demand<'_, EncodedKey>],
+        intent: Intent,
+    ) -> GateDecision {
+        let permit_id = decided.decision.permit_id();
+        if let Some(id) = permit_id.filter(|_| !intent.is_reserve()) {
+            let token = PermitToken::new(id, demands, |rule| active.limit_text(rule));
+            self.hand_out(active, &mut decided, &token);
+        }
+        decided
     }
 
     /// Traces a decision, and counts it if it is one about a charge.
@@ -257,20 +273,6 @@ impl ActiveConfig {
         let limits = options.limits.unwrap_or_default();
         let config = &self.config.inline_limits;
         Ok(self.inline.read(config, &self.selector, limits)?)
-    }
-
-    /// The text of the token with which the permit of a decision is released.
-    fn permit_token(
-        &self,
-        decision: &Decision,
-        demands: &[Demand<'_, EncodedKey>],
-        intent: Intent,
-    ) -> Option<String> {
-        let permit_id = decision.permit_id().filter(|_| !intent.is_reserve());
-        permit_id.map(|permit_id| {
-            let token = PermitToken::new(permit_id, demands, |rule| self.limit_text(rule));
-            self.permits.seal(&token)
-        })
     }
 }
 

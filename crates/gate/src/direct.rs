@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use tollgate::{Demand, EncodedKey, Rule};
-use tollgate_rules::{LimitDemands, RequestedLimit, Selection};
+use tollgate_rules::{LimitDemands, RequestedLimit, Selection, validate_cost};
 
 use super::active::ActiveConfig;
 use crate::api::NamedAttributes;
@@ -60,6 +60,7 @@ impl ActiveConfig {
                 rule,
                 cost: usual_cost,
             } => {
+                validate_cost(cost).ok()?;
                 let key = EncodedKey::new(key).ok().filter(|_| !key.is_empty())?;
                 demands.push(Demand::new(rule, key).with_cost(cost.unwrap_or(*usual_cost)));
             }

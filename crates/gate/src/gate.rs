@@ -7,9 +7,10 @@ use tollgate::{Clock, ManualClock, Micros, SystemClock};
 use tollgate_rules::Config;
 
 use super::actions::ActionLog;
+use super::actions_file::ActionsFile;
 use super::active::ActiveConfig;
 use super::denial::DenialObserver;
-use super::store::StoreOpenError;
+use super::store::{OpenStore, StoreOpenError};
 use crate::metrics::Metrics;
 
 /// Decides requests by the active configuration, and counts what it decides.
@@ -17,6 +18,8 @@ use crate::metrics::Metrics;
 pub struct Gate {
     active: ArcSwap<ActiveConfig>,
     pub(super) action_log: ActionLog,
+    /// Where the known actions are kept over a restart, if they are.
+    pub(super) actions_file: OnceLock<Arc<ActionsFile>>,
     metrics: Arc<Metrics>,
     /// For durations, and for header fields that name a time.
     clock: Arc<dyn Clock>,
@@ -25,9 +28,20 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Opens the store that the configuration describes. Must be called inside a Tokio runtime.
+    /// Opens the store that the configuration describes. A shared store is connected in the
+    /// background: until it can be used, the limits' failure policies decide. Must be called inside
+    /// a Tokio runtime.
     pub fn open(config: Config, metrics: Arc<Metrics>) -> Result<Self, StoreOpenError> {
         let active = ActiveConfig::open(config, &metrics)?;
+        Ok(Self::new(active, metrics, Arc::new(SystemClock::new())))
+    }
+
+    /// Opens the store that the configuration describes, and waits until it can decide. Fails if a
+    /// shared store cannot be used; [`RedisConnectError`](tollgate_redis::RedisConnectError) lists
+    /// the reasons. Must be awaited inside a Tokio runtime.
+    pub async fn connect(config: Config, metrics: Arc<Metrics>) -> Result<Self, StoreOpenError> {
+        let store = OpenStore::connect(&config.store).await?;
+        let active = ActiveConfig::on_store(config, store, &metrics)?;
         Ok(Self::new(active, metrics, Arc::new(SystemClock::new())))
     }
 
@@ -42,6 +56,7 @@ impl Gate {
         Self {
             active: ArcSwap::from_pointee(active),
             action_log: ActionLog::default(),
+            actions_file: OnceLock::new(),
             metrics,
             clock,
             observer: OnceLock::new(),
@@ -67,6 +82,16 @@ impl Gate {
         self.active.store(Arc::new(next));
         self.rebuild_actions();
         Ok(())
+    }
+
+    /// Uses other records from now on, as after a fail-over of the store.
+    #[cfg(test)]
+    pub(super) fn move_to(&self, clock: &ManualClock, records: &super::records::SharedRecords) {
+        let config = self.active.load().config.clone();
+        let mut next = ActiveConfig::with_clock(clock, config, &self.metrics);
+        next.records = records.clone();
+        self.active.store(Arc::new(next));
+        self.rebuild_actions();
     }
 
     /// What is counted of the decisions.

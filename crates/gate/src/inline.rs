@@ -72,10 +72,7 @@ impl InlineRules {
                 limit: name.to_owned(),
             });
         }
-        let rule = config.parse(text, index)?;
-
-        let position = self.first_position + self.metrics.slot(rule.name());
-        let rule = rule.with_position(u32::try_from(position).unwrap_or(u32::MAX));
+        let rule = self.positioned(config.parse(text, index)?);
         if text.len() <= TEXT_MAX {
             let mut rules = self.rules.write();
             if rules.len() >= RULES_MAX {
@@ -84,6 +81,29 @@ impl InlineRules {
             rules.insert(text.into(), rule);
         }
         Ok(rule)
+    }
+
+    /// A rule of a token that a request brought along, if a request may still do so.
+    pub(super) fn read_again(
+        &self,
+        config: &InlineLimits,
+        selector: &Selector,
+        rule: Rule,
+    ) -> Result<Rule, SelectError> {
+        let name = rule.name();
+        if selector.limit(name).is_ok() {
+            return Err(SelectError::Configured {
+                limit: name.to_string(),
+            });
+        }
+        config.permit(name, rule.quota().limit())?;
+        Ok(self.positioned(rule))
+    }
+
+    fn positioned(&self, rule: Rule) -> Rule {
+        let position = self.first_position + self.metrics.slot(rule.name());
+        let position = u32::try_from(position).unwrap_or(u32::MAX);
+        rule.with_position(position).without_share()
     }
 
     /// Whether a request brought this rule along.
@@ -103,22 +123,41 @@ impl InlineRules {
     }
 }
 
-/// A limit as a token carries it, so that any replica finds it again: the name of a configured
-/// limit, or all of a limit that a request brought along, as a JSON object. No name starts with a
-/// brace.
-pub(super) fn limit_text(rule: &Rule, is_inline: bool) -> String {
-    if is_inline {
-        serde_json::to_string(&Limit::from(*rule)).expect("a rule is a valid limit")
-    } else {
-        rule.name().to_string()
-    }
+/// A limit as a token carries it, so that any replica finds it again. No name has one of the first
+/// characters of the other two.
+#[derive(Debug)]
+pub(super) enum TokenLimit<'t> {
+    /// The name of a configured limit or of an override.
+    Named(&'t str),
+    /// The same with the quota of a tier, of an operator or of the request: `=` and a JSON object.
+    WithQuota(Rule),
+    /// All of a limit that a request brought along: a JSON object.
+    Inline(Rule),
 }
 
-/// The rule of a limit that a request brought along, from the text of a token. None for the name of
-/// a configured limit.
-pub(super) fn rule_from_text(text: &str) -> Option<Rule> {
-    let limit: Limit = serde_json::from_str(text).ok()?;
-    limit.validate().ok()
+impl<'t> TokenLimit<'t> {
+    pub(super) fn from_text(text: &'t str) -> Self {
+        let rule = |json: &str| {
+            let limit: Limit = serde_json::from_str(json).ok()?;
+            limit.validate().ok()
+        };
+        let read = match text.strip_prefix('=') {
+            Some(json) => rule(json).map(Self::WithQuota),
+            None => rule(text).map(Self::Inline),
+        };
+        read.unwrap_or(Self::Named(text))
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let json = |rule: &Rule| {
+            serde_json::to_string(&Limit::from(*rule)).expect("a rule is a valid limit")
+        };
+        match self {
+            Self::Named(name) => (*name).to_owned(),
+            Self::WithQuota(rule) => format!("={}", json(rule)),
+            Self::Inline(rule) => json(rule),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -152,21 +191,21 @@ mod tests {
                 .shadow();
             let rule = limit.validate().expect("a valid limit");
 
-            let text = limit_text(&rule, true);
-            assert!(text.len() <= 400, "{text}");
-            let read = rule_from_text(&text).expect("a limit");
-            assert_eq!(format!("{read:?}"), format!("{rule:?}"));
-            assert_eq!(read.consistency(), rule.consistency());
+            for limit in [TokenLimit::Inline(rule), TokenLimit::WithQuota(rule)] {
+                let text = limit.to_text();
+                assert!(text.len() <= 400, "{text}");
+                let read = TokenLimit::from_text(&text);
+                assert_eq!(format!("{read:?}"), format!("{limit:?}"));
+            }
         }
     }
 
     #[test]
     fn a_name_is_no_inline_limit() {
-        let rule = Limit::sliding_log("api", 1, Duration::from_secs(1)).validate();
-        let text = limit_text(&rule.expect("a valid limit"), false);
-        assert_eq!(text, "api");
-        for text in ["api", "1", "{}", r#"{"name": "api"}"#] {
-            assert!(rule_from_text(text).is_none(), "{text}");
+        for text in ["api", "1", "{}", "={}", r#"{"name": "api"}"#] {
+            let read = TokenLimit::from_text(text);
+            assert!(matches!(read, TokenLimit::Named(name) if name == text));
+            assert_eq!(read.to_text(), text);
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod top_keys;
 mod access;
 mod act;
 mod actions;
+mod actions_file;
 mod active;
 mod decide;
 mod denial;
@@ -24,7 +25,9 @@ mod overrides;
 mod permit;
 mod refund;
 mod reserve;
+mod sealing_keys;
 mod snapshot_file;
+mod state_file;
 mod store;
 mod top;
 mod trace;
@@ -35,6 +38,7 @@ pub use actions::{
     ACTION_MAX_AGE, ACTIONS_MAX, Action, ActionChange, ActionKind, ActionTarget, BlockStatus,
     Multiple, QuotaChange, QuotaChangeError,
 };
+pub use actions_file::ActionsFileError;
 pub use active::{ActiveConfig, DecideError};
 pub use decide::{CheckOptions, GateDecision};
 pub use denial::{Denial, DenialObserver, RequestOrigin};

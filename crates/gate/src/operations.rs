@@ -11,7 +11,7 @@ use super::active::DecideError;
 use super::gate::Gate;
 use super::records::SharedRecords;
 use super::snapshot_file::SnapshotState;
-use super::store::OpenStore;
+use super::store::{OpenStore, StoreOpenError};
 
 /// The state of the store at one moment.
 #[derive(Clone, Debug)]
@@ -69,8 +69,10 @@ impl Gate {
         let active = self.active();
         let configured = active.config.warnings.iter().cloned();
         let forward_auth = active.forward_auth_warnings().cloned();
+        let actions_file = self.actions_file.get().and_then(|file| file.warning());
         configured
             .chain(forward_auth)
+            .chain(actions_file)
             .chain(active.store.warnings())
             .collect()
     }
@@ -136,9 +138,10 @@ impl Gate {
         self.active().limiter.health()
     }
 
-    /// Waits until the store is available, at most for `timeout`.
-    pub async fn wait_until_ready(&self, timeout: Duration) {
-        self.active().store.wait_until_ready(timeout).await;
+    /// Waits until the store can decide, at most for `timeout`. Fails if this version must not use
+    /// it.
+    pub async fn wait_until_ready(&self, timeout: Duration) -> Result<(), StoreOpenError> {
+        self.active().store.wait_until_ready(timeout).await
     }
 
     /// Sends the store a call, so that an outage, and its end, are noticed even while there is no

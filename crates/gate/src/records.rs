@@ -23,6 +23,8 @@ pub enum RecordGroup {
     Actions,
     /// The heaviest keys of each replica.
     Top,
+    /// The keys that seal tokens, where no `hash_secret` is configured.
+    SealingKeys,
 }
 
 impl RecordGroup {
@@ -30,8 +32,10 @@ impl RecordGroup {
     pub const fn bounds(self) -> RecordBounds {
         let (group, records_max, text_max) = match self {
             Self::Fleet => ("fleet", 1_024, 16 << 10),
-            Self::Actions => ("actions", 10_000, 2 << 10),
+            // Actions, marks of removed ones, and room for those of several replicas at once.
+            Self::Actions => ("actions", 21_000, 2 << 10),
             Self::Top => ("top", 1_024, 128 << 10),
+            Self::SealingKeys => ("seals", 1_024, 64),
         };
         RecordBounds {
             group,
@@ -66,6 +70,20 @@ impl SharedRecords {
         Self(RecordStore::Redis(store))
     }
 
+    /// A server with the same records, which misses every later change of this one.
+    #[cfg(test)]
+    pub(crate) fn fork(&self) -> Self {
+        let RecordStore::Memory(records) = &self.0 else {
+            panic!("records in memory");
+        };
+        let clock = records.clock.clone();
+        let groups = Mutex::new(records.groups.lock().clone());
+        Self(RecordStore::Memory(Arc::new(MemoryRecords {
+            clock,
+            groups,
+        })))
+    }
+
     /// True when other replicas see the records.
     pub const fn are_shared(&self) -> bool {
         matches!(self.0, RecordStore::Redis(_))
@@ -81,8 +99,28 @@ impl SharedRecords {
         ttl: Duration,
     ) -> Result<(), RecordError> {
         match &self.0 {
-            RecordStore::Memory(records) => records.put(group, id, text, ttl),
+            RecordStore::Memory(records) => records.put(group, id, None, text, ttl).map(drop),
             RecordStore::Redis(store) => store.put_record(&group.bounds(), id, text, ttl).await,
+        }
+    }
+
+    /// Puts a record if the one with the same id has the `expected` text; an empty one expects that
+    /// there is none. Returns false if another record is there, which stays. After a store error it
+    /// may have been put; the same call again returns true then.
+    pub async fn swap(
+        &self,
+        group: RecordGroup,
+        id: &str,
+        expected: &str,
+        text: &str,
+        ttl: Duration,
+    ) -> Result<bool, RecordError> {
+        match &self.0 {
+            RecordStore::Memory(records) => records.put(group, id, Some(expected), text, ttl),
+            RecordStore::Redis(store) => {
+                let bounds = group.bounds();
+                store.swap_record(&bounds, id, expected, text, ttl).await
+            }
         }
     }
 
@@ -118,7 +156,7 @@ struct MemoryRecords {
     groups: Mutex<BTreeMap<&'static str, MemoryGroup>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct MemoryGroup {
     revision: RecordRevision,
     /// By id: the text, and when it expires.
@@ -135,13 +173,15 @@ impl Default for MemoryGroup {
 }
 
 impl MemoryRecords {
+    /// Puts a record. Returns false if another one than expected is there.
     fn put(
         &self,
         group: RecordGroup,
         id: &str,
+        expected: Option<&str>,
         text: &str,
         ttl: Duration,
-    ) -> Result<(), RecordError> {
+    ) -> Result<bool, RecordError> {
         let bounds = group.bounds();
         bounds.check(id, text, ttl)?;
 
@@ -149,6 +189,12 @@ impl MemoryRecords {
         let mut groups = self.groups.lock();
         let group = groups.entry(bounds.group).or_default();
         group.records.retain(|_, (_, expires_at)| *expires_at > now);
+        if let Some(expected) = expected {
+            let current = group.records.get(id).map_or("", |(text, _)| text);
+            if current == text || current != expected {
+                return Ok(current == text);
+            }
+        }
         if group.records.len() >= bounds.records_max && !group.records.contains_key(id) {
             return Err(bounds.full());
         }
@@ -158,7 +204,7 @@ impl MemoryRecords {
         let record = (text.to_owned(), now.after(ttl));
         group.records.insert(id.to_owned(), record);
         group.revision = RecordRevision::random();
-        Ok(())
+        Ok(true)
     }
 
     fn remove(&self, group: RecordGroup, id: &str) -> bool {

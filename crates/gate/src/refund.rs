@@ -7,14 +7,9 @@ use tollgate_rules::Selection;
 use super::actions::AppliedRequest;
 use super::active::{ActiveConfig, DecideError};
 use super::gate::Gate;
-use super::permit::{PermitToken, PermitTokenError, TokenKind};
+use super::permit::PermitToken;
 
 impl Gate {
-    /// Reads the token of a permit.
-    pub fn open_permit(&self, token: &str) -> Result<PermitToken, PermitTokenError> {
-        self.active().permits.open(TokenKind::Permit, token)
-    }
-
     /// Releases a permit. Returns false if it was already released or had timed out.
     pub async fn release(&self, permit: &PermitToken) -> Result<bool, DecideError> {
         let active = self.active();

@@ -1,15 +1,17 @@
 //! Reservations: an estimate is charged now, the actual cost when it is known.
 
-use tollgate::store::{Intent, Settlement, SettlementKind};
-use tollgate::{Demand, EncodedKey, Micros, PermitId, Quota, ReservationExpiry, Rule};
-use tollgate_rules::{Attribute, Cost, RequestedLimit, Selection};
+use std::convert::Infallible;
+
+use tollgate::store::{Ending, Intent, ReservationEnd, Settlement, SettlementKind};
+use tollgate::{Demand, EncodedKey, Micros, PermitId, Quota, Rule};
+use tollgate_rules::{Attribute, Cost, RequestedLimit, SelectError, Selection, validate_cost};
 
 use super::actions::AppliedRequest;
 use super::active::{ActiveConfig, DecideError};
 use super::decide::GateDecision;
 use super::denial::RequestOrigin;
 use super::gate::Gate;
-use super::permit::{PermitToken, PermitTokenError, TokenCounter, TokenKind};
+use super::permit::{PermitToken, TokenCounter, TokenKind};
 use crate::metrics::ReservationResult;
 
 /// What a reservation has really cost.
@@ -26,8 +28,25 @@ pub struct SettledCost<'q> {
 pub struct GateSettlement {
     /// Whether the reservation was open.
     pub kind: SettlementKind,
-    /// The largest number of units that a limit with an estimate was charged in all.
+    /// How the reservation has ended, now or before.
+    pub end: ReservationEnd,
+    /// The largest number of units that a limit with an estimate was charged in all, as far as its
+    /// counter may owe them.
     pub charged: u64,
+    /// Why the actual cost changed nothing, if no limit could take it. Plain text without quotes.
+    pub warning: Option<&'static str>,
+}
+
+impl GateSettlement {
+    /// What became of the reservation before, as answers say it.
+    pub const fn reservation(&self) -> &'static str {
+        match (self.kind, self.end) {
+            (SettlementKind::Reserved, _) => "open",
+            (SettlementKind::Repeated, ReservationEnd::Settled) => "settled",
+            (SettlementKind::Repeated, ReservationEnd::Cancelled) => "cancelled",
+            _ => "unknown",
+        }
+    }
 }
 
 impl Gate {
@@ -48,19 +67,33 @@ impl Gate {
         let intent = Intent::Reserve { ttl };
         let Some(table) = active.actions.touching(&demands) else {
             let decision = self.spend_asked(active, &demands, intent, origin).await?;
-            return Ok(active.with_reservation(decision, &demands, &fixed));
+            return Ok(self.with_reservation(active, decision, &demands, &fixed));
         };
 
         let applied = AppliedRequest::new(&table, &demands, intent, active.now());
         let spent = self
             .spend_applied(active, &demands, &applied, origin)
             .await?;
-        Ok(active.with_reservation(spent, &applied.asked(), &applied.asked_of(&fixed)))
+        let (demands, fixed) = (applied.asked(), applied.asked_of(&fixed));
+        Ok(self.with_reservation(active, spent, &demands, &fixed))
     }
 
-    /// Reads the token of a reservation.
-    pub fn open_reservation(&self, token: &str) -> Result<PermitToken, PermitTokenError> {
-        self.active().permits.open(TokenKind::Reservation, token)
+    /// The same decision with the token of the reservation, if it reserves anything.
+    fn with_reservation(
+        &self,
+        active: &ActiveConfig,
+        mut decided: GateDecision,
+        demands: &[Demand<'_, EncodedKey>],
+        fixed: &[bool],
+    ) -> GateDecision {
+        let id = decided.decision.permit_id();
+        if let Some(id) = id.filter(|_| !demands.is_empty()) {
+            let limits = demands.iter().map(|demand| demand.limit);
+            active.count_reservation(limits, ReservationResult::Reserved);
+            let token = active.reservation_token(id, demands, fixed);
+            self.hand_out(active, &mut decided, &token);
+        }
+        decided
     }
 
     /// Applies the actual cost of a reservation, always all of it. `None` returns everything.
@@ -70,6 +103,8 @@ impl Gate {
         actual: Option<SettledCost<'_>>,
     ) -> Result<GateSettlement, DecideError> {
         let active = self.active();
+        validate_cost(actual.and_then(|actual| actual.units))?;
+        let warning = active.settle_warning(reservation, actual);
         let mut rules: Vec<Rule> = Vec::with_capacity(reservation.counters.len());
         for counter in &reservation.counters {
             rules.push(active.rule_from_text(&counter.limit)?);
@@ -79,28 +114,30 @@ impl Gate {
         let demands: Vec<Demand<'_, EncodedKey>> = rows
             .map(|(rule, counter)| Demand::new(rule, counter.key.clone()).with_cost(counter.units))
             .collect();
-        let mut charged = 0;
-        let mut settlements = Vec::with_capacity(demands.len());
-        for (demand, counter) in demands.iter().zip(&reservation.counters) {
-            // A fixed cost stays charged even if the reservation has expired, so it is not charged
-            // again.
-            let is_permit = matches!(demand.quota(), Quota::Concurrency(_));
-            let is_kept = demand.limit.on_reservation_expiry() == ReservationExpiry::Keep;
-            if actual.is_some() && counter.is_fixed && is_kept && !is_permit {
-                continue;
-            }
-            let units = actual.map_or(0, |actual| active.actual_units(demand, counter, actual));
-            if !counter.is_fixed {
-                charged = units.max(charged);
-            }
-            settlements.push(Settlement {
-                demand: demand.as_demand(),
-                actual: units,
-            });
-        }
+        let rows = demands.iter().zip(&reservation.counters);
+        let settlements: Result<Vec<Settlement<'_>>, SelectError> = rows
+            .map(|(demand, counter)| match actual {
+                None => Ok(Settlement::new(demand.as_demand(), 0)),
+                Some(_) if counter.is_fixed => Ok(Settlement::fixed(demand.as_demand())),
+                Some(actual) => {
+                    let units = active.actual_units(counter, demand.limit, actual)?;
+                    Ok(Settlement::new(demand.as_demand(), units))
+                }
+            })
+            .collect();
+        let settlements = settlements?;
+        let end = match actual {
+            Some(_) => ReservationEnd::Settled,
+            None => ReservationEnd::Cancelled,
+        };
 
-        let limiter = &active.limiter;
-        let kind = limiter.settle_request(&settlements, reservation.id).await?;
+        let ending = Ending::new(reservation.id, end);
+        let replies = active.limiter.settle_request(&settlements, ending).await?;
+        let kind = SettlementKind::of_request(&replies);
+        let estimated = replies.iter().zip(&reservation.counters);
+        let estimated = estimated.filter(|(_, counter)| !counter.is_fixed);
+        let charged = estimated.map(|(reply, _)| reply.charged).max();
+        let known = replies.iter().find(|reply| reply.kind == kind);
         let result = match kind {
             SettlementKind::Reserved if actual.is_some() => Some(ReservationResult::Settled),
             SettlementKind::Reserved => Some(ReservationResult::Cancelled),
@@ -111,7 +148,12 @@ impl Gate {
         if let Some(result) = result {
             active.count_reservation(rules.iter(), result);
         }
-        Ok(GateSettlement { kind, charged })
+        Ok(GateSettlement {
+            kind,
+            end: known.map_or(end, |reply| reply.end),
+            charged: charged.unwrap_or(0),
+            warning,
+        })
     }
 }
 
@@ -152,25 +194,6 @@ impl ActiveConfig {
         self.selector.limit(limit).ok()?.cost.as_ref()
     }
 
-    /// The same decision with the token of the reservation, if it reserves anything.
-    fn with_reservation(
-        &self,
-        mut decision: GateDecision,
-        demands: &[Demand<'_, EncodedKey>],
-        fixed: &[bool],
-    ) -> GateDecision {
-        let id = decision.decision.permit_id();
-        decision.reservation = id.filter(|_| !demands.is_empty()).map(|id| {
-            let token = self.reservation_token(id, demands, fixed);
-            self.permits.seal(&token)
-        });
-        if decision.reservation.is_some() {
-            let limits = demands.iter().map(|demand| demand.limit);
-            self.count_reservation(limits, ReservationResult::Reserved);
-        }
-        decision
-    }
-
     fn reservation_token(
         &self,
         id: PermitId,
@@ -193,27 +216,66 @@ impl ActiveConfig {
         }
     }
 
-    /// What a demand of a reservation has really cost. A limit about which nothing is said keeps
+    /// What a counter of a reservation has really cost. A limit about which nothing is said keeps
     /// what was reserved.
     fn actual_units(
         &self,
-        demand: &Demand<'_, EncodedKey>,
         counter: &TokenCounter,
+        limit: &Rule,
         actual: SettledCost<'_>,
-    ) -> u64 {
+    ) -> Result<u64, SelectError> {
+        let stated = self.stated_units(counter, limit.name(), actual);
+        validate_cost(stated)?;
+        Ok(stated.unwrap_or(counter.units))
+    }
+
+    /// What is said about the cost in a limit; none if its cost is fixed or nothing is said.
+    fn stated_units(
+        &self,
+        counter: &TokenCounter,
+        limit: &str,
+        actual: SettledCost<'_>,
+    ) -> Option<u64> {
         if counter.is_fixed {
-            return counter.units;
+            return None;
         }
         let tokens = |attribute: &Attribute| {
-            let kind = attribute.name().strip_prefix("tokens.")?;
+            let kind = attribute.name().strip_prefix("tokens.");
             let mut counts = actual.tokens.iter();
-            counts
-                .find(|(name, _)| *name == kind)
-                .map(|(_, count)| *count)
+            let found = counts.find(|(name, _)| Some(*name) == kind);
+            Ok::<_, Infallible>(found.map(|(_, count)| *count))
         };
-        let weighed = self
-            .cost_of(demand.limit.name().as_str())
-            .and_then(|cost| cost.weigh(tokens));
-        weighed.or(actual.units).unwrap_or(counter.units)
+        let tallied = self.cost_of(limit).and_then(|cost| {
+            let Ok(by) = cost.attribute.as_ref().map_or(Ok(None), tokens);
+            let Ok(weighed) = cost.weigh(tokens);
+            by.or(weighed)
+        });
+        tallied.or(actual.units)
+    }
+
+    /// Why an actual cost changes nothing; none if it does.
+    fn settle_warning(
+        &self,
+        reservation: &PermitToken,
+        actual: Option<SettledCost<'_>>,
+    ) -> Option<&'static str> {
+        let (actual, counters) = (actual?, &reservation.counters);
+        let is_stated = |counter: &TokenCounter| {
+            let rule = self.rule_from_text(&counter.limit).ok();
+            rule.is_some_and(|rule| self.stated_units(counter, rule.name(), actual).is_some())
+        };
+        if counters.iter().all(|counter| counter.is_fixed) {
+            Some(
+                "all costs of this reservation were fixed when it was made, so the actual cost \
+                 changed nothing",
+            )
+        } else if counters.iter().any(is_stated) {
+            None
+        } else {
+            Some(
+                "no limit of this reservation counts these tokens, so the estimate stays charged; \
+                 settle with `actual`",
+            )
+        }
     }
 }

@@ -1,30 +1,33 @@
 //! The file that keeps the counters of the memory store over a restart.
 //!
-//! The file is only ever replaced as a whole: a process that ends while it saves leaves the
-//! previous one. A lock next to it keeps a second process out, which would count by itself.
+//! A second process is kept out, because it would count by itself.
 
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::TryLockError;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use tollgate::memory::{MemoryStoreBuilder, SnapshotError};
 use tollgate::{MemoryStore, Micros};
 
-/// Only the user of the service may read the file: with it, keys can be guessed.
-const MODE: u32 = 0o600;
+use super::sealing_keys::{KeyBytes, decode_key, encode_key, random_key};
+use super::state_file::{self, StateFile};
+
+/// What a snapshot begins with: eight letters and its version.
+const HEAD_BYTES: u64 = 16;
+/// The most bytes of a snapshot for each key that the store may have: a counter, or its share of a
+/// log. A file that has more is not a snapshot of such a store.
+const KEY_BYTES_MAX: u64 = 256;
+/// A snapshot may always have this size, so that the cap can be lowered.
+const BYTES_MAX_MIN: u64 = 1 << 30;
+/// More bytes than the text of a key has.
+const KEY_TEXT_MAX: u64 = 64;
 
 /// The file of a memory store, which this process alone uses until it ends.
 #[derive(Debug)]
 pub struct SnapshotFile {
-    path: PathBuf,
-    /// Held while one thread saves: the temporary file belongs to that thread.
-    saving: Mutex<()>,
+    file: StateFile,
     state: Mutex<SnapshotState>,
-    /// The system releases the lock when the file is closed, however the process ends.
-    _lock: File,
 }
 
 /// How saving went so far.
@@ -61,23 +64,36 @@ pub enum SnapshotFileError {
         file: PathBuf,
         source: SnapshotError,
     },
+
+    #[error(
+        "cannot use {}, the key that seals tokens: {source}; delete the file to make a new key, \
+         which makes the tokens of open permits invalid",
+        file.display()
+    )]
+    Key { file: PathBuf, source: io::Error },
 }
 
 impl SnapshotFile {
     /// Locks the file, and builds the store with the counters in it. Without a file the store is
-    /// empty.
+    /// empty. `keys_max` is the cap of the store.
     pub(super) fn open(
         path: &Path,
         builder: MemoryStoreBuilder,
+        keys_max: usize,
     ) -> Result<(Self, MemoryStore), SnapshotFileError> {
+        let locked = StateFile::lock(path).map_err(|(lock, error)| match error {
+            TryLockError::WouldBlock => SnapshotFileError::InUse {
+                file: path.to_owned(),
+                lock,
+            },
+            TryLockError::Error(source) => SnapshotFileError::Lock { lock, source },
+        });
         let file = Self {
-            _lock: lock(path)?,
-            path: path.to_owned(),
-            saving: Mutex::default(),
+            file: locked?,
             state: Mutex::default(),
         };
 
-        let store = match read(path) {
+        let store = match file.read(keys_max) {
             Ok(snapshot) => restore(path, &snapshot, builder)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let file = path.display();
@@ -92,8 +108,23 @@ impl SnapshotFile {
         Ok((file, store))
     }
 
+    /// Reads the whole file, or only its head if it is not that of a snapshot.
+    fn read(&self, keys_max: usize) -> io::Result<Vec<u8>> {
+        let keys_max = u64::try_from(keys_max).unwrap_or(u64::MAX);
+        let bytes_max = keys_max.saturating_mul(KEY_BYTES_MAX).max(BYTES_MAX_MIN);
+        let mut file = self.file.open(bytes_max)?;
+
+        let mut snapshot = Vec::new();
+        file.by_ref().take(HEAD_BYTES).read_to_end(&mut snapshot)?;
+        // The head alone is damaged at best.
+        if let Err(SnapshotError::Damaged) = MemoryStore::restore(&snapshot) {
+            file.read_to_end(&mut snapshot)?;
+        }
+        Ok(snapshot)
+    }
+
     pub fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
     pub fn state(&self) -> SnapshotState {
@@ -102,25 +133,29 @@ impl SnapshotFile {
 
     /// Replaces the file with the counters of the store. Blocks until the disk has them.
     pub(super) fn save(&self, store: &MemoryStore) -> io::Result<()> {
-        let _saving = self.saving.lock();
-        let temporary = sibling(&self.path, ".tmp");
-        // A process that was killed may have left it.
-        drop(fs::remove_file(&temporary));
+        self.file.replace(|file| store.write_snapshot(file))
+    }
 
-        let saved = write(&temporary, store).and_then(|()| fs::rename(&temporary, &self.path));
-        if let Err(error) = saved {
-            drop(fs::remove_file(&temporary));
-            return Err(error);
-        }
-        // Without this, the new name may be lost with the machine's power.
-        File::open(directory(&self.path))?.sync_all()
+    /// The key that seals tokens, from the file next to the snapshot. Permits survive a restart,
+    /// and so must their tokens.
+    pub(super) fn sealing_key(&self) -> Result<KeyBytes, SnapshotFileError> {
+        let file = self.file.sibling(".key");
+        let key = match read_key(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let key = random_key();
+                let text = encode_key(&key);
+                state_file::replace(&file, |file| file.write_all(text.as_bytes())).map(|()| key)
+            }
+            read => read,
+        };
+        key.map_err(|source| SnapshotFileError::Key { file, source })
     }
 
     /// Records the result of saving, and logs it if it differs from the previous one.
     pub(super) fn record(&self, result: io::Result<()>, now: Micros) {
         let mut state = self.state.lock();
         let had_failed = state.error.is_some();
-        let file = self.path.display();
+        let file = self.path().display();
 
         match result {
             Ok(()) => {
@@ -142,40 +177,12 @@ impl SnapshotFile {
     /// What the operator should know. `None` if the file is saved as it should be.
     pub(super) fn warning(&self) -> Option<String> {
         let error = self.state.lock().error.clone()?;
-        let file = self.path.display();
+        let file = self.path().display();
         Some(format!(
             "the snapshot {file} cannot be saved, so a restart forgets what was counted since: \
              {error}"
         ))
     }
-}
-
-/// Takes the lock of a snapshot file, without waiting for it.
-fn lock(path: &Path) -> Result<File, SnapshotFileError> {
-    let lock = sibling(path, ".lock");
-    let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(false).mode(MODE);
-
-    let locked = match options.open(&lock) {
-        Ok(file) => file.try_lock().map(|()| file),
-        Err(error) => Err(TryLockError::Error(error)),
-    };
-    locked.map_err(|error| match error {
-        TryLockError::WouldBlock => SnapshotFileError::InUse {
-            file: path.to_owned(),
-            lock,
-        },
-        TryLockError::Error(source) => SnapshotFileError::Lock { lock, source },
-    })
-}
-
-/// Reads the whole file. What is not a regular file may be endless.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    if !fs::metadata(path)?.is_file() {
-        let error = "it is not a regular file";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
-    }
-    fs::read(path)
 }
 
 fn restore(
@@ -193,24 +200,10 @@ fn restore(
     Ok(store)
 }
 
-fn write(path: &Path, store: &MemoryStore) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(MODE).open(path)?;
-
-    store.write_snapshot(&mut file)?;
-    file.sync_all()
-}
-
-/// The file of this name in the same directory, with an extension added.
-fn sibling(path: &Path, extension: &str) -> PathBuf {
-    let mut sibling = OsString::from(path);
-    sibling.push(extension);
-    sibling.into()
-}
-
-fn directory(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
+/// Reads a key, and no more than that of the file.
+fn read_key(path: &Path) -> io::Result<KeyBytes> {
+    let mut text = String::new();
+    state_file::open(path, KEY_TEXT_MAX)?.read_to_string(&mut text)?;
+    decode_key(text.trim_end())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it does not contain a key"))
 }

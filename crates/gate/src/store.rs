@@ -6,10 +6,11 @@ use std::time::Duration;
 use tollgate::limiter::LimiterBuilder;
 use tollgate::memory::Evictions;
 use tollgate::{Clock, LimitName, Limiter, MemoryStore};
-use tollgate_redis::{RedisBuilder, RedisConfigError, RedisStore};
+use tollgate_redis::{RedisBuilder, RedisConfigError, RedisConnectError, RedisStore};
 use tollgate_rules::config::{RedisConfig, RedisTopology, StoreConfig};
 
 use super::records::SharedRecords;
+use super::sealing_keys::{SealingKeys, random_key};
 use super::snapshot_file::{SnapshotFile, SnapshotFileError};
 
 /// The store of the active configuration.
@@ -26,12 +27,15 @@ pub enum OpenStore {
     Redis(RedisStore),
 }
 
-/// Why the store cannot be opened with the configured settings.
+/// Why the store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreOpenError {
     /// The settings of the Redis store are invalid.
     #[error("store: {0}")]
     Redis(#[from] RedisConfigError),
+    /// The servers of the Redis store cannot be used.
+    #[error("store: {0}")]
+    Connect(#[from] RedisConnectError),
     /// The snapshot file cannot be used.
     #[error("store.snapshot: {0}")]
     Snapshot(#[from] SnapshotFileError),
@@ -53,11 +57,19 @@ impl OpenStore {
                     return Ok(Self::from(builder.build()));
                 };
 
-                let (file, store) = SnapshotFile::open(&snapshot.file, builder)?;
+                let (file, store) = SnapshotFile::open(&snapshot.file, builder, *keys_max)?;
                 let snapshot = Some(Arc::new(file));
                 Ok(Self::Memory { store, snapshot })
             }
             StoreConfig::Redis(redis) => Ok(Self::Redis(redis_builder(redis).build()?)),
+        }
+    }
+
+    /// Opens the store, and waits until it can decide. Fails if it cannot.
+    pub(super) async fn connect(config: &StoreConfig) -> Result<Self, StoreOpenError> {
+        match config {
+            StoreConfig::Memory { .. } => Self::open(config),
+            StoreConfig::Redis(redis) => Ok(Self::Redis(redis_builder(redis).connect().await?)),
         }
     }
 
@@ -85,6 +97,17 @@ impl OpenStore {
         }
     }
 
+    /// The keys that seal tokens. Those of a memory store are as durable as its counters.
+    pub(super) fn sealing_keys(&self) -> Result<SealingKeys, StoreOpenError> {
+        Ok(match self {
+            Self::Memory { snapshot, .. } => match snapshot {
+                None => SealingKeys::of_process(&random_key()),
+                Some(file) => SealingKeys::of_process(&file.sealing_key()?),
+            },
+            Self::Redis(_) => SealingKeys::of_store(),
+        })
+    }
+
     /// True when a decision never has to wait: the counters are in this process.
     pub const fn is_in_process(&self) -> bool {
         matches!(self, Self::Memory { .. })
@@ -98,10 +121,16 @@ impl OpenStore {
         }
     }
 
-    /// Waits until the store is available, at most for `timeout`.
-    pub async fn wait_until_ready(&self, timeout: Duration) {
-        if let Some(store) = self.redis() {
-            store.ready(timeout).await;
+    /// Waits until the store can decide, at most for `timeout`, and not if it certainly cannot now.
+    /// Fails if this version must not use it.
+    pub async fn wait_until_ready(&self, timeout: Duration) -> Result<(), StoreOpenError> {
+        let Some(store) = self.redis() else {
+            return Ok(());
+        };
+        match store.usable(timeout).await {
+            Err(error @ RedisConnectError::OtherLayout { .. }) => Err(error.into()),
+            // The first probe logs why it cannot.
+            Ok(()) | Err(_) => Ok(()),
         }
     }
 
@@ -189,6 +218,7 @@ fn redis_builder(config: &RedisConfig) -> RedisBuilder {
     builder
         .prefix(&config.prefix)
         .timeout(config.timeout)
+        .decision_timeout(config.decision_timeout)
         .connect_timeout(config.connect_timeout)
         .max_retries(config.max_retries)
 }

@@ -49,6 +49,7 @@ impl Scene {
 
 async fn run_all(scene: &Scene) {
     changes_show(scene).await;
+    a_swap_replaces_what_it_expects(scene).await;
     expired_records_are_never_read(scene).await;
     groups_are_separate(scene).await;
     what_does_not_fit_changes_nothing(scene).await;
@@ -80,6 +81,30 @@ async fn changes_show(scene: &Scene) {
     assert!(!scene.remove("a").await, "it is removed once");
     assert!(!scene.is_unchanged(second).await);
     assert_eq!(scene.read().await.1, Vec::<String>::new());
+}
+
+async fn a_swap_replaces_what_it_expects(scene: &Scene) {
+    let swap = async |expected: &str, text: &str| {
+        let swapped = scene.records.swap(FLEET, "a", expected, text, MINUTE).await;
+        swapped.expect("a valid record")
+    };
+    assert!(!swap("1", "2").await, "there is none");
+    assert!(swap("", "1").await);
+    assert!(
+        !swap("", "2").await && !swap("11", "2").await,
+        "another one"
+    );
+    let (first, records) = scene.read().await;
+    assert_eq!(records, ["a=1"]);
+    assert!(swap("", "1").await, "the reply to the first call was lost");
+    assert!(scene.is_unchanged(first).await);
+
+    assert!(swap("1", "zwei\0drei").await);
+    assert_eq!(scene.read().await.1, ["a=zwei\0drei"]);
+    scene.clock.advance(MINUTE);
+    assert!(!swap("zwei\0drei", "3").await, "it has expired");
+    assert!(swap("", "3").await);
+    assert!(scene.remove("a").await);
 }
 
 async fn expired_records_are_never_read(scene: &Scene) {

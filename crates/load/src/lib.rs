@@ -40,8 +40,9 @@ pub use keys::{KeyDistribution, KeyDistributionError};
 pub use plan::{LoadPlan, Replica, RequestKind};
 pub use record::{LoadProgress, TracedDecision, TracedRequest};
 pub use report::{
-    ErrorCounts, GeneratorReport, LatencySummary, LoadLimitReport, LoadReport, LoadTimeline,
-    LoadWorstInterval, ReplicaReport, RequestCounts, RetryReport, latency_histogram,
+    ErrorCounts, GeneratorReport, LatencySummary, LoadFailure, LoadLimitReport, LoadReport,
+    LoadTimeline, LoadTolerance, LoadWorstInterval, ReplicaReport, RequestCounts, RetryReport,
+    latency_histogram,
 };
 pub use response::DecisionSource;
 pub use run::{run, run_traced};

@@ -175,7 +175,9 @@ impl LoadRecord {
         if decision.is_allowed {
             timeline.allowed[step] += 1;
             requests.allowed += 1;
-            self.judge.record_admission(request.params, span, decision);
+            let is_limited = self.judge.record_admission(request.params, span, decision);
+            requests.unlimited += u64::from(!is_limited);
+            requests.unchecked += u64::from(decision.is_unchecked);
         } else {
             timeline.denied[step] += 1;
             requests.denied += 1;

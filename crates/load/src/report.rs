@@ -31,13 +31,50 @@ pub struct LoadReport {
     pub retry_after: RetryReport,
     /// Counts and latencies over time.
     pub timeline: LoadTimeline,
+    /// Why the load failed. Empty until [`LoadReport::judge`] has found a reason.
+    pub failures: Vec<LoadFailure>,
 }
 
 impl LoadReport {
-    /// Whether any limit was exceeded.
-    pub fn is_exceeded(&self) -> bool {
-        self.limits.iter().any(|limit| limit.exceeded)
+    /// Finds the reasons why the load failed.
+    pub fn judge(&mut self, tolerance: LoadTolerance) {
+        let requests = self.requests;
+        let is_exceeded = self.limits.iter().any(|limit| limit.exceeded);
+        let found = [
+            (LoadFailure::Exceeded, is_exceeded),
+            (
+                LoadFailure::Unlimited,
+                requests.unlimited_share() > tolerance.unlimited,
+            ),
+            (
+                LoadFailure::Errors,
+                requests.error_share() > tolerance.errors,
+            ),
+        ];
+        let failures = found.into_iter().filter(|(_, is_found)| *is_found);
+        self.failures = failures.map(|(failure, _)| failure).collect();
     }
+}
+
+/// A reason why a load failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoadFailure {
+    /// A limit certainly admitted more than it allows.
+    Exceeded,
+    /// Too many requests were allowed without a limit.
+    Unlimited,
+    /// Too many requests got no decision.
+    Errors,
+}
+
+/// The shares up to which a load does not fail, from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LoadTolerance {
+    /// Of the allowed requests: those that met no limit.
+    pub unlimited: f64,
+    /// Of the requests that were answered or failed: those without a decision.
+    pub errors: f64,
 }
 
 /// Numbers of requests. `due` is `sent` plus `unsent`. `sent` is `decided` plus `errors`, plus
@@ -61,6 +98,32 @@ pub struct RequestCounts {
     pub degraded: u64,
     /// Requests that were sent but got no decision.
     pub errors: u64,
+    /// Of `allowed`: no limit applied. The response names none, or is marked `unchecked`.
+    pub unlimited: u64,
+    /// Of `unlimited`: a proxy let the request pass without a decision, and marked it with
+    /// `X-RateLimit-Unchecked`.
+    pub unchecked: u64,
+}
+
+impl RequestCounts {
+    /// The share of the allowed requests that met no limit, from 0 to 1.
+    pub fn unlimited_share(&self) -> f64 {
+        share(self.unlimited, self.allowed)
+    }
+
+    /// The share of the requests that got no decision, from 0 to 1. Requests in flight when a load
+    /// was stopped do not count.
+    pub fn error_share(&self) -> f64 {
+        share(self.errors, self.decided.saturating_add(self.errors))
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "numbers of requests are below 2^53"
+)]
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
 }
 
 /// Requests without a decision, by cause.

@@ -14,6 +14,9 @@ pub(crate) struct ResponseDecision {
     pub(crate) is_allowed: bool,
     #[serde(rename = "degraded", default)]
     pub(crate) is_degraded: bool,
+    /// A proxy let the request pass without a decision.
+    #[serde(skip)]
+    pub(crate) is_unchecked: bool,
     #[serde(default)]
     pub(crate) source: DecisionSource,
     /// When the request would be allowed. `None` if not known, or never.
@@ -111,7 +114,8 @@ impl ResponseDecision {
         let retry_after_s: Option<u64> = field(response, "retry-after").parse().ok();
         Some(Self {
             is_allowed,
-            is_degraded: field(response, "x-ratelimit-fallback").eq_ignore_ascii_case("true"),
+            is_degraded: is_marked(response, "x-ratelimit-fallback"),
+            is_unchecked: is_marked(response, "x-ratelimit-unchecked"),
             retry_after_ms: retry_after_s
                 .filter(|_| !is_allowed)
                 .map(|secs| secs.saturating_mul(1_000)),
@@ -119,6 +123,10 @@ impl ResponseDecision {
             ..Self::default()
         })
     }
+}
+
+fn is_marked(response: &HttpResponse, name: &str) -> bool {
+    field(response, name).eq_ignore_ascii_case("true")
 }
 
 /// The value of a header field; empty if it is absent or not text.

@@ -17,6 +17,7 @@ mod limit;
 mod select;
 pub mod text;
 mod token;
+mod token_counts;
 
 pub use attribute::{ATTRIBUTE_NAME_MAX, Attribute, AttributeError, AttributeKind};
 pub use config::{Config, ConfigError, Diagnostic, InlineLimitError, InlineLimits};
@@ -27,6 +28,7 @@ pub use limit::{
 };
 pub use select::{
     Attributes, DisplayPart, Explanation, LimitDemands, MissingKeyPolicy, RequestedLimit,
-    SelectError, Selection, Selector, StandingEffect, StandingIndex, Value,
+    SelectError, Selection, Selector, StandingEffect, StandingIndex, Value, validate_cost,
 };
 pub use token::{Permission, PermissionSet, TOKEN_MIN, TokenError, TokenHash};
+pub use token_counts::{TokenKinds, TokenName};

@@ -163,17 +163,6 @@ impl Cost {
     pub fn is_constant(&self) -> bool {
         self.attribute.is_none() && self.tokens.is_empty()
     }
-
-    /// The weighted sum of token counts, rounded up. `count` returns the number of tokens of a
-    /// kind; `None` if no kind has one.
-    pub fn weigh(&self, count: impl Fn(&Attribute) -> Option<u64>) -> Option<u64> {
-        let counts = self.tokens.iter().filter_map(|weight| {
-            let product = u128::from(count(&weight.attribute)?) * u128::from(weight.thousandths);
-            Some(product)
-        });
-        let sum = counts.reduce(u128::saturating_add)?;
-        Some(u64::try_from(sum.div_ceil(1_000)).unwrap_or(u64::MAX))
-    }
 }
 
 impl LimitConfig {

@@ -17,6 +17,8 @@ use crate::log::{LineError, LogParser, LogRecord, LoggedMoment};
 /// The size of a batch. Large enough to overlap the memory accesses of its requests, small enough
 /// for all of them to stay in the cache.
 const BATCH_SIZE: usize = 64;
+/// A log of which nothing could be read is read up to this number of bytes.
+const UNREAD_MAX: u64 = 256 << 20;
 
 /// A request from a log.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +84,7 @@ impl LogPass {
     }
 
     /// Passes the requests of an input to `replay` in batches, in order. `on_progress` is called
-    /// after each chunk.
+    /// after each chunk. Ends early if nothing can be read.
     pub(crate) fn read(
         &mut self,
         input: &mut LogInput,
@@ -99,6 +101,9 @@ impl LogPass {
                 bytes_read: input.bytes_read(),
                 lines: self.lines.all,
             });
+            if self.lines.read == 0 && input.bytes_read() > UNREAD_MAX {
+                break;
+            }
         }
         Ok(())
     }

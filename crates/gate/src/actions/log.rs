@@ -1,149 +1,208 @@
-//! The actions that this replica knows of: its own, and those that it has read from the store.
+//! The actions that this replica knows of, as records: its own, and those that it has read from the
+//! store.
+//!
+//! A removal is a record, too: a mark in the place of the action, which lasts as long as any
+//! replica may remember the action. So the store and the replicas agree whatever a fail-over loses:
+//! of two records with the same id the newer one counts, and what the store lacks is put again.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tollgate::Micros;
 
 use super::action::Action;
+use super::record::RecordHead;
 use crate::records::{Record, RecordList, RecordRevision};
 
-/// How long a change through this replica is remembered, so that it is made again if a fail-over of
-/// the store loses it.
-const OWN_FOR: Micros = Micros::from_secs(30);
+/// The most marks. Beyond it, the oldest are forgotten.
+const MARKS_MAX: usize = 10_000;
+/// Replicas may remember an action for this long after its end: more than clocks drift apart.
+const DRIFT_MAX: Micros = Micros::from_secs(3_600);
+/// A record that ends sooner is not put again.
+const LEFT_MIN: Micros = Micros::from_secs(1);
 
-/// The known actions.
+/// The known records.
 pub(crate) type ActionLog = Mutex<LogState>;
 
 /// The content of the log, while it is locked.
 #[derive(Debug, Default)]
 pub(crate) struct LogState {
-    actions: BTreeMap<String, Action>,
-    /// The revision of the records that `actions` are read from.
+    /// By id.
+    entries: BTreeMap<String, LogEntry>,
+    /// The revision of the records that are the same as `entries`; the default if none is.
     revision: RecordRevision,
-    /// Counts the changes through this replica: a read that began before one is out of date.
-    changes: u64,
-    /// The changes that were made here lately.
-    own: Vec<ActionEdit>,
-    /// True when the store has failed since the last read, so that it may lose what was put lately.
-    pub(crate) has_failed: bool,
+    /// Counts the changes of `entries`.
+    pub(crate) changes: u64,
 }
 
-/// A change through this replica.
+/// A record as this replica knows it: an action, one that has ended, or the mark of a removal.
 #[derive(Clone, Debug)]
-pub(crate) struct ActionEdit {
-    pub(crate) id: String,
-    /// The action that was put; none if it was removed.
-    pub(crate) put: Option<Action>,
-    /// When the action was created that was put or removed.
-    created_at: Micros,
-    at: Micros,
+pub(crate) struct LogEntry {
+    pub(crate) text: Arc<str>,
+    /// When it was made. Of two records with the same id, the later one counts.
+    pub(crate) created_at_ms: u64,
+    /// When the record expires, by the clock of this replica.
+    pub(crate) expires_at: Micros,
+    /// The action, unless it has ended, was removed, or is of another version.
+    pub(crate) action: Option<Action>,
+    /// The text that the store was last known to have under this id; empty if it has none.
+    pub(crate) stored: Arc<str>,
 }
 
-/// What a read of the records begins with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LogPosition {
-    pub(crate) revision: RecordRevision,
-    changes: u64,
+/// What a read of the store shows to be done there.
+#[derive(Debug, Default)]
+pub(crate) struct StoreRepair {
+    /// The records that it lacks, or has older ones of, with their ids.
+    pub(crate) lost: Vec<(String, LogEntry)>,
+    /// The ids of marks beyond the most that are kept, and of what is not a record of any version.
+    pub(crate) unwanted: Vec<String>,
+}
+
+impl LogEntry {
+    /// The record with this text, which the store does not have yet.
+    pub(crate) fn new(id: &str, text: &str, expires_at: Micros) -> Self {
+        let head = RecordHead::parse(text);
+        let ends_at = head.ends_at(expires_at);
+        Self {
+            text: text.into(),
+            created_at_ms: head.created_at_ms,
+            expires_at,
+            action: Action::from_record(id, text, ends_at),
+            stored: "".into(),
+        }
+    }
+
+    /// The same record, in the store.
+    pub(crate) fn into_stored(self) -> Self {
+        let stored = self.text.clone();
+        Self { stored, ..self }
+    }
+
+    /// A record that was read. It ends by the store's clock, so that the clocks of replicas need
+    /// not agree; `began` is when the read began, so that no replica remembers it for longer.
+    fn read(record: &Record, began: Micros) -> Self {
+        let left = Micros::from_duration_ceil(record.expires_after).unwrap_or(Micros::MAX);
+        Self::new(&record.id, &record.text, began.after(left)).into_stored()
+    }
+
+    /// When no replica remembers the action any more, or those that this record has replaced.
+    pub(crate) fn forgotten_at(&self) -> Micros {
+        let action = self.action.as_ref();
+        let own = action.map_or(Micros::ZERO, |action| action.expires_at.after(DRIFT_MAX));
+        own.max(self.expires_at)
+    }
+
+    /// The same on every replica, also for two records of the same millisecond.
+    fn is_newer(&self, other: &Self) -> bool {
+        (self.created_at_ms, &self.text) > (other.created_at_ms, &other.text)
+    }
+
+    /// Whether the record must be put into the store.
+    fn is_lost(&self, now: Micros) -> bool {
+        self.text != self.stored && now.after(LEFT_MIN) < self.expires_at
+    }
 }
 
 impl LogState {
-    pub(crate) fn position(&self) -> LogPosition {
-        LogPosition {
-            revision: self.revision,
-            changes: self.changes,
-        }
+    /// The revision that is known; the default if a change is not read back yet.
+    pub(crate) const fn revision(&self) -> RecordRevision {
+        self.revision
     }
 
-    /// All known actions, those that have ended included.
+    /// All known actions, those that have ended since the last read included.
     pub(crate) fn actions(&self) -> impl Iterator<Item = &Action> {
-        self.actions.values()
+        let entries = self.entries.values();
+        entries.filter_map(|entry| entry.action.as_ref())
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.actions.len()
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&String, &LogEntry)> {
+        self.entries.iter()
     }
 
-    pub(crate) fn get(&self, id: &str) -> Option<&Action> {
-        self.actions.get(id)
+    pub(crate) fn get(&self, id: &str) -> Option<&LogEntry> {
+        self.entries.get(id)
     }
 
-    /// Puts an action through this replica, or removes it.
-    pub(crate) fn edit(&mut self, action: &Action, put: Option<Action>, at: Micros) {
+    /// Takes over a record that this replica has put into the store, or has kept over a restart.
+    /// Nothing else than a record is kept.
+    pub(crate) fn put(&mut self, id: &str, entry: LogEntry) {
+        let is_old = |known: &LogEntry| known.is_newer(&entry);
+        if entry.created_at_ms == 0 || self.entries.get(id).is_some_and(is_old) {
+            return;
+        }
+        self.entries.insert(id.to_owned(), entry);
         self.changes += 1;
-        self.own.retain(|own| own.id != action.id);
-        let edit = ActionEdit {
-            id: action.id.clone(),
-            put,
-            created_at: action.created_at,
-            at,
-        };
-        self.apply(&edit);
-        self.own.push(edit);
-    }
-
-    fn apply(&mut self, edit: &ActionEdit) {
         // The next read must return everything: a fail-over can bring back the revision before the
         // change, and then the change is lost.
         self.revision = RecordRevision::default();
-        match &edit.put {
-            Some(action) => self.actions.insert(edit.id.clone(), action.clone()),
-            None => self.actions.remove(&edit.id),
-        };
     }
 
-    /// Replaces the actions by those of the store, unless one was put or removed here since the
-    /// read began. Returns the changes that a fail-over has lost. They stay in effect here.
-    pub(crate) fn replace(
-        &mut self,
-        began: LogPosition,
-        records: &RecordList,
-        now: Micros,
-    ) -> Vec<ActionEdit> {
-        if began.changes != self.changes {
+    /// Merges the records of the store, whose read began at this time, and returns what must be
+    /// changed there.
+    pub(crate) fn merge(&mut self, stored: &RecordList, began: Micros) -> StoreRepair {
+        for entry in self.entries.values_mut() {
+            entry.stored = "".into();
+        }
+        let mut unwanted = Vec::new();
+        for record in &stored.records {
+            let read = LogEntry::read(record, began);
+            match self.entries.get_mut(&record.id) {
+                _ if read.created_at_ms == 0 => unwanted.push(record.id.clone()),
+                Some(known) if known.is_newer(&read) => known.stored = read.text,
+                Some(known) => *known = read,
+                None => drop(self.entries.insert(record.id.clone(), read)),
+            }
+        }
+        self.changes += 1;
+
+        unwanted.extend(self.forget_oldest_marks());
+        let lost = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.is_lost(began));
+        let lost: Vec<_> = lost
+            .map(|(id, entry)| (id.clone(), entry.clone()))
+            .collect();
+        self.revision = match lost.as_slice() {
+            [] => stored.revision,
+            _ => RecordRevision::default(),
+        };
+        StoreRepair { lost, unwanted }
+    }
+
+    /// Forgets the oldest marks beyond the most that are kept. Returns the ids of those in the
+    /// store.
+    fn forget_oldest_marks(&mut self) -> Vec<String> {
+        let excess = (self.entries.len() - self.actions().count()).saturating_sub(MARKS_MAX);
+        if excess == 0 {
             return Vec::new();
         }
 
-        self.revision = records.revision;
-        let read = records
-            .records
+        let marks = self
+            .entries
             .iter()
-            .filter_map(|record| read(record, now));
-        self.actions = read.map(|action| (action.id.clone(), action)).collect();
-
-        self.own.retain(|edit| now.since(edit.at) < OWN_FOR);
-        let has_failed = std::mem::take(&mut self.has_failed);
-        let own = self.own.iter();
-        let lost = own.filter(|edit| match (&edit.put, self.actions.get(&edit.id)) {
-            // Another replica may have removed it, unless the store has failed.
-            (Some(action), None) => has_failed && action.is_live(now),
-            // The same action is back: a fail-over lost the removal, or made another replica put
-            // again what it had put.
-            (None, Some(stored)) => stored.created_at == edit.created_at,
-            _ => false,
-        });
-        let lost: Vec<ActionEdit> = lost.cloned().collect();
-        for edit in &lost {
-            self.apply(edit);
-        }
-        lost
+            .filter(|(_, mark)| mark.action.is_none());
+        let marks = marks.map(|(id, mark)| (mark.created_at_ms, id.clone()));
+        let mut marks: Vec<_> = marks.collect();
+        marks.sort_unstable();
+        let forgotten = marks.into_iter().take(excess);
+        let forgotten = forgotten.filter_map(|(_, id)| self.entries.remove_entry(&id));
+        let stored = forgotten.filter(|(_, mark)| !mark.stored.is_empty());
+        stored.map(|(id, _)| id).collect()
     }
 
-    /// Drops the actions that have ended. Returns whether there were any.
+    /// Drops the actions that have ended, and records that have expired. Returns whether an action
+    /// has ended.
     pub(crate) fn drop_ended(&mut self, now: Micros) -> bool {
-        let before = self.actions.len();
-        self.actions.retain(|_, action| action.is_live(now));
-        self.actions.len() < before
+        let mut has_ended = false;
+        for entry in self.entries.values_mut() {
+            has_ended |= entry
+                .action
+                .take_if(|action| !action.is_live(now))
+                .is_some();
+        }
+        self.entries.retain(|_, entry| now < entry.expires_at);
+        has_ended
     }
-}
-
-/// The action of a record. The store's clock tells when it ends, so that the clocks of replicas need
-/// not agree.
-fn read(record: &Record, now: Micros) -> Option<Action> {
-    let left = Micros::from_duration_ceil(record.expires_after)?;
-    let action = Action::from_record(&record.id, &record.text, now.after(left));
-    if action.is_none() {
-        tracing::debug!(id = record.id, "ignoring an action of another version");
-    }
-    action
 }

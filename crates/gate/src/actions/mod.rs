@@ -18,8 +18,9 @@ pub use self::action::{
 };
 pub(crate) use self::active::ActiveActions;
 pub(crate) use self::applied::AppliedRequest;
-pub(crate) use self::log::{ActionEdit, ActionLog};
+pub(crate) use self::log::{ActionLog, LogEntry, LogState, StoreRepair};
 pub use self::quota_change::{Multiple, QuotaChange, QuotaChangeError};
+pub(crate) use self::record::mark;
 pub(crate) use self::table::ActionTable;
 
 #[cfg(test)]

@@ -8,6 +8,44 @@ use tollgate::{EncodedKey, Micros};
 
 use super::action::{Action, ActionChange, ActionTarget, BlockStatus};
 use super::quota_change::{Multiple, QuotaChange};
+use crate::records::RecordRevision;
+
+/// The kind of a record that marks a removal. Versions without marks ignore it.
+const REMOVED: &str = "removed";
+
+/// A later time is not one of any version. It leaves room for later records.
+const CREATED_AT_MAX: u64 = 1 << 53;
+
+/// What every record says. All of it is 0 if the text is not a record of any version.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct RecordHead {
+    /// When it was made, by the clock of the replica that was asked. Later than that of the record
+    /// that it replaced.
+    pub(super) created_at_ms: u64,
+    /// For how long the record is kept after its action has ended: the record that it replaced
+    /// would have lasted longer, and a replica may remember that one.
+    #[serde(default)]
+    kept_ms: u64,
+}
+
+impl RecordHead {
+    pub(super) fn parse(text: &str) -> Self {
+        let head: Option<Self> = serde_json::from_str(text).ok();
+        let is_valid = |head: &Self| head.created_at_ms < CREATED_AT_MAX;
+        head.filter(is_valid).unwrap_or_default()
+    }
+
+    /// When the action ends whose record expires at this time.
+    pub(super) fn ends_at(&self, expires_at: Micros) -> Micros {
+        expires_at.since(Micros::from_millis(self.kept_ms))
+    }
+}
+
+/// The text of the mark that an action was removed. The nonce tells two removals in the same
+/// millisecond apart.
+pub(crate) fn mark(created_at_ms: u64, nonce: RecordRevision) -> String {
+    format!(r#"{{"kind":"{REMOVED}","created_at_ms":{created_at_ms},"nonce":"{nonce}"}}"#)
+}
 
 /// The members of a record. Unknown members are ignored.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -32,17 +70,22 @@ struct ActionRecord {
     reason: String,
     by: String,
     created_at_ms: u64,
+    /// As in [`RecordHead`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept_ms: Option<u64>,
 }
 
 impl Action {
-    /// The text of the record, without the id and the end, which the record has itself.
-    pub(crate) fn to_record(&self) -> String {
+    /// The text of a record that is kept for this long after the action has ended. The record
+    /// itself has the id and the end.
+    pub(crate) fn to_record(&self, kept_ms: u64) -> String {
         let mut record = ActionRecord {
             kind: self.change.kind().as_str().to_owned(),
             limit: self.limit.clone(),
             reason: self.reason.clone(),
             by: self.by.clone(),
             created_at_ms: self.created_at.get() / 1_000,
+            kept_ms: (kept_ms > 0).then_some(kept_ms),
             ..ActionRecord::default()
         };
         match &self.target {

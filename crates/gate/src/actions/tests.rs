@@ -286,17 +286,10 @@ async fn hashed_keys_are_hashed_before_they_are_stored() {
     let key = r#"{"header:X-API-Key": "hunter2-hunter2"}"#;
     let action = scene.act("secret", key, BLOCK).await.unwrap();
     assert!(!scene.check(&["secret"], key).await.is_allowed());
-    assert!(!action.to_record().contains("hunter2"));
-
-    let read = Action::from_record(&action.id, &action.to_record(), action.expires_at);
-    let millis = Micros::from_millis(action.created_at.get() / 1_000);
-    assert_eq!(
-        read,
-        Some(Action {
-            created_at: millis,
-            ..action
-        })
-    );
+    let text = action.to_record(0);
+    assert!(!text.contains("hunter2"));
+    let read = Action::from_record(&action.id, &text, action.expires_at);
+    assert_eq!(read, Some(action));
 }
 
 #[tokio::test]

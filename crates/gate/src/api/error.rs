@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use http::{Method, StatusCode};
+use tollgate::algorithm::AMOUNT_MAX;
 use tollgate_http::Problem;
 use tollgate_rules::{InlineLimitError, SelectError};
 
@@ -128,6 +129,16 @@ impl ApiError {
         Self::unprocessable("bad-tokens", detail)
     }
 
+    /// The number of tokens of a kind is not valid.
+    pub fn bad_token_count(kind: &str, found: &str) -> Self {
+        let (kind, found) = (shortened(kind), shortened(found));
+        let detail = format!(
+            "invalid number of tokens {found} for `{kind}`: must be a whole number up to \
+             {AMOUNT_MAX}"
+        );
+        Self::unprocessable("bad-tokens", detail)
+    }
+
     /// The admin port requires a token, and the request has none or another one.
     pub fn no_admin_token() -> Self {
         let detail = "missing or wrong token: send the value of TOLLGATE_ADMIN_TOKEN \
@@ -250,7 +261,8 @@ pub const fn select_code(error: &SelectError) -> &'static str {
         SelectError::MissingAttribute { .. } => "missing-attribute",
         SelectError::AmbiguousPath { .. } => "ambiguous-path",
         SelectError::Address { .. } => "bad-address",
-        SelectError::Cost { .. } => "bad-cost",
+        SelectError::Cost { .. } | SelectError::Amount { .. } => "bad-cost",
+        SelectError::TokenKind(_) => "bad-tokens",
         SelectError::TooManyValues { .. } | SelectError::TooManyKeys { .. } => "too-many-values",
         _ => "bad-key",
     }
@@ -278,8 +290,13 @@ impl From<DecideError> for ApiError {
 impl From<PermitTokenError> for ApiError {
     fn from(error: PermitTokenError) -> Self {
         let code = match error {
-            PermitTokenError::Permit => "bad-permit",
-            PermitTokenError::Reservation => "bad-reservation",
+            PermitTokenError::Access(error) => return error.into(),
+            PermitTokenError::Select(error) => return DecideError::from(error).into(),
+            PermitTokenError::Store(error) => {
+                return DecideError::from(tollgate::Error::Store(error)).into();
+            }
+            ref error if error.is_about_permit() => "bad-permit",
+            _ => "bad-reservation",
         };
         Self::unprocessable(code, error.to_string())
     }

@@ -8,10 +8,13 @@ use serde::de::value::{CowStrDeserializer, MapAccessDeserializer};
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor,
 };
+use serde_json::Value as Json;
 use smallvec::SmallVec;
-use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
+use tollgate::algorithm::AMOUNT_MAX;
+use tollgate_rules::{Attribute, AttributeKind, Attributes, TokenKinds, TokenName, Value};
 
 use super::error::ApiError;
+use crate::DecideError;
 
 /// The most attributes of a request.
 pub const ATTRIBUTES_MAX: usize = 64;
@@ -213,12 +216,21 @@ impl<'de: 'b, 'b> Deserialize<'de> for NamedAttributes<'b> {
     }
 }
 
-/// Numbers of tokens by their kind, as the caller sent them.
+/// Numbers of tokens by their kind, as the caller sent them: perhaps a whole usage object of a
+/// provider. Members of members have the names of both, with a dot in between.
 #[derive(Debug, Default)]
-pub(super) struct CountedTokens<'b>(NamedValues<'b, u64>);
+pub(super) struct CountedTokens<'b>(Vec<(Cow<'b, str>, TokenValue)>);
 
-/// The most kinds of tokens in a body.
-const TOKEN_KINDS_MAX: usize = 16;
+/// The most kinds of tokens in a body. A usage object has about a dozen.
+const TOKEN_KINDS_MAX: usize = 32;
+
+/// A value of a usage object.
+#[derive(Debug)]
+enum TokenValue {
+    Count(u64),
+    /// What was found instead of a count.
+    Other(String),
+}
 
 struct CountedTokensVisitor<'b>(PhantomData<&'b str>);
 
@@ -232,7 +244,17 @@ impl<'de: 'b, 'b> Visitor<'de> for CountedTokensVisitor<'b> {
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<CountedTokens<'b>, M::Error> {
         let names = ["kind of tokens", "kinds of tokens"];
         let is_same = |one: &str, other: &str| one == other;
-        members(map, TOKEN_KINDS_MAX, names, is_same, M::next_value).map(CountedTokens)
+        let members = members(map, TOKEN_KINDS_MAX, names, is_same, M::next_value::<Json>)?;
+
+        let mut counts = CountedTokens::default();
+        for (name, value) in members {
+            counts.add(name, value);
+        }
+        if counts.0.len() > TOKEN_KINDS_MAX {
+            let text = format!("more than {TOKEN_KINDS_MAX} kinds of tokens");
+            return Err(M::Error::custom(text));
+        }
+        Ok(counts)
     }
 }
 
@@ -242,16 +264,90 @@ impl<'de: 'b, 'b> Deserialize<'de> for CountedTokens<'b> {
     }
 }
 
-impl CountedTokens<'_> {
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.0.iter().map(|(kind, count)| (&**kind, *count))
+impl<'b> CountedTokens<'b> {
+    fn add(&mut self, name: Cow<'b, str>, value: Json) {
+        let value = match value {
+            // Many languages write a value that is not there as null.
+            Json::Null => return,
+            Json::Object(members) => {
+                for (member, value) in members {
+                    let name = format!("{name}.{member}").into();
+                    let value = TokenValue::new(&value);
+                    self.0.extend(value.map(|value| (name, value)));
+                }
+                return;
+            }
+            value => TokenValue::new(&value),
+        };
+        self.0.extend(value.map(|value| (name, value)));
+    }
+
+    /// The numbers that the limits use, by their kind.
+    pub(super) fn counts(&self, kinds: &TokenKinds) -> Result<Vec<(&str, u64)>, ApiError> {
+        let is_usage = |name: &str| kinds.find(name) == Ok(TokenName::Usage);
+        let usage = self.0.iter().find(|(name, _)| is_usage(name));
+        let mut counts: Vec<(&str, u64)> = Vec::new();
+
+        for (name, value) in &self.0 {
+            match (kinds.find(name), value) {
+                (Ok(TokenName::Ignored), _) => {}
+                // What a provider adds to its usage objects is no error unless it is a number.
+                (Err(_), TokenValue::Other(_)) if usage.is_some() => {}
+                (Ok(_), TokenValue::Count(count)) if *count <= AMOUNT_MAX => {
+                    counts.push((name, *count));
+                }
+                (Ok(_), value) => return Err(ApiError::bad_token_count(name, &value.to_text())),
+                (Err(error), _) => return Err(DecideError::from(error).into()),
+            }
+        }
+        let own = counts
+            .iter()
+            .find(|(name, _)| TokenKinds::is_in_usage(name));
+        match (usage, own) {
+            (Some((usage, _)), Some((own, _))) => {
+                let reason = format!(
+                    "`tokens` has `{own}` and `{usage}`: send the names of Tollgate, or those of a \
+                     provider's usage object"
+                );
+                Err(ApiError::unprocessable("bad-tokens", reason))
+            }
+            _ => Ok(counts),
+        }
+    }
+}
+
+impl TokenValue {
+    /// None for null.
+    fn new(value: &Json) -> Option<Self> {
+        match (value, value.as_u64()) {
+            (Json::Null, _) => None,
+            (_, Some(count)) => Some(Self::Count(count)),
+            (value, None) => Some(Self::Other(value.to_string())),
+        }
+    }
+
+    fn to_text(&self) -> String {
+        match self {
+            Self::Count(count) => count.to_string(),
+            Self::Other(text) => text.clone(),
+        }
     }
 }
 
 impl NamedAttributes<'_> {
-    /// Adds token counts as attributes, which limits refer to by their kind.
-    pub(super) fn add_tokens(&mut self, tokens: &CountedTokens<'_>) -> Result<(), ApiError> {
-        for (kind, count) in tokens.iter() {
+    /// Adds token counts as attributes, which limits refer to by their kind. Attributes that are
+    /// token counts already must be of a known kind, too.
+    pub(super) fn add_tokens(
+        &mut self,
+        tokens: &CountedTokens<'_>,
+        kinds: &TokenKinds,
+    ) -> Result<(), ApiError> {
+        for (name, _) in &self.0 {
+            if let Some(kind) = name.strip_prefix("tokens.") {
+                kinds.find(kind).map_err(DecideError::from)?;
+            }
+        }
+        for (kind, count) in tokens.counts(kinds)? {
             let name = format!("tokens.{kind}");
             if self.0.len() >= ATTRIBUTES_MAX || self.0.iter().any(|(other, _)| *other == name) {
                 return Err(ApiError::bad_tokens(&name));

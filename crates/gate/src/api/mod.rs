@@ -4,6 +4,7 @@
 mod batch;
 mod error;
 mod json;
+mod limits;
 mod operation;
 mod requested_limit;
 
@@ -11,3 +12,6 @@ pub use batch::batch;
 pub use error::{ApiError, select_code};
 pub use json::{ATTRIBUTES_MAX, JsonBody, NamedAttributes, is_same_attribute};
 pub use operation::{Answer, ApiContext, ApiOperation};
+
+#[cfg(test)]
+mod tests;

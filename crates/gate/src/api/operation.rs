@@ -6,18 +6,16 @@ use std::time::Duration;
 
 use http::StatusCode;
 use tollgate::limiter::{RESERVATION_TTL_DEFAULT, RESERVATION_TTL_MAX};
-use tollgate::store::{Intent, SettlementKind};
+use tollgate::store::Intent;
 use tollgate::{Decision, Micros};
 use tollgate_http::{DecisionBody, Problem};
 use tollgate_rules::{Permission, RequestedLimit};
 
 use super::error::ApiError;
 use super::json::{BodyText, CountedTokens, JsonBody, NamedAttributes};
+use super::limits::limits;
 use super::requested_limit::requested_limits;
-use crate::{
-    ActiveConfig, Caller, CheckOptions, Gate, GateDecision, GateSettlement, RequestOrigin,
-    SettledCost,
-};
+use crate::{ActiveConfig, Caller, CheckOptions, Gate, GateDecision, RequestOrigin, SettledCost};
 
 /// An operation that a request body asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +36,12 @@ pub enum ApiOperation {
     Cancel,
     /// Forgets what a key has used.
     Reset,
+    /// Lists the configured limits.
+    Limits,
 }
 
 /// Every operation with its name in a batch.
-const OPERATIONS: [(&str, ApiOperation); 8] = [
+const OPERATIONS: [(&str, ApiOperation); 9] = [
     ("check", ApiOperation::Check),
     ("peek", ApiOperation::Peek),
     ("refund", ApiOperation::Refund),
@@ -50,6 +50,7 @@ const OPERATIONS: [(&str, ApiOperation); 8] = [
     ("settle", ApiOperation::Settle),
     ("cancel", ApiOperation::Cancel),
     ("reset", ApiOperation::Reset),
+    ("limits", ApiOperation::Limits),
 ];
 
 /// What all operations of a request share.
@@ -101,7 +102,9 @@ impl ApiOperation {
     /// What a token must allow for this operation.
     pub const fn permission(self) -> Permission {
         match self {
-            Self::Check | Self::Reserve | Self::Settle | Self::Cancel => Permission::Check,
+            Self::Check | Self::Reserve | Self::Settle | Self::Cancel | Self::Limits => {
+                Permission::Check
+            }
             Self::Peek => Permission::Peek,
             Self::Refund => Permission::Refund,
             Self::Release => Permission::Release,
@@ -131,6 +134,7 @@ impl ApiOperation {
             Self::Release => Box::pin(release(context, body)).await,
             Self::Settle => Box::pin(settle(context, body)).await,
             Self::Cancel => Box::pin(cancel(context, body)).await,
+            Self::Limits => limits(context, body),
             Self::Check | Self::Peek | Self::Refund | Self::Reserve | Self::Reset => {
                 self.answer_by_limits(context, body).await
             }
@@ -220,6 +224,7 @@ impl Answer {
             body.add_counters(&decided.counters);
             body.permit = decided.permit;
             body.reservation = decided.reservation;
+            body.warning = decided.warning;
             Self::done(body.to_json())
         };
         Self {
@@ -231,7 +236,7 @@ impl Answer {
 
 async fn settle(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
     let body: SettleBody<'_> = body.decode()?;
-    let tokens: Vec<(&str, u64)> = body.tokens.iter().collect();
+    let tokens = body.tokens.counts(context.active.selector.token_kinds())?;
     if body.actual.is_none() && tokens.is_empty() {
         return Err(ApiError::unprocessable(
             "no-actual",
@@ -251,30 +256,30 @@ async fn cancel(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, A
     apply_cost(context, &body.reservation, None).await
 }
 
-/// Settles a reservation. `reservation` of the answer tells whether it was open.
+/// Settles a reservation. `reservation` of the answer tells what became of it before.
 async fn apply_cost(
     context: ApiContext<'_>,
     token: &str,
     actual: Option<SettledCost<'_>>,
 ) -> Result<Answer, ApiError> {
-    let reservation = context.gate.open_reservation(token)?;
-    let GateSettlement { kind, charged } = context.gate.settle(&reservation, actual).await?;
+    let reservation = context.gate.open_reservation(context.caller, token).await?;
+    let settled = context.gate.settle(&reservation, actual).await?;
+    let (charged, reservation) = (settled.charged, settled.reservation());
 
-    let reservation = if kind == SettlementKind::Reserved {
-        "open"
-    } else if kind == SettlementKind::Repeated {
-        "settled"
-    } else {
-        "unknown"
-    };
-    let text = format!(r#"{{"settled":true,"charged":{charged},"reservation":"{reservation}"}}"#);
-    Ok(Answer::done(text))
+    let warning = settled
+        .warning
+        .map(|text| format!(r#","warning":"{text}""#));
+    let warning = warning.unwrap_or_default();
+    Ok(Answer::done(format!(
+        r#"{{"settled":true,"charged":{charged},"reservation":"{reservation}"{warning}}}"#
+    )))
 }
 
 async fn release(context: ApiContext<'_>, body: JsonBody<'_>) -> Result<Answer, ApiError> {
     let body: ReleaseBody<'_> = body.decode()?;
 
-    let permit = context.gate.open_permit(&body.permit)?;
+    let (gate, caller) = (context.gate, context.caller);
+    let permit = gate.open_permit(caller, &body.permit).await?;
     let was_held = context.gate.release(&permit).await?;
     Ok(Answer::done(format!(r#"{{"released":{was_held}}}"#)))
 }
@@ -341,7 +346,8 @@ impl<'b> CheckBody<'b> {
         if requested.any(|limit| limit.inline.is_some()) {
             context.active.permit(context.caller, Permission::Inline)?;
         }
-        body.attributes.add_tokens(&body.tokens)?;
+        let kinds = context.active.selector.token_kinds();
+        body.attributes.add_tokens(&body.tokens, kinds)?;
 
         if body.ttl.is_some() && operation != ApiOperation::Reserve {
             return Err(ApiError::unprocessable(

@@ -49,6 +49,8 @@ pub struct Metrics {
     usage: Arc<UsageWatch>,
     /// Requests that were refused because servers read their path differently.
     ambiguous_paths: AtomicU64,
+    /// Permits and reservations without a token.
+    withheld_tokens: AtomicU64,
     /// Requests that got an error instead of a decision, by its code. Codes are constants of the
     /// program, so their number is bounded.
     errors: Mutex<BTreeMap<&'static str, u64>>,
@@ -66,6 +68,7 @@ impl Default for Metrics {
             has_keys: false,
             usage: Arc::default(),
             ambiguous_paths: AtomicU64::new(0),
+            withheld_tokens: AtomicU64::new(0),
             errors: Mutex::default(),
             tokens: Mutex::default(),
         }
@@ -86,6 +89,12 @@ impl Metrics {
         if matches!(error, SelectError::AmbiguousPath { .. }) {
             self.ambiguous_paths.fetch_add(1, Relaxed);
         }
+    }
+
+    /// Counts a permit or a reservation whose token could not be sealed.
+    #[cold]
+    pub(crate) fn count_withheld_token(&self) {
+        self.withheld_tokens.fetch_add(1, Relaxed);
     }
 
     /// Counts a request that got an error with this code instead of a decision.
@@ -210,6 +219,11 @@ impl Metrics {
             "ambiguous_paths_total",
             "Requests refused because servers read their path differently",
             [(vec![], to_f64(self.ambiguous_paths.load(Relaxed)))],
+        );
+        page.counters(
+            "withheld_tokens_total",
+            "Permits and reservations without a token, because the key that seals it is not known",
+            [(vec![], to_f64(self.withheld_tokens.load(Relaxed)))],
         );
         let errors = self.errors.lock().clone();
         page.counters(

@@ -72,27 +72,30 @@ impl LimitJudge {
         }
     }
 
-    /// Records a request that was admitted at some time during `span`.
+    /// Records a request that was admitted at some time during `span`. Returns whether a limit
+    /// applied to it.
     pub(crate) fn record_admission(
         &mut self,
         params: RequestParams,
         span: TimeSpan,
         decision: &ResponseDecision,
-    ) {
+    ) -> bool {
         let plan = Rc::clone(&self.plan);
         let selection = select_limits(&plan, params);
 
-        // A response that names no limits can still be judged by an allowance.
+        // A response that names no limits can still be judged by an allowance for all of them.
         let unnamed = LimitStatus {
             name: "limit".to_owned(),
             is_fallback: decision.is_degraded,
             ..LimitStatus::default()
         };
-        let has_names = !decision.limits.is_empty() || plan.allowances.is_empty();
-        let limits = if has_names {
-            &decision.limits[..]
-        } else {
+        let mut allowances = plan.allowances.iter();
+        let limits = if decision.limits.is_empty()
+            && allowances.any(|allowance| allowance.limit.is_none())
+        {
             std::slice::from_ref(&unnamed)
+        } else {
+            &decision.limits[..]
         };
 
         for limit in limits {
@@ -113,6 +116,7 @@ impl LimitJudge {
                 self.limits[index].error.get_or_insert(error);
             }
         }
+        !limits.is_empty() && !decision.is_unchecked
     }
 
     /// Names of the limits exceeded so far.

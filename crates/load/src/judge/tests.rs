@@ -210,7 +210,9 @@ proptest! {
             }
         }
         log.sort_by_key(|(span, _)| span.to);
-        log.iter().for_each(|(span, reset_after_ms)| judge.record_admission(params(0), *span, &admission(3, None, *reset_after_ms)));
+        for (span, reset_after_ms) in &log {
+            judge.record_admission(params(0), *span, &admission(3, None, *reset_after_ms));
+        }
         prop_assert_eq!(judge.exceeded().count(), 0, "{:?}", judge.limit_reports());
     }
 }

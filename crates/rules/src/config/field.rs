@@ -250,7 +250,7 @@ pub(super) fn unknown(what: &str, found: &str, suggestion: Option<&str>, names: 
 }
 
 /// The name that is most similar to `found`. `None` if no name is similar enough.
-pub(super) fn nearest<'n>(found: &str, names: &[&'n str]) -> Option<&'n str> {
+pub(crate) fn nearest<'n>(found: &str, names: &[&'n str]) -> Option<&'n str> {
     let found = found.to_lowercase().replace('-', "_");
     if found.len() > 64 {
         return None;
@@ -272,7 +272,7 @@ pub(super) fn list_or(names: &[&str]) -> String {
 }
 
 /// Formats as `a, b and c`.
-pub(super) fn list_and(names: &[&str]) -> String {
+pub(crate) fn list_and(names: &[&str]) -> String {
     join(names, "and")
 }
 

@@ -36,6 +36,7 @@ pub use audit_log::{AuditLogConfig, AuditTarget, AuditedDenials};
 pub use changes::ConfigChanges;
 pub use clients::HashConfig;
 pub use diagnostic::{ConfigError, Diagnostic, SourceMap};
+pub(crate) use field::{list_and, nearest};
 pub use file::read_file;
 pub use fingerprint::ConfigFingerprint;
 pub use inline::{InlineLimitError, InlineLimits};

@@ -50,6 +50,7 @@ pub(super) const STORE: &[&str] = &[
     "master",
     "prefix",
     "timeout",
+    "decision_timeout",
     "connect_timeout",
     "max_retries",
     "keys_max",

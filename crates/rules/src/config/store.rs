@@ -14,6 +14,9 @@ const ENDPOINTS_MAX: usize = 100;
 /// A process that is killed loses what was counted since the last save, so at most this much.
 const SNAPSHOT_INTERVAL_DEFAULT: Duration = Duration::from_secs(10);
 
+/// How long a whole decision may take, unless twice the store's timeout is longer.
+const DECISION_TIMEOUT_DEFAULT: Duration = Duration::from_millis(100);
+
 // The store checks the values below again when it is created. Checking them here gives errors with
 // a line.
 const ENDPOINT: ValueKind<String> = ValueKind::new(
@@ -46,10 +49,11 @@ const SNAPSHOT: ValueKind<PathBuf> = ValueKind::new(
 );
 
 /// The fields that apply to the Redis stores only.
-const REDIS_ONLY: [&str; 5] = [
+const REDIS_ONLY: [&str; 6] = [
     "endpoints",
     "prefix",
     "timeout",
+    "decision_timeout",
     "connect_timeout",
     "max_retries",
 ];
@@ -111,8 +115,10 @@ pub struct RedisConfig {
     pub endpoints: Vec<String>,
     /// The prefix of every key.
     pub prefix: String,
-    /// How long a decision may wait for the store.
+    /// How long the store may take to reply to a call.
     pub timeout: Duration,
+    /// How long a whole decision may take.
+    pub decision_timeout: Duration,
     /// How long connecting to a server may take.
     pub connect_timeout: Duration,
     /// How often a call is retried if it certainly was not executed.
@@ -210,9 +216,16 @@ fn read_redis(mapping: &FieldMap<'_>, kind: StoreType) -> Option<RedisConfig> {
 
     let millis = Duration::from_millis;
     let connecting = millis(10)..=millis(60_000);
+    let timeout = mapping.duration_or("timeout", millis(1)..=millis(10_000), millis(10));
+    let decision_default = DECISION_TIMEOUT_DEFAULT.max(2 * timeout);
     Some(RedisConfig {
         prefix: prefix.unwrap_or_else(|| "tollgate:".into()),
-        timeout: mapping.duration_or("timeout", millis(1)..=millis(10_000), millis(10)),
+        timeout,
+        decision_timeout: mapping.duration_or(
+            "decision_timeout",
+            timeout..=millis(60_000),
+            decision_default,
+        ),
         connect_timeout: mapping.duration_or("connect_timeout", connecting, millis(200)),
         max_retries: mapping.integer_or("max_retries", 0..=16, 1),
         topology: topology?,

@@ -1,6 +1,7 @@
 //! Why limits cannot be selected for a request.
 
 use tollgate::KeyError;
+use tollgate::algorithm::AMOUNT_MAX;
 use tollgate_subject::{AddressError, VALUES_MAX};
 
 use crate::config::InlineLimitError;
@@ -94,10 +95,19 @@ pub enum SelectError {
         /// characters.
         readings: String,
     },
-    /// The attribute that holds the cost is not a whole number.
+    /// No limit counts tokens of this kind: what was found, and the known kinds.
+    #[error("{0}")]
+    TokenKind(String),
+    /// The request states a cost that is too large.
+    #[error("invalid cost {found}: must be a whole number up to {AMOUNT_MAX}")]
+    Amount {
+        /// The stated cost.
+        found: u64,
+    },
+    /// The attribute that holds the cost is not a whole number, or too large.
     #[error(
         "invalid cost {found:?} in the attribute `{attribute}` for the limit {limit:?}: must be a \
-         whole number"
+         whole number up to {AMOUNT_MAX}"
     )]
     Cost {
         /// The name of the limit.

@@ -17,12 +17,14 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use smallvec::SmallVec;
+use tollgate::algorithm::AMOUNT_MAX;
 use tollgate::{Demand, EncodedKey};
 use tollgate_subject::{ClientResolver, FieldValues};
 
 use crate::attribute::Attribute;
 use crate::config::{Config, HashConfig};
 use crate::limit::{Condition, LimitConfig, StandingKey};
+use crate::token_counts::TokenKinds;
 
 pub use error::SelectError;
 pub use explanation::{DisplayPart, Explanation};
@@ -80,6 +82,7 @@ pub struct Selector {
     limit_index: LimitIndex,
     clients: ClientResolver,
     hashing: Option<HashConfig>,
+    token_kinds: TokenKinds,
 }
 
 /// What a request asks of the limits that apply to it, in file order. A limit's
@@ -113,6 +116,7 @@ impl Selector {
         Self {
             index_by_name: names.zip(0..).collect(),
             limit_index: LimitIndex::new(limits.iter()),
+            token_kinds: TokenKinds::new(&limits),
             limits,
             clients: config.clients.clone(),
             hashing: config.hashing.clone(),
@@ -127,6 +131,11 @@ impl Selector {
     /// The limit with this name.
     pub fn limit(&self, name: &str) -> Result<&LimitConfig, SelectError> {
         self.index_of(name).map(|index| &self.limits[index])
+    }
+
+    /// The kinds of tokens that the limits use.
+    pub const fn token_kinds(&self) -> &TokenKinds {
+        &self.token_kinds
     }
 
     /// The resolver that determines and groups client addresses.
@@ -161,6 +170,7 @@ impl Selector {
         on_missing: MissingKeyPolicy,
         mut visit: impl FnMut(usize, LimitDemands<'r>),
     ) -> Result<(), SelectError> {
+        validate_cost(cost)?;
         let request = RequestView::new(attributes);
         for Candidate { limit: index, path } in self.limit_index.candidates(&request) {
             let limit = &self.limits[index];
@@ -182,6 +192,7 @@ impl Selector {
         attributes: &impl Attributes,
         cost: Option<u64>,
     ) -> Result<Selection<'_>, SelectError> {
+        validate_cost(cost)?;
         let request = RequestView::new(attributes);
         let mut selection = Selection::new();
 
@@ -344,5 +355,14 @@ impl Selector {
             found: name.chars().take(80).collect(),
             known: known.join(", ") + &more,
         }
+    }
+}
+
+/// Refuses a cost that no counter can hold.
+#[inline]
+pub fn validate_cost(cost: Option<u64>) -> Result<(), SelectError> {
+    match cost.filter(|cost| *cost > AMOUNT_MAX) {
+        Some(found) => Err(SelectError::Amount { found }),
+        None => Ok(()),
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
 
 use tollgate::Quota;
+use tollgate::algorithm::AMOUNT_MAX;
 use tollgate_subject::{FieldValues, PathReadings, header_lines, header_values};
 
 use super::{Attributes, Value};
@@ -130,26 +131,24 @@ impl<'a, A: Attributes> RequestView<'a, A> {
 
     /// The cost: from the attribute, of several values the highest, or from token counts; else as
     /// stated by the request, else the default. The error is an attribute, and the start of its
-    /// value, which is invalid.
+    /// value, which is invalid, or `tokens` and their weighted sum, which is too large.
     pub(super) fn cost(&self, cost: &Cost, stated: Option<u64>) -> Result<u64, (String, String)> {
+        let highest = |attribute: &Attribute| {
+            let highest = self.highest(attribute).transpose();
+            highest.map_err(|found| (attribute.to_string(), found))
+        };
         if let Some(attribute) = &cost.attribute
-            && let Some(highest) = self.highest(attribute)
+            && let Some(highest) = highest(attribute)?
         {
-            let highest = highest.map_err(|found| (attribute.to_string(), found))?;
             // A client must not exempt itself by its cost.
             return Ok(highest.max(u64::from(attribute.is_field())));
         }
 
-        let counts = cost.tokens.iter();
-        let counts = counts.map(|weight| self.highest(&weight.attribute).transpose());
-        let counts: Result<Vec<_>, _> = counts.collect();
-        let counts = counts.map_err(|found| (String::new(), found))?;
-        let weighed = cost.weigh(|attribute| {
-            let mut counts = cost.tokens.iter().zip(&counts);
-            let found = counts.find(|(kind, _)| kind.attribute == *attribute);
-            *found?.1
-        });
-        Ok(weighed.or(stated).unwrap_or(cost.default))
+        let weighed = cost.weigh(highest)?;
+        match weighed.filter(|units| *units > AMOUNT_MAX) {
+            Some(units) => Err(("tokens".to_owned(), units.to_string())),
+            None => Ok(weighed.or(stated).unwrap_or(cost.default)),
+        }
     }
 
     /// The highest of the values of an attribute, which are whole numbers. `None` if there is none.
@@ -160,6 +159,7 @@ impl<'a, A: Attributes> RequestView<'a, A> {
             // `parse` alone would also accept a leading `+`.
             let is_whole = found.bytes().all(|byte| byte.is_ascii_digit());
             let number: Option<u64> = found.parse().ok().filter(|_| is_whole);
+            let number = number.filter(|number| *number <= AMOUNT_MAX);
             number.ok_or_else(|| found.chars().take(FOUND_MAX).collect())
         });
         numbers.reduce(|one, other| Ok(one?.max(other?)))

@@ -5,7 +5,10 @@ use std::borrow::Cow;
 use tollgate::{Demand, EncodedKey, Rule};
 
 use super::request_view::RequestView;
-use super::{Attributes, LimitDemands, MissingKeyPolicy, SelectError, Selection, Selector, Value};
+use super::{
+    Attributes, LimitDemands, MissingKeyPolicy, SelectError, Selection, Selector, Value,
+    validate_cost,
+};
 use crate::attribute::Attribute;
 use crate::limit::{Cost, LimitConfig};
 
@@ -44,6 +47,7 @@ impl Selector {
 
         for limit in limits {
             let cost = limit.cost.or(cost);
+            validate_cost(cost)?;
             match (&limit.inline, &limit.key) {
                 (None, None) => {
                     let index = self.index_of(&limit.name)?;

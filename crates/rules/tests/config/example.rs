@@ -56,6 +56,7 @@ fn the_store_is_a_cluster() {
         endpoints: vec![url("redis-1"), url("redis-2")],
         prefix: "tollgate:prod:".into(),
         timeout: Duration::from_millis(10),
+        decision_timeout: Duration::from_millis(100),
         connect_timeout: Duration::from_millis(200),
         max_retries: 1,
     });
@@ -269,6 +270,12 @@ fn absent_fields_have_their_defaults() {
         (redis.prefix.as_str(), redis.timeout),
         ("tollgate:", Duration::from_millis(10))
     );
+    assert_eq!(redis.decision_timeout, Duration::from_millis(100));
+    let slow = r#"store: { type: redis, endpoints: ["redis://h"], timeout: 300ms }"#;
+    let StoreConfig::Redis(slow) = with_limit(slow).unwrap().store else {
+        panic!("the store is Redis")
+    };
+    assert_eq!(slow.decision_timeout, Duration::from_millis(600));
     assert_eq!(
         (redis.connect_timeout, redis.max_retries),
         (Duration::from_millis(200), 1)

@@ -7,6 +7,8 @@ use memchr::{memchr, memrchr};
 
 /// The maximum length of a line in bytes.
 pub const LINE_MAX: usize = 64 * 1024;
+/// A line that is longer is an error: the input may have no end.
+const SKIP_MAX: usize = 1 << 30;
 /// The size of the buffer. It fits into the cache of a core, so that lines are still cached when
 /// they are parsed.
 const BUFFER: usize = 1 << 18;
@@ -30,6 +32,8 @@ pub struct LineReader<R> {
     end: usize,
     /// Whether the rest of a line that is too long still has to be skipped.
     is_skipping: bool,
+    /// How many bytes of that line were skipped.
+    skipped: usize,
 }
 
 /// Consecutive lines.
@@ -47,6 +51,7 @@ impl<R: Read> LineReader<R> {
             start: 0,
             end: 0,
             is_skipping: false,
+            skipped: 0,
         }
     }
 
@@ -57,12 +62,18 @@ impl<R: Read> LineReader<R> {
             let unread = &self.buffer[self.start..self.end];
             if self.is_skipping {
                 let end = memchr(b'\n', unread);
+                self.skipped += unread.len();
+                if end.is_none() && self.skipped > SKIP_MAX {
+                    let error = "a line is longer than 1 GiB; expected an access log";
+                    return Err(io::Error::new(ErrorKind::InvalidData, error));
+                }
                 self.start = end.map_or(self.end, |at| self.start + at + 1);
                 self.is_skipping = end.is_none();
             } else if let Some(last) = memrchr(b'\n', unread) {
                 return Ok(self.take_until(self.start + last + 1));
             } else if unread.len() > LINE_MAX {
                 self.is_skipping = true;
+                self.skipped = 0;
                 return Ok(self.take_until(self.end));
             }
 
@@ -176,5 +187,13 @@ mod tests {
             let unended = lines("z".repeat(2 * BUFFER).as_bytes(), at_once);
             assert_eq!(unended, [(false, LINE_MAX)]);
         }
+    }
+    #[test]
+    fn a_line_without_an_end_is_an_error() {
+        let mut lines = LineReader::new(io::repeat(0));
+        lines.skipped = SKIP_MAX - 2 * BUFFER;
+        lines.is_skipping = true;
+        let error = lines.chunk().unwrap_err();
+        assert!(error.to_string().contains("1 GiB"), "{error}");
     }
 }

@@ -17,6 +17,9 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// The size of the buffer for compressed data.
 const GZIP_BUFFER: usize = 128 * 1024;
 
+/// The most bytes that are read of what is not a file, before decompression: it may have no end.
+const STREAM_MAX: u64 = 16 << 30;
+
 /// An open log.
 pub struct LogInput {
     lines: LineReader<Box<dyn Read>>,
@@ -43,7 +46,12 @@ impl LogInput {
             let kind = io::ErrorKind::IsADirectory;
             return Err(io::Error::new(kind, "is a directory; expected a file"));
         }
-        Self::new(file, metadata.is_file().then_some(metadata.len()))
+        if !metadata.is_file() {
+            return Self::new(file, None);
+        }
+        // What is written meanwhile is left out: it may come faster than it is read.
+        let size = metadata.len();
+        Self::new(file.take(size), Some(size))
     }
 
     /// Reads the log from standard input.
@@ -51,12 +59,14 @@ impl LogInput {
         Self::new(io::stdin(), None)
     }
 
-    /// Reads the log from a reader. `size` is its length in bytes, if known.
+    /// Reads the log from a reader. `size` is its length in bytes; without it, the log must end
+    /// within 16 GiB.
     pub fn new(reader: impl Read + 'static, size: Option<u64>) -> io::Result<Self> {
         let bytes_read = Rc::new(Cell::new(0));
         let counting = CountingReader {
             reader,
             bytes_read: bytes_read.clone(),
+            bytes_max: size.unwrap_or(STREAM_MAX),
         };
 
         let trailing_bytes = Rc::new(Cell::new(0));
@@ -114,12 +124,18 @@ fn detect_gzip<R: Read>(mut reader: R) -> io::Result<(bool, impl Read + use<R>)>
 struct CountingReader<R> {
     reader: R,
     bytes_read: Rc<Cell<u64>>,
+    bytes_max: u64,
 }
 
 impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.reader.read(into)?;
-        self.bytes_read.set(self.bytes_read.get() + count as u64);
+        let bytes_read = self.bytes_read.get() + count as u64;
+        if bytes_read > self.bytes_max {
+            let error = "it has no end within 16 GiB; save the part to replay as a file";
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, error));
+        }
+        self.bytes_read.set(bytes_read);
         Ok(count)
     }
 }
@@ -262,5 +278,24 @@ mod tests {
             Err(_) => Some(true),
         });
         assert!(failed.take(2_000).any(|failed| failed));
+    }
+    #[test]
+    fn a_stream_without_an_end_is_an_error_and_a_growing_file_is_not() {
+        let mut input = LogInput::new(io::repeat(b'\n'), None).unwrap();
+        input.bytes_read.set(STREAM_MAX - 1);
+        let error = loop {
+            match input.chunk() {
+                Ok(chunk) => assert!(chunk.is_some()),
+                Err(error) => break error,
+            }
+        };
+        assert!(error.to_string().contains("16 GiB"), "{error}");
+
+        let path = std::env::temp_dir().join(format!("tollgate-growing-{}", std::process::id()));
+        std::fs::write(&path, "a\n").unwrap();
+        let mut input = LogInput::open(&path).unwrap();
+        std::fs::write(&path, "a\nb\n").unwrap();
+        assert_eq!(read(&mut input), ["a"]);
+        std::fs::remove_file(&path).unwrap();
     }
 }

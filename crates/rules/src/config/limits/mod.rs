@@ -175,7 +175,7 @@ fn read_rule(
     let consistency = mapping.read("consistency", |field| {
         read_consistency(field, mapping, algorithm)
     });
-    let debt_max = mapping.integer_or("debt_max", 0..=AMOUNT_MAX, AMOUNT_MAX);
+    let debt_max = mapping.read("debt_max", |field| field.integer_in(0..=AMOUNT_MAX));
     let reservation_max = mapping.read("reservation_max", read_reservation_max);
     let on_expiry = mapping.choice("on_reservation_expiry", ON_RESERVATION_EXPIRY);
     let lockout = mapping.read("lockout", read_lockout);
@@ -184,8 +184,10 @@ fn read_rule(
         .unit(unit.unwrap_or_default())
         .on_store_failure(on_store_failure.unwrap_or(defaults.on_store_failure))
         .consistency(consistency.unwrap_or(defaults.consistency))
-        .debt_max(debt_max)
         .on_reservation_expiry(on_expiry.unwrap_or_default());
+    if let Some(units) = debt_max {
+        limit = limit.debt_max(units);
+    }
     if let Some(share) = reservation_max {
         limit = limit.reservation_max(share);
     }
