@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::timeout;
+use tollgate::Micros;
 use tollgate_gate::Gate;
 use tollgate_gate::records::RecordGroup;
 use tollgate_gate::top_keys::UsageSpan;
@@ -57,8 +58,14 @@ impl FleetTop {
         };
 
         let mut known = self.known.lock();
-        known.update(list, &self.id, gate.now(), TopLists::from_text);
-        let lists = known.contents.iter().map(|(_, lists)| lists.clone());
+        known.update(
+            list,
+            &self.id,
+            gate.now(),
+            Micros::ZERO,
+            TopLists::from_text,
+        );
+        let lists = known.contents().map(|(_, lists)| lists.clone());
         lists.collect()
     }
 }

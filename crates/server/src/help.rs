@@ -25,7 +25,7 @@ Examples:
 
 Exit codes:
   0  success; check and reserve: allowed
-  1  check and reserve: denied; load: a limit was exceeded; audit-paths: requests got past a limit
+  1  check and reserve: denied; load: failed; audit-paths: requests got past a limit
   2  invalid arguments, configuration or request
   3  no response from the service
 
@@ -257,7 +257,10 @@ name of the client, {ip} an address of its own.
 A limit is reported as exceeded only if that is certain: a request was admitted at some time between
 its sending and its response, and an interval counts only the requests of which it contains both.
 With --config, limits are judged by the configuration. Without it, they are judged by what responses
-say about them, which detects fewer violations.
+say about them, which detects fewer violations. An application (--get) is judged by --allow.
+
+The load fails if a limit was exceeded, if allowed requests met no limit (--unlimited-max), or if
+requests got no decision (--errors-max).
 
 Keys:
   one            always the same client
@@ -280,8 +283,8 @@ Environment variables:
   TOLLGATE_TOKEN  token of the service, if it requires one; not sent with --get
 
 Exit codes:
-  0  every limit that could be judged held
-  1  a limit was exceeded
+  0  passed: every limit that could be judged held
+  1  failed: a limit was exceeded, or too many requests met no limit or got no decision
   2  invalid arguments, configuration or request
   3  no response: connection refused, or not a single decision";
 

@@ -409,8 +409,6 @@ fn a_plain_path_has_one_reading() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3_000))]
-
     /// The property that the limiter rests on.
     #[test]
     fn what_any_server_takes_for_the_login_is_read_as_the_login(target in target()) {

@@ -7,7 +7,7 @@ use super::decision::{self, DecisionKind};
 use super::numbers::counted;
 use super::outcome::{CommandResult, Exit, output};
 use super::request::{RequestArgs, TokenCount, add_tokens, token_count};
-use super::terminal::Tone;
+use super::terminal::{Tone, plain};
 
 /// Arguments of `tollgate reserve`.
 #[derive(Clone, Debug, clap::Args)]
@@ -101,16 +101,27 @@ fn end(
     output(client.json, &answer, || vec![line(&answer)], Exit::Done)
 }
 
-const REPEATED: &str = "it was settled before, and nothing was changed";
+const SETTLED: &str = "it was settled before, and nothing was changed";
+const CANCELLED: &str = "it was cancelled before, and nothing was changed";
+
+/// What became of a reservation that is settled, and why that changed nothing.
+fn settled_line(answer: &Value) -> String {
+    let line = settled_how(answer);
+    match answer["warning"].as_str() {
+        Some(warning) => format!("{line}; {}", Tone::Warning.paint(&plain(warning))),
+        None => line,
+    }
+}
 
 /// What became of a reservation that is settled. Members that the response lacks are left out, so
 /// that services of other versions can be used too.
-fn settled_line(answer: &Value) -> String {
+fn settled_how(answer: &Value) -> String {
     let settled = Tone::Good.paint("settled");
     let units = answer["charged"].as_u64();
     let units = units.map(|units| counted(units, "unit"));
     match (answer["reservation"].as_str(), units) {
-        (Some("settled"), _) => format!("{settled}: {REPEATED}"),
+        (Some("settled"), _) => format!("{settled}: {SETTLED}"),
+        (Some("cancelled"), _) => Tone::Warning.paint(&format!("not settled: {CANCELLED}")),
         (Some("unknown"), Some(units)) => {
             let remark = "the reservation was not open, so the whole cost was charged";
             format!("{settled}: {units}; {}", Tone::Warning.paint(remark))
@@ -124,7 +135,8 @@ fn settled_line(answer: &Value) -> String {
 fn cancelled_line(answer: &Value) -> String {
     let cancelled = Tone::Good.paint("cancelled");
     let remark = match answer["reservation"].as_str() {
-        Some("settled") => REPEATED,
+        Some("settled") => return Tone::Warning.paint(&format!("not cancelled: {SETTLED}")),
+        Some("cancelled") => CANCELLED,
         Some("unknown") => "the reservation was not open, and nothing was returned",
         _ => return cancelled,
     };
@@ -148,7 +160,12 @@ mod tests {
             (
                 answer("settled", 0),
                 "settled: it was settled before, and nothing was changed",
-                "cancelled: it was settled before, and nothing was changed",
+                "not cancelled: it was settled before, and nothing was changed",
+            ),
+            (
+                answer("cancelled", 0),
+                "not settled: it was cancelled before, and nothing was changed",
+                "cancelled: it was cancelled before, and nothing was changed",
             ),
             (
                 answer("unknown", 1),
@@ -156,6 +173,11 @@ mod tests {
                 "cancelled: the reservation was not open, and nothing was returned",
             ),
             (json!({"settled": true}), "settled", "cancelled"),
+            (
+                json!({"settled": true, "charged": 1, "reservation": "open", "warning": "fixed"}),
+                "settled: 1 unit charged for the whole call; fixed",
+                "cancelled",
+            ),
         ] {
             assert_eq!(without_colours(&settled_line(&answer)), settled);
             assert_eq!(without_colours(&cancelled_line(&answer)), cancelled);

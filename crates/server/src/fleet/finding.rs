@@ -35,8 +35,14 @@ pub(crate) enum FindingKind {
     VersionsDiffer,
 }
 
-/// The findings about a fleet. `expected` is the configured number of replicas.
-pub(super) fn find(replicas: &[Heartbeat], is_shared: bool, expected: u32) -> Vec<FleetFinding> {
+/// The findings about a fleet. `expected` is the configured number of replicas. Until all of them
+/// have had the time to report, their number is no finding.
+pub(super) fn find(
+    replicas: &[Heartbeat],
+    is_shared: bool,
+    expected: u32,
+    have_all_reported: bool,
+) -> Vec<FleetFinding> {
     let finding = |kind, is_warning, message: String| FleetFinding {
         kind,
         is_warning,
@@ -49,7 +55,8 @@ pub(super) fn find(replicas: &[Heartbeat], is_shared: bool, expected: u32) -> Ve
 
     let seen = replicas.len();
     let mut findings = Vec::new();
-    if u32::try_from(seen) != Ok(expected) {
+    let is_expected = u32::try_from(seen) == Ok(expected);
+    if !is_expected && have_all_reported {
         let replicas = match seen {
             1 => "replica uses",
             _ => "replicas use",
@@ -57,7 +64,7 @@ pub(super) fn find(replicas: &[Heartbeat], is_shared: bool, expected: u32) -> Ve
         let message =
             format!("defaults.expected_replicas is {expected}, but {seen} {replicas} the store");
         findings.push(finding(FindingKind::ReplicaCount, true, message));
-    } else if seen == 1 {
+    } else if is_expected && seen == 1 {
         let message = "this is the only replica on the store".to_owned();
         findings.push(finding(FindingKind::SingleReplica, false, message));
     }
@@ -122,7 +129,7 @@ mod tests {
     }
 
     fn kinds(replicas: &[Heartbeat], is_shared: bool, expected: u32) -> Vec<(FindingKind, bool)> {
-        let findings = find(replicas, is_shared, expected).into_iter();
+        let findings = find(replicas, is_shared, expected, true).into_iter();
         findings.map(|one| (one.kind, one.is_warning)).collect()
     }
 
@@ -134,13 +141,14 @@ mod tests {
         assert_eq!(kinds(&fleet[..1], true, 1), single);
         let memory = [(FindingKind::MemoryStore, false)];
         assert_eq!(kinds(&fleet[..1], false, 3), memory);
+        assert_eq!(find(&fleet, true, 3, false), [], "not all have reported");
     }
 
     #[test]
     fn differences_name_the_replicas() {
         let mut fleet: Vec<_> = (0..10).map(|n| replica(&format!("r{n}"), "1a")).collect();
         fleet.push(replica("other", "2b"));
-        let findings = find(&fleet, true, 3);
+        let findings = find(&fleet, true, 3, true);
         let messages: Vec<&str> = findings.iter().map(|one| &*one.message).collect();
         assert_eq!(
             messages,
@@ -152,7 +160,7 @@ mod tests {
         );
 
         fleet[0].version = "2".into();
-        let last = find(&fleet, true, 11).pop().expect("two findings");
+        let last = find(&fleet, true, 11, true).pop().expect("two findings");
         assert_eq!(
             (last.kind, last.is_warning),
             (FindingKind::VersionsDiffer, false)

@@ -2,7 +2,7 @@
 //!
 //! Every two seconds, and when it has read actions of operators, a replica puts a heartbeat into the
 //! store and reads those of the others. No decision waits for that. While the store is unavailable,
-//! the fleet is shown as it was last read.
+//! the fleet is shown as it was last read; once it is back, until all have had the time to report.
 
 mod agreement;
 mod finding;
@@ -56,10 +56,21 @@ struct FleetState {
     others: OtherRecords<Heartbeat>,
     /// When the others were read.
     read_at: Option<Micros>,
+    /// Since when every attempt to read them has succeeded; none while they fail.
+    readable_since: Option<Micros>,
     /// Why the last attempt failed; none if it succeeded.
     error: Option<String>,
     /// Heartbeats so far.
     beats: usize,
+}
+
+impl FleetState {
+    /// Whether the others were read after all of them had the time for a heartbeat. Before that,
+    /// their number says nothing.
+    fn have_all_reported(&self) -> bool {
+        let span = self.read_at.zip(self.readable_since);
+        span.is_some_and(|(read_at, since)| read_at.since(since) >= ttl())
+    }
 }
 
 /// A replica of the fleet.
@@ -119,7 +130,7 @@ impl Fleet {
 
     /// How many replicas there are, this one included.
     pub(crate) fn replicas(&self) -> usize {
-        self.state.lock().others.contents.len() + 1
+        self.state.lock().others.len() + 1
     }
 
     /// The fleet as it was last read, with the current state of this replica.
@@ -134,7 +145,7 @@ impl Fleet {
             heartbeat,
             expires_at: now.after(ttl()),
         };
-        let others = state.others.contents.iter().filter(|_| is_shared);
+        let others = state.others.contents().filter(|_| is_shared);
         let others = others.map(|(expires_at, heartbeat)| Member {
             heartbeat: heartbeat.clone(),
             expires_at: *expires_at,
@@ -143,11 +154,16 @@ impl Fleet {
         members.sort_by(|a, b| a.heartbeat.name.cmp(&b.heartbeat.name));
         members.insert(0, this);
 
-        let heartbeats: Vec<Heartbeat> = members.iter().map(|one| one.heartbeat.clone()).collect();
+        // What a replica said before an outage that is over is shown and not judged.
+        let have_all_reported = state.have_all_reported();
+        let is_as_read = have_all_reported || state.error.is_some();
+        let judged = members.iter();
+        let judged = judged.filter(|one| is_as_read || now < one.expires_at);
+        let heartbeats: Vec<Heartbeat> = judged.map(|one| one.heartbeat.clone()).collect();
         FleetSnapshot {
             is_shared,
             expected_replicas,
-            findings: finding::find(&heartbeats, is_shared, expected_replicas),
+            findings: finding::find(&heartbeats, is_shared, expected_replicas, have_all_reported),
             members,
             read_at: state.read_at,
             error: state.error.clone(),
@@ -218,19 +234,24 @@ impl Fleet {
     /// Whether the others are read with this heartbeat.
     fn reads_now(&self) -> bool {
         let state = self.state.lock();
-        let every = (state.others.contents.len() / READ_MAX).max(1);
+        let every = (state.others.len() / READ_MAX).max(1);
         state.beats.is_multiple_of(every)
     }
 
     fn update(&self, now: Micros, read: Result<Option<RecordList>, RecordError>) {
         let mut state = self.state.lock();
         match read {
-            Err(error) => state.error = Some(error.to_string()),
+            Err(error) => {
+                state.error = Some(error.to_string());
+                state.readable_since = None;
+            }
             Ok(list) => {
                 state.error = None;
                 state.read_at = Some(now);
+                // After an outage, the others may not have sent a heartbeat yet.
+                let kept_until = state.readable_since.get_or_insert(now).after(ttl());
                 let parse = |text: &str| serde_json::from_str(text).ok();
-                state.others.update(list, &self.id, now, parse);
+                state.others.update(list, &self.id, now, kept_until, parse);
             }
         }
     }
@@ -254,4 +275,46 @@ pub(crate) async fn watch(gate: Arc<Gate>, fleet: Arc<Fleet>, mut shutdown: Shut
 
 fn ttl() -> Micros {
     Micros::from_duration_ceil(HEARTBEAT_TTL).unwrap_or(Micros::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_gate::records::Record;
+
+    use super::*;
+
+    fn list(ids: &[&str]) -> RecordList {
+        let record = |id: &&str| Record {
+            id: (*id).to_owned(),
+            text: "{}".to_owned(),
+            expires_after: HEARTBEAT_TTL,
+        };
+        RecordList {
+            revision: RecordRevision::random(),
+            records: ids.iter().map(record).collect(),
+        }
+    }
+
+    /// At a start and after an outage, the others report one after the other.
+    #[test]
+    fn the_replicas_are_counted_when_all_had_the_time_to_report() {
+        let fleet = Fleet::default();
+        let update = |secs, read: Result<RecordList, RecordError>| {
+            fleet.update(Micros::from_secs(secs), read.map(Some));
+            let have_all_reported = fleet.state.lock().have_all_reported();
+            (fleet.replicas(), have_all_reported)
+        };
+        assert_eq!(update(100, Ok(list(&["b"]))), (2, false));
+        assert_eq!(update(102, Ok(list(&["b", "c"]))), (3, false));
+        assert_eq!(update(107, Ok(list(&["b", "c"]))), (3, true));
+        assert_eq!(update(109, Ok(list(&["b"]))), (2, true), "c has shut down");
+        assert_eq!(update(111, Ok(list(&["b", "c"]))), (3, true));
+
+        let outage = || Err(RecordError::Ttl(Duration::ZERO));
+        assert_eq!(update(113, outage()), (3, false));
+        assert_eq!(update(150, outage()), (3, false));
+        assert_eq!(update(152, Ok(list(&[]))), (3, false), "as last read");
+        assert_eq!(update(154, Ok(list(&["c"]))), (3, false));
+        assert_eq!(update(159, Ok(list(&["c"]))), (2, true), "b is gone");
+    }
 }

@@ -25,6 +25,9 @@ const UNITS: [(u64, Unit); 5] = [
 ];
 /// Envoy has one status for all denials, even for those because the store is unavailable.
 const DENIED: StatusCode = StatusCode::TOO_MANY_REQUESTS;
+/// Tells the upstream that a request was checked: Envoy itself does not mark those that it lets pass
+/// because this service did not respond.
+const CHECKED: &str = "x-ratelimit-checked";
 /// The most header fields of a denial: seven of the decision, two of its body.
 const HEADERS_MAX: usize = 9;
 /// The window of an override by the year.
@@ -53,7 +56,12 @@ pub(super) fn decision(
     response.response_headers_to_add = headers(active, decision, now);
 
     match denial(plan, decision) {
-        None => response.set_overall_code(Code::Ok),
+        None => {
+            response.set_overall_code(Code::Ok);
+            response
+                .request_headers_to_add
+                .push(header(CHECKED, "true"));
+        }
         Some(problem) => {
             let (content_type, body) = match &active.config.denial {
                 Some(template) => (

@@ -94,7 +94,14 @@ impl From<AccessError> for GrpcError {
 
 impl From<SelectError> for GrpcError {
     fn from(error: SelectError) -> Self {
-        Self::Refused(error)
+        match error {
+            // The proxy, not its client, names the entries of a descriptor.
+            SelectError::TokenKind(_) => {
+                let status = Status::invalid_argument(error.to_string());
+                Self::status(select_code(&error), status)
+            }
+            error => Self::Refused(error),
+        }
     }
 }
 

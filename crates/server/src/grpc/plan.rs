@@ -5,7 +5,7 @@ use tollgate::store::DEMANDS_MAX;
 use tollgate::{Demand, EncodedKey};
 use tollgate_envoy::{RateLimitDescriptor, RateLimitRequest};
 use tollgate_gate::ActiveConfig;
-use tollgate_rules::{MissingKeyPolicy, Selection};
+use tollgate_rules::{MissingKeyPolicy, Selection, validate_cost};
 
 use super::descriptor::DescriptorAttributes;
 use super::error::GrpcError;
@@ -80,6 +80,12 @@ impl<'r> RequestPlan<'r> {
         for descriptor in &request.descriptors {
             let attributes = DescriptorAttributes::new(&request.domain, descriptor);
             let action = HitsAction::new(request, descriptor);
+            validate_cost(action.cost())?;
+            for entry in &descriptor.entries {
+                if let Some(kind) = entry.key.strip_prefix("tokens.") {
+                    active.selector.token_kinds().find(kind)?;
+                }
+            }
             let mut own = DescriptorPlan::default();
 
             match &descriptor.limit {

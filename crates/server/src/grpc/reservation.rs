@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hyper::StatusCode;
+use tollgate::algorithm::AMOUNT_MAX;
 use tollgate::limiter::{RESERVATION_TTL_DEFAULT, RESERVATION_TTL_MAX};
 use tollgate::store::{Intent, SettlementKind};
 use tollgate::{Micros, Quota};
@@ -11,7 +12,9 @@ use tollgate_envoy::{
     CommitRequest, CommitResponse, RateLimitDescriptor, RateLimitRequest, ReservationService,
     ReserveRequest, ReserveResponse,
 };
-use tollgate_gate::{ActiveConfig, RequestOrigin, SettledCost};
+use tollgate_gate::{
+    ActiveConfig, Caller, DecideError, PermitTokenError, RequestOrigin, SettledCost,
+};
 use tollgate_http::Problem;
 use tollgate_rules::Selection;
 
@@ -19,6 +22,7 @@ use super::error::GrpcError;
 use super::plan::RequestPlan;
 use super::rate_limit::{GrpcRateLimiter, origin};
 use super::{descriptor, encode};
+use crate::guard::presented_token;
 
 /// The shortest time for which a reservation can be open.
 const TTL_MIN: Duration = Duration::from_millis(1);
@@ -52,7 +56,13 @@ impl ReservationService for GrpcRateLimiter {
         let active = self.gate.active();
         let _slot = self.admit(&active, request.metadata(), &request.get_ref().descriptors)?;
 
-        let committed = self.charge_actual(&active, request.into_inner()).await;
+        let token = presented_token(request.metadata().as_ref());
+        let caller = active.identify(token).map_err(GrpcError::from);
+        let request = request.into_inner();
+        let committed = match caller {
+            Ok(caller) => self.charge_actual(&active, caller, request).await,
+            Err(error) => Err(error),
+        };
         // The work is done, so an error lets nothing pass. It tells that nothing was charged.
         let reservation_released = committed.map_err(|error| {
             error.count(self.gate.metrics());
@@ -73,8 +83,10 @@ impl GrpcRateLimiter {
         origin: &RequestOrigin,
     ) -> Result<ReserveResponse, GrpcError> {
         let ttl = ttl(request.ttl)?;
-        // The client may choose the estimate, so zero is no error: it means the cost of the limit.
+        // The client may choose the estimate, and proxies let requests pass on an error. So zero means
+        // the cost of the limit, and one beyond all limits is reduced like every other one.
         let estimate = Some(request.amount).filter(|amount| *amount > 0);
+        let estimate = estimate.map(|amount| amount.min(AMOUNT_MAX));
         let request = charge(request.domain, request.descriptors, estimate);
         descriptor::validate(&request)?;
         let plan = RequestPlan::new(active, &request)?;
@@ -99,6 +111,7 @@ impl GrpcRateLimiter {
     async fn charge_actual(
         &self,
         active: &ActiveConfig,
+        caller: Caller,
         request: CommitRequest,
     ) -> Result<bool, GrpcError> {
         let CommitRequest {
@@ -108,13 +121,22 @@ impl GrpcRateLimiter {
             actual_amount,
         } = request;
 
-        if let Ok(reservation) = self.gate.open_reservation(&reservation_id) {
-            let actual = SettledCost {
-                units: Some(actual_amount),
-                tokens: &[],
-            };
-            let settled = self.gate.settle(&reservation, Some(actual)).await?;
-            return Ok(settled.kind == SettlementKind::Reserved);
+        match self.gate.open_reservation(caller, &reservation_id).await {
+            Ok(reservation) => {
+                let actual = SettledCost {
+                    units: Some(actual_amount),
+                    tokens: &[],
+                };
+                let settled = self.gate.settle(&reservation, Some(actual)).await?;
+                return Ok(settled.kind == SettlementKind::Reserved);
+            }
+            Err(PermitTokenError::Access(error)) => return Err(error.into()),
+            Err(PermitTokenError::Select(error)) => return Err(error.into()),
+            Err(PermitTokenError::Store(error)) => {
+                return Err(DecideError::from(tollgate::Error::Store(error)).into());
+            }
+            // Without a reservation that is known, the amount is a plain charge.
+            Err(_) => {}
         }
 
         let request = charge(domain, descriptors, Some(actual_amount));

@@ -44,7 +44,7 @@ enum HttpRoute {
 }
 
 /// Every path. Only forward-auth also has paths below its own.
-const ROUTES: [(&str, HttpRoute); 13] = [
+const ROUTES: [(&str, HttpRoute); 14] = [
     ("/v1/check", HttpRoute::Api(Some(ApiOperation::Check))),
     ("/v1/peek", HttpRoute::Api(Some(ApiOperation::Peek))),
     ("/v1/refund", HttpRoute::Api(Some(ApiOperation::Refund))),
@@ -53,6 +53,7 @@ const ROUTES: [(&str, HttpRoute); 13] = [
     ("/v1/settle", HttpRoute::Api(Some(ApiOperation::Settle))),
     ("/v1/cancel", HttpRoute::Api(Some(ApiOperation::Cancel))),
     ("/v1/reset", HttpRoute::Api(Some(ApiOperation::Reset))),
+    ("/v1/limits", HttpRoute::Api(Some(ApiOperation::Limits))),
     ("/v1/batch", HttpRoute::Api(None)),
     (FORWARD_AUTH, HttpRoute::ForwardAuth),
     ("/healthz", HttpRoute::Alive),

@@ -25,6 +25,12 @@ use crate::listen::{ShutdownPhase, ShutdownSignal};
 /// size and its times.
 const INTERVAL: Duration = Duration::from_millis(500);
 
+/// The warning about a reload that removed all tokens. It stays until there are tokens again, or
+/// the service is restarted without them.
+const TOKENS_REMOVED: &str = "\
+    server.tokens: a reload has removed all tokens, so everybody who reaches the data ports may \
+    charge, refund and release any key; if that is intended, restart the service";
+
 /// Reloads the configuration file and records the results.
 #[derive(Debug)]
 pub(crate) struct Reloader {
@@ -176,7 +182,8 @@ impl Reloader {
 
     /// Parses and validates a text, and activates it with the certificate that it names.
     async fn replace(&self, file: &ConfigFile, text: Vec<u8>) -> Result<(), ConfigReloadError> {
-        let config = file.parse(text).await?;
+        let mut config = file.parse(text).await?;
+        warn_about_removed_tokens(&mut config, &self.gate.active().config);
         let read_tls = move || TlsSettings::read(&config).map(|tls| (config, tls));
         let (config, tls) = tokio::task::spawn_blocking(read_tls)
             .await
@@ -247,6 +254,19 @@ fn changes(before: &[u8], after: Option<&Vec<u8>>) -> ConfigChanges {
     ConfigChanges::between(&before, &after.unwrap_or_default())
 }
 
+/// Adds a warning if the file had tokens since the service was started, and has none now: by
+/// mistake, everybody may do everything.
+fn warn_about_removed_tokens(config: &mut Config, active: &Config) {
+    let tokens = |config: &Config| config.server.access.tokens.len();
+    let is_known = active
+        .warnings
+        .iter()
+        .any(|warning| warning == TOKENS_REMOVED);
+    if tokens(config) == 0 && (tokens(active) > 0 || is_known) {
+        config.warnings.push(TOKENS_REMOVED.to_owned());
+    }
+}
+
 /// Logs the warnings about a valid configuration.
 pub(crate) fn log_warnings(config: &Config) {
     for warning in &config.warnings {
@@ -257,6 +277,29 @@ pub(crate) fn log_warnings(config: &Config) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn removing_all_tokens_is_a_warning_until_there_are_tokens_again() {
+        let limits =
+            "limits: [{ name: api, key: [], algorithm: fixed_window, limit: 1, window: 1s }]";
+        let parse = |text: String| Config::parse(&text, "test.yaml", &|_: &str| None).unwrap();
+        let open = || parse(limits.to_owned());
+        let token = "0123456789abcdef0123456789abcdef";
+        let tokens = format!("server: {{ tokens: [{{ name: a, token: {token} }}] }}\n{limits}");
+        let has_warning = |config: &Config| config.warnings.iter().any(|one| one == TOKENS_REMOVED);
+
+        let (mut next, before) = (open(), open());
+        warn_about_removed_tokens(&mut next, &before);
+        assert!(!has_warning(&next), "there were none");
+        warn_about_removed_tokens(&mut next, &parse(tokens.clone()));
+        assert!(has_warning(&next));
+        let mut again = open();
+        warn_about_removed_tokens(&mut again, &next);
+        assert!(has_warning(&again), "they are still missing");
+        let mut with_tokens = parse(tokens);
+        warn_about_removed_tokens(&mut with_tokens, &again);
+        assert!(!has_warning(&with_tokens));
+    }
 
     #[test]
     fn a_missing_file_is_reported_once_and_not_for_a_moment() {

@@ -4,49 +4,70 @@
 //! that they share a round trip. Replies keep the order of their commands.
 
 use std::future::poll_fn;
+use std::mem;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
+use tokio::sync::SemaphorePermit;
 use tollgate::store::Intent;
 use tollgate::{Decision, Demand, EncodedKey};
 use tollgate_gate::{ActiveConfig, Gate, RequestOrigin};
 
-use super::encode;
 use super::error::RespError;
-use crate::listen::{PortLoad, RequestSlot};
+use super::share::CommandShare;
+use super::{RespFront, encode};
+use crate::listen::RequestSlot;
 
 type DecisionResult = Result<Decision, RespError>;
 type DecisionFuture<'r> = Pin<Box<dyn Future<Output = DecisionResult> + Send + 'r>>;
 
 /// The replies to some commands.
 pub(super) struct CommandBatch<'r> {
-    gate: &'r Gate,
+    front: &'r RespFront,
     active: &'r ActiveConfig,
-    load: &'r PortLoad,
+    /// Only if the connection has had its share, and not while the batch waits for the store.
+    turn: Option<SemaphorePermit<'r>>,
     /// Taken by the first decision. A batch counts as one request in flight, like a request over
     /// HTTP with several limits.
     slot: Option<RequestSlot<'r>>,
     /// The replies that are known.
     replies: Vec<u8>,
     /// The decisions that are awaited, each with its place in `replies`.
-    pending: Vec<(usize, DecisionFuture<'r>)>,
+    pending: Vec<(usize, DecisionFuture<'r>, SemaphorePermit<'r>)>,
 }
 
 impl<'r> CommandBatch<'r> {
-    pub(super) const fn new(gate: &'r Gate, active: &'r ActiveConfig, load: &'r PortLoad) -> Self {
-        Self {
-            gate,
+    /// Begins a batch. A connection that has had its share waits for its turn.
+    pub(super) async fn begin(
+        front: &'r RespFront,
+        active: &'r ActiveConfig,
+        share: &mut CommandShare,
+    ) -> Self {
+        let mut batch = Self {
+            front,
             active,
-            load,
+            turn: None,
             slot: None,
             replies: Vec::new(),
             pending: Vec::new(),
+        };
+        if share.is_greedy || share.is_spent() {
+            batch.turn = front.turns.acquire().await.ok();
         }
+        if share.is_spent() {
+            share.renew().await;
+        }
+        batch
     }
 
     /// The configuration that decides.
     pub(super) const fn active(&self) -> &'r ActiveConfig {
         self.active
+    }
+
+    /// The bytes of the replies that are known.
+    pub(super) const fn reply_bytes(&self) -> usize {
+        self.replies.len()
     }
 
     /// Adds a reply that is known, or an error if nothing was written.
@@ -58,51 +79,80 @@ impl<'r> CommandBatch<'r> {
 
     /// Adds an error.
     pub(super) fn refuse(&mut self, error: &RespError) {
-        refuse(self.gate, &mut self.replies, error);
+        refuse(&self.front.gate, &mut self.replies, error);
     }
 
     /// Starts a decision, and adds its reply.
     pub(super) async fn decide(&mut self, demand: Demand<'r, EncodedKey>) {
         if self.slot.is_none() {
-            self.slot = self.load.try_request();
+            self.slot = self.front.load.try_request();
         }
         if self.slot.is_none() {
             self.refuse(&RespError::overloaded());
             return;
         }
 
-        let spending = spend(self.gate, self.active, demand);
+        let spending = spend(&self.front.gate, self.active, demand);
         if self.active.decides_in_process() {
             // On the stack: the future has a few thousand bytes.
             let result = match pin!(spending).poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(result) => result,
                 Poll::Pending => Err(RespError::new("the in-process store did not reply")),
             };
-            write_result(self.gate, &mut self.replies, &result);
+            write_result(&self.front.gate, &mut self.replies, &result);
             return;
         }
 
+        let Some(permit) = self.wait_for_room().await else {
+            self.refuse(&RespError::overloaded());
+            return;
+        };
         let mut spending: DecisionFuture<'r> = Box::pin(spending);
         match poll_fn(|context| Poll::Ready(spending.as_mut().poll(context))).await {
-            Poll::Ready(result) => write_result(self.gate, &mut self.replies, &result),
-            Poll::Pending => self.pending.push((self.replies.len(), spending)),
+            Poll::Ready(result) => write_result(&self.front.gate, &mut self.replies, &result),
+            Poll::Pending => self.pending.push((self.replies.len(), spending, permit)),
         }
     }
 
-    /// Waits for all decisions, and writes the replies in order.
-    pub(super) async fn finish(self, output: &mut Vec<u8>) {
-        if self.pending.is_empty() && output.is_empty() {
-            *output = self.replies;
+    /// Waits until the port may have another decision in the store. Meanwhile the batch holds
+    /// nothing that others wait for: neither decisions nor its turn.
+    async fn wait_for_room(&mut self) -> Option<SemaphorePermit<'r>> {
+        let decisions = &self.front.decisions;
+        if let Ok(permit) = decisions.try_acquire() {
+            return Some(permit);
+        }
+
+        let had_turn = self.turn.is_some();
+        self.settle().await;
+        let permit = decisions.acquire().await.ok();
+        if had_turn {
+            self.turn = self.front.turns.acquire().await.ok();
+        }
+        permit
+    }
+
+    /// Waits for all decisions, and returns the replies in order.
+    pub(super) async fn finish(mut self) -> Vec<u8> {
+        self.settle().await;
+        self.replies
+    }
+
+    /// Ends the turn, and puts the decisions that are awaited into their places.
+    async fn settle(&mut self) {
+        self.turn = None;
+        if self.pending.is_empty() {
             return;
         }
 
+        let known = mem::take(&mut self.replies);
         let mut written = 0;
-        for (place, decision) in self.pending {
-            output.extend_from_slice(&self.replies[written..place]);
+        for (place, decision, _permit) in mem::take(&mut self.pending) {
+            self.replies.extend_from_slice(&known[written..place]);
             written = place;
-            write_result(self.gate, output, &decision.await);
+            let result = decision.await;
+            write_result(&self.front.gate, &mut self.replies, &result);
         }
-        output.extend_from_slice(&self.replies[written..]);
+        self.replies.extend_from_slice(&known[written..]);
     }
 }
 

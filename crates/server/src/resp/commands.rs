@@ -1,5 +1,7 @@
 //! The commands of this port.
 
+use std::sync::LazyLock;
+
 use super::encode;
 use super::error::RespError;
 use super::integer::shown;
@@ -72,6 +74,16 @@ pub(super) fn find_entry(name: &[u8]) -> Option<&'static CommandEntry> {
         .iter()
         .find(|(known, ..)| known.as_bytes().eq_ignore_ascii_case(name))
 }
+
+/// The reply to `COMMAND`.
+pub(super) static DESCRIPTION: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut description = Vec::new();
+    encode::array(&mut description, COMMANDS.len());
+    for command in &COMMANDS {
+        describe(&mut description, command);
+    }
+    description
+});
 
 /// What `COMMAND` says of a command: its name, arguments and flags, and where its key is.
 pub(super) fn describe(out: &mut Vec<u8>, (name, arity, command): &CommandEntry) {

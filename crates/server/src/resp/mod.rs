@@ -3,6 +3,11 @@
 //! Each command takes four steps: decode (`frame`), select (`throttle`, `configured`), spend
 //! (`batch`), encode (`encode`). `session` has what clients send at connect. Knows nothing of
 //! connections except how to read and write them.
+//!
+//! A client may send commands without end. So a batch is bounded in commands and bytes, and is written
+//! before the next one begins. A connection that has had its share of commands without waiting for
+//! input lets all other tasks of the service run, and goes on when it is its turn: one thread of the
+//! runtime is left to other ports. The port has a bounded number of decisions in the store at a time.
 
 mod batch;
 mod commands;
@@ -12,9 +17,12 @@ mod error;
 mod frame;
 mod integer;
 mod session;
+mod share;
 mod throttle;
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -22,7 +30,8 @@ use bytes::{Buf as _, BytesMut};
 use hyper::HeaderMap;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore};
 
 use tollgate_gate::Gate;
 
@@ -31,13 +40,23 @@ use self::commands::{RespCommand, SessionCommand};
 use self::error::RespError;
 use self::frame::{Arguments, FRAME_MAX};
 use self::session::RespSession;
+use self::share::CommandShare;
 use crate::listen::{
     self, ClientConnection, InFlightRequest, IncompleteRequest, ListenProtocol, MonitoredStream,
     PortLoad, PortTls, ShutdownSignal, StreamFront, StreamPort,
 };
 
-/// The most commands that are answered together. Those behind them wait in the buffer.
-const COMMANDS_MAX: usize = 256;
+/// Replies of this many bytes are written before further commands are answered, so that a client
+/// that does not read is not answered either.
+const REPLIES_MAX: usize = 16 << 10;
+/// The commands that are answered together, and after which a connection that has not waited for
+/// input lets all other tasks run. Those behind them wait in the buffer.
+const SHARE_MAX: usize = 64;
+/// The bytes of commands and replies that count as much as another command.
+const COMMAND_BYTES: usize = 1 << 10;
+/// The most decisions of the port that wait for the store at a time. The store is shared with other
+/// ports, whose decisions queue behind these.
+const DECISIONS_MAX: usize = 256;
 /// The bytes that are read at once, at first; a connection with long pipelines gets more.
 const READ_MIN: usize = 4 << 10;
 /// The most bytes that are read at once.
@@ -51,7 +70,10 @@ pub(crate) async fn run(
     load: Arc<PortLoad>,
     shutdown: ShutdownSignal,
 ) {
-    let front = Arc::new(StreamPort(RespFront::new(gate, load.clone())));
+    // One thread is left to other ports.
+    let threads = Handle::current().metrics().num_workers();
+    let turns = threads.saturating_sub(1).max(1);
+    let front = Arc::new(StreamPort(RespFront::new(gate, load.clone(), turns)));
     listen::run(listener, ListenProtocol::Resp, tls, front, load, shutdown).await;
 }
 
@@ -60,6 +82,10 @@ pub(crate) async fn run(
 struct RespFront {
     gate: Arc<Gate>,
     load: Arc<PortLoad>,
+    /// A connection that has had its share goes on only with one of these. They are given in order.
+    turns: Semaphore,
+    /// One for each decision that waits for the store.
+    decisions: Semaphore,
     /// The id of the next connection, for `CLIENT ID`.
     next_id: AtomicU64,
 }
@@ -76,10 +102,12 @@ enum NextStep {
 }
 
 impl RespFront {
-    fn new(gate: Arc<Gate>, load: Arc<PortLoad>) -> Self {
+    fn new(gate: Arc<Gate>, load: Arc<PortLoad>, turns: usize) -> Self {
         Self {
             gate,
             load,
+            turns: Semaphore::new(turns),
+            decisions: Semaphore::new(DECISIONS_MAX),
             next_id: AtomicU64::new(1),
         }
     }
@@ -88,7 +116,7 @@ impl RespFront {
         RespSession::new(self.next_id.fetch_add(1, Relaxed))
     }
 
-    /// Answers the complete commands at the start of `input`. Returns how many bytes they have.
+    /// Answers complete commands at the start of `input`. Returns how many bytes they have.
     async fn answer(
         &self,
         session: &mut RespSession,
@@ -96,12 +124,14 @@ impl RespFront {
         output: &mut Vec<u8>,
     ) -> (usize, NextStep) {
         let active = self.gate.active();
-        let mut batch = CommandBatch::new(&self.gate, &active, &self.load);
+        let mut batch = CommandBatch::begin(self, &active, &mut session.share).await;
         let mut consumed = 0;
         let mut next = NextStep::Answer;
 
-        for _ in 0..COMMANDS_MAX {
+        while batch.reply_bytes() < REPLIES_MAX {
+            let done = consumed + batch.reply_bytes();
             let arguments = match frame::decode(&input[consumed..]) {
+                Ok(Some(_)) if session.share.is_spent() => break,
                 Ok(Some((arguments, bytes))) => {
                     consumed += bytes;
                     arguments
@@ -120,9 +150,11 @@ impl RespFront {
                 next = NextStep::Close;
                 break;
             }
+            let bytes = consumed + batch.reply_bytes() - done;
+            session.share.spend(1 + bytes / COMMAND_BYTES);
         }
 
-        batch.finish(output).await;
+        *output = batch.finish().await;
         (consumed, next)
     }
 
@@ -185,7 +217,7 @@ impl RespFront {
             let read = tokio::select! {
                 biased;
                 () = closing.notified() => return Ok(()),
-                read = stream.read_buf(&mut input) => read?,
+                read = read_some(stream, &mut input, &mut session.share) => read?,
             };
             if read == 0 {
                 return Ok(());
@@ -216,6 +248,11 @@ impl RespFront {
     ) -> io::Result<bool> {
         loop {
             if frame::is_incomplete(input) {
+                // Every part of a long command is looked at from its beginning.
+                session.share.spend(input.len() / COMMAND_BYTES);
+                if session.share.is_spent() {
+                    session.share.renew().await;
+                }
                 return Ok(true);
             }
 
@@ -240,6 +277,23 @@ impl RespFront {
             }
         }
     }
+}
+
+/// Reads what has arrived. A connection that has to wait for it has a new share.
+async fn read_some(
+    stream: &mut MonitoredStream,
+    input: &mut BytesMut,
+    share: &mut CommandShare,
+) -> io::Result<usize> {
+    let mut reading = pin!(stream.read_buf(input));
+    poll_fn(|context| {
+        let read = reading.as_mut().poll(context);
+        if read.is_pending() {
+            *share = CommandShare::default();
+        }
+        read
+    })
+    .await
 }
 
 impl StreamFront for RespFront {

@@ -10,6 +10,7 @@ use super::commands::{self, COMMANDS, RespCommand, SessionCommand};
 use super::encode::{self, RespVersion};
 use super::error::RespError;
 use super::integer::shown;
+use super::share::CommandShare;
 
 /// The reply to a command that was carried out.
 const OK: &str = "OK";
@@ -25,18 +26,20 @@ pub(super) struct RespSession {
     token: Option<Box<[u8]>>,
     /// Empty if the client has none.
     name: Vec<u8>,
+    pub(super) share: CommandShare,
 }
 
 /// Whether a command was carried out.
 pub(super) type Answered = Result<(), RespError>;
 
 impl RespSession {
-    pub(super) const fn new(id: u64) -> Self {
+    pub(super) fn new(id: u64) -> Self {
         Self {
             id,
             version: RespVersion::Two,
             token: None,
             name: Vec::new(),
+            share: CommandShare::default(),
         }
     }
 
@@ -194,10 +197,7 @@ impl RespSession {
 
     fn command(&self, arguments: &[&[u8]], out: &mut Vec<u8>) -> Answered {
         if arguments.is_empty() {
-            encode::array(out, COMMANDS.len());
-            COMMANDS
-                .iter()
-                .for_each(|command| commands::describe(out, command));
+            out.extend_from_slice(&commands::DESCRIPTION);
             return Ok(());
         }
 
@@ -227,7 +227,10 @@ impl RespSession {
 
     /// Forgets everything that the client has set.
     fn reset(&mut self, out: &mut Vec<u8>) {
-        *self = Self::new(self.id);
+        *self = Self {
+            share: self.share,
+            ..Self::new(self.id)
+        };
         encode::simple(out, "RESET");
     }
 }

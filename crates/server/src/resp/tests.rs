@@ -16,18 +16,23 @@ struct Client {
     runtime: tokio::runtime::Runtime,
 }
 
+/// A front that decides in memory, and gives one turn at a time.
+fn front(config: &str, clock: &ManualClock) -> RespFront {
+    let config = Config::parse(config, "t.yaml", &|_| None).expect("a valid configuration");
+    let limits = ListenLimits {
+        connections_max: 1,
+        in_flight_max: 1,
+        header_timeout: Duration::ZERO,
+        idle_timeout: Duration::ZERO,
+    };
+    let gate = Arc::new(Gate::with_clock(clock, config));
+    RespFront::new(gate, PortLoad::new("resp", limits), 1)
+}
+
 impl Client {
     fn new(config: &str) -> Self {
         let clock = ManualClock::default();
-        let config = Config::parse(config, "t.yaml", &|_| None).expect("a valid configuration");
-        let limits = ListenLimits {
-            connections_max: 1,
-            in_flight_max: 1,
-            header_timeout: Duration::ZERO,
-            idle_timeout: Duration::ZERO,
-        };
-        let gate = Arc::new(Gate::with_clock(&clock, config));
-        let front = RespFront::new(gate, PortLoad::new("resp", limits));
+        let front = front(config, &clock);
         Self {
             session: front.open_session(),
             front,
@@ -40,6 +45,8 @@ impl Client {
 
     /// Sends bytes and returns the replies, and what follows.
     fn send_bytes(&mut self, bytes: &[u8]) -> (String, usize, NextStep) {
+        // The connection has waited for these bytes.
+        self.session.share = CommandShare::default();
         let mut output = Vec::new();
         let answered = self.front.answer(&mut self.session, bytes, &mut output);
         let (consumed, next) = self.runtime.block_on(answered);
@@ -534,16 +541,73 @@ fn a_pipeline_is_answered_in_order_in_batches() {
     assert_eq!((reply.as_str(), next), (expected, NextStep::Read));
     assert_eq!(consumed, pipeline.len());
 
-    let long = "PING\r\n".repeat(COMMANDS_MAX + 1);
+    let long = "PING\r\n".repeat(SHARE_MAX + 1);
     let (reply, consumed, next) = client.send_bytes(long.as_bytes());
-    assert_eq!(reply, "+PONG\r\n".repeat(COMMANDS_MAX));
-    assert_eq!((consumed, next), (6 * COMMANDS_MAX, NextStep::Answer));
+    assert_eq!(reply, "+PONG\r\n".repeat(SHARE_MAX));
+    assert_eq!((consumed, next), (6 * SHARE_MAX, NextStep::Answer));
 
     let (reply, _, next) = client.send_bytes(b"PING\r\nQUIT\r\nPING\r\n");
     assert_eq!(
         (reply.as_str(), next),
         ("+PONG\r\n+OK\r\n", NextStep::Close)
     );
+}
+
+/// Clients that do not read are not answered further: a batch ends after some bytes.
+#[test]
+fn the_replies_of_a_batch_are_bounded() {
+    let mut client = Client::new(LIMITS);
+    let echo = format!("ECHO {}\r\n", "x".repeat(8_000));
+    for command in ["COMMAND\r\n", &echo] {
+        let (one, ..) = client.send_bytes(command.as_bytes());
+        let pipeline = command.repeat(SHARE_MAX);
+        let (replies, consumed, next) = client.send_bytes(pipeline.as_bytes());
+        assert_eq!(next, NextStep::Answer, "{command}");
+        assert!(consumed < pipeline.len(), "{command}");
+        assert!(replies.len() < REPLIES_MAX + one.len(), "{command}");
+        let answered = consumed / command.len();
+        assert_eq!(replies, one.repeat(answered), "{command}");
+    }
+}
+
+/// Other ports are served by the same runtime. However many connections pipeline, another task runs
+/// after about every 64 commands of all of them.
+#[test]
+fn pipelines_let_other_tasks_run() {
+    const CONNECTIONS: usize = 50;
+    const COMMANDS: usize = 1_024;
+    let front = Arc::new(front(LIMITS, &ManualClock::default()));
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.expect("a runtime");
+
+    for command in ["PING\r\n", "NOPE\r\n", "RESET\r\n"] {
+        let pipeline = command.repeat(COMMANDS);
+        let connections = (0..CONNECTIONS).map(|_| {
+            let (front, pipeline) = (front.clone(), pipeline.clone());
+            runtime.spawn(async move {
+                let mut session = front.open_session();
+                let mut rest = pipeline.as_bytes();
+                while !rest.is_empty() {
+                    let mut output = Vec::new();
+                    let answered = front.answer(&mut session, rest, &mut output);
+                    let (consumed, _) = answered.await;
+                    rest = &rest[consumed..];
+                }
+            })
+        });
+        let connections: Vec<_> = connections.collect();
+        let turns = runtime.block_on(async {
+            let mut turns = 0;
+            while !connections.iter().all(tokio::task::JoinHandle::is_finished) {
+                turns += 1;
+                tokio::task::yield_now().await;
+            }
+            turns
+        });
+        // A connection that follows on another may begin in the same round.
+        let quanta = CONNECTIONS * COMMANDS / SHARE_MAX;
+        assert!(turns > quanta / 2, "{command}: {turns} of {quanta}");
+    }
 }
 
 #[test]

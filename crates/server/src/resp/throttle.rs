@@ -19,8 +19,8 @@ const CAPACITY_MAX: u64 = 1 << 53;
 const PERIOD_S_MAX: u64 = 100 * 366 * 86_400;
 /// The longest period of a rate.
 const RATE_PERIOD_S_MAX: u64 = 30 * 86_400;
-/// Larger quantities do not fit into the integers of a reply.
-const QUANTITY_MAX: u64 = i64::MAX as u64;
+/// The largest cost that a store takes.
+const QUANTITY_MAX: u64 = 1 << 53;
 
 /// What a call asks of the counter of its key.
 pub(super) fn select<'r>(

@@ -1,5 +1,7 @@
-//! Learns of the actions of operators that other replicas have put into the store.
+//! Learns of the actions of operators that other replicas have put into the store, and of the key
+//! that seals tokens.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,22 +17,56 @@ const INTERVAL: Duration = Duration::from_millis(250);
 const INTERVAL_MAX: Duration = Duration::from_millis(750);
 /// With more replicas than this, each asks less often, to spare the store.
 const REPLICAS_MAX: u32 = 8;
+/// How often the known actions are saved, if they have changed.
+const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the start waits for the actions that are in force.
 const FIRST_READ_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Reads the actions before the first request is decided, so that a restart undoes none of them.
+/// Keeps the known actions over a restart, and applies those that were kept. A directory of the
+/// arguments must be usable; one of systemd, which is for all that a unit starts, should be.
+pub(super) fn keep(gate: &Gate, directory: Option<&Path>) -> Result<(), String> {
+    if let Some(directory) = directory {
+        let kept = gate.keep_actions(directory);
+        return kept.map_err(|error| format!("--state-dir {}: {error}", directory.display()));
+    }
+    let variable = std::env::var_os("STATE_DIRECTORY").unwrap_or_default();
+    // Several directories have colons between them.
+    let directory = std::env::split_paths(&variable).next();
+    if let Some(directory) = directory.filter(|path| path.is_absolute())
+        && let Err(error) = gate.keep_actions(&directory)
+    {
+        let directory = directory.display();
+        tracing::warn!(%directory, %error, "cannot keep the known actions over a restart");
+    }
+    Ok(())
+}
+
+/// Reads the actions before the first request is decided, so that a restart undoes none of them,
+/// and the key of tokens, so that none is withheld.
 pub(super) async fn read_first(gate: &Gate) {
+    let first = async { tokio::join!(gate.sync_actions(), gate.sync_sealing_keys()) };
     // The probes log an outage. The actions apply as soon as the store is there.
-    drop(timeout(FIRST_READ_TIMEOUT, gate.sync_actions()).await);
+    drop(timeout(FIRST_READ_TIMEOUT, first).await);
 }
 
 /// Keeps the actions up to date until the service shuts down, and the fleet informed of that.
-pub(super) async fn watch(gate: Arc<Gate>, fleet: Arc<Fleet>, mut shutdown: ShutdownSignal) {
-    while shutdown.pause(interval(fleet.replicas())).await {
-        // The probes log an outage. The known actions stay in force meanwhile.
-        drop(gate.sync_actions().await);
-        fleet.announce_actions(&gate);
-    }
+pub(super) async fn watch(gate: Arc<Gate>, fleet: Arc<Fleet>, shutdown: ShutdownSignal) {
+    let (mut reading, mut saving) = (shutdown.clone(), shutdown);
+    let read = async {
+        while reading.pause(interval(fleet.replicas())).await {
+            // The probes log an outage. The known actions stay in force meanwhile.
+            drop(tokio::join!(gate.sync_actions(), gate.sync_sealing_keys()));
+            fleet.announce_actions(&gate);
+        }
+    };
+    // Reading does not wait for a slow disk.
+    let save = async {
+        while saving.pause(SAVE_INTERVAL).await {
+            gate.save_actions().await;
+        }
+    };
+    tokio::join!(read, save);
+    gate.save_actions().await;
 }
 
 fn interval(replicas: usize) -> Duration {

@@ -31,6 +31,9 @@ pub struct ServeArgs {
     /// Name of this replica in the fleet [default: host name and HTTP port]
     #[arg(long, value_name = "NAME", value_parser = replica_name)]
     pub name: Option<String>,
+    /// Directory that keeps known actions over a restart [default: `STATE_DIRECTORY` of systemd]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
     /// Log format [default: text on a terminal, json otherwise]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,

@@ -32,19 +32,23 @@ const ACCEPT_WHILE_DRAINING: Duration = Duration::from_millis(500);
 const RETURN_LEASES_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long saving the snapshot may take at shutdown. After that, the previous one stays.
 const SAVE_SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the start waits for the store. After that the service starts without it.
+/// How long the start waits for the store before it listens. After that the service starts without
+/// it, and the limits' failure policies decide.
 const STORE_START_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs the service until a signal ends it.
 pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<(), String> {
-    let listeners = Listeners::bind(args).await?;
     let failed = |error| format!("cannot install signal handlers: {error}");
     let stopped = until_stopped().map_err(failed)?;
     let hang_up = signal(SignalKind::hangup()).map_err(failed)?;
 
-    // If the store is unavailable, the first probe logs it.
-    service.gate.wait_until_ready(STORE_START_TIMEOUT).await;
+    actions::keep(&service.gate, args.state_dir.as_deref())?;
+    // Before it listens, because it could not answer meanwhile. If the store is unavailable, the
+    // first probe logs it.
+    let ready = service.gate.wait_until_ready(STORE_START_TIMEOUT).await;
+    ready.map_err(|error| error.to_string())?;
     actions::read_first(&service.gate).await;
+    let listeners = Listeners::bind(args).await?;
     print_banner(&service.gate, &listeners);
     warn_about_open_ports(&service.gate.active().config.server.access, &listeners);
 

@@ -194,6 +194,7 @@ fn invalid_load_arguments() {
     golden("window", &["--window", "1m"]);
     golden("window-long", &["--shape", "edge-burst", "--window", "1m"]);
     golden("allow", &["--allow", "api=120"]);
+    golden("errors-max", &["--errors-max", "5"]);
     golden("template", &["-a", "user={user}"]);
     golden("get-attribute", &["--get", "/", "-a", "client_ip={ip}"]);
     golden("get-path", &["--get", "search"]);

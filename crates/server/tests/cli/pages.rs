@@ -12,7 +12,12 @@ use tollgate_server::Cli;
 use super::{root, text, tollgate};
 
 /// The first keys of YAML blocks that configure other programs.
-const OTHER_PROGRAMS: [&str; 3] = ["rate_limits:", "rate_limit_service:", "scrape_configs:"];
+const OTHER_PROGRAMS: [&str; 4] = [
+    "rate_limits:",
+    "rate_limit_service:",
+    "scrape_configs:",
+    "groups:",
+];
 
 /// A code block of a page.
 struct Block {

@@ -6,6 +6,7 @@ mod fail_over;
 mod fronts;
 
 use serde_json::{Value, json};
+use testkit::processes::Directory;
 use testkit::reverse_proxy::{self, Response};
 use testkit::servers::{Flavor, Server};
 use testkit::wait;
@@ -18,7 +19,7 @@ const CONSISTENCIES: [&str; 4] = ["strict", "leased", "eventual", "local"];
 fn config(server: &Server, consistency: &str) -> String {
     let url = server.url();
     format!(
-        "store: {{type: redis, endpoints: ['{url}'], timeout: 250ms}}\n\
+        "store: {{type: redis, endpoints: ['{url}'], timeout: 1s}}\n\
          defaults: {{on_store_failure: deny, expected_replicas: 2, consistency: {consistency}}}\n\
          limits: [{{name: api, key: [client_ip], algorithm: fixed_window, limit: 4, window: 1h}}]"
     )
@@ -111,6 +112,57 @@ fn a_block_of_one_replica_denies_on_all_and_is_undone_on_another() {
             body["source"] != "block"
         });
         drop(server.command(&["FLUSHALL"]));
+    }
+}
+
+/// The other replica has had no time to read the action.
+#[test]
+fn any_replica_can_undo_at_once_what_the_store_knows() {
+    let server = Server::start(Flavor::Valkey);
+    let replicas = replicas(&server, "strict", 2);
+    for round in 0..20 {
+        let id = act(&replicas[round % 2], "blocks", &json!({}));
+        undo(&replicas[(round + 1) % 2], "blocks", &id);
+        let missing = send(
+            &replicas[round % 2],
+            "DELETE",
+            &format!("/admin/blocks/{id}"),
+            &Value::Null,
+        );
+        assert_eq!(missing.status, 404, "it is removed: {}", missing.text());
+    }
+    until_all(&replicas, "no block", |_, body| body["source"] != "block");
+    assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
+}
+
+/// The store is down while a replica starts, and comes back without any data.
+#[test]
+fn a_replica_with_a_directory_knows_the_actions_while_the_store_is_down() {
+    let server = Server::start(Flavor::Redis);
+    let config = config(&server, "strict");
+    let directory = Directory::create();
+    let path = directory.path().to_str().expect("UTF-8");
+    for (arguments, variables) in [
+        (&["--state-dir", path][..], &[][..]),
+        (&[], &[("STATE_DIRECTORY", path)]),
+    ] {
+        let mut first = Tollgate::with(&config, arguments, variables);
+        let id = act(&first, "blocks", &json!({"status": 403}));
+        first.signal("TERM");
+        assert!(first.wait_for_exit().success());
+        server.kill();
+
+        let second = Tollgate::with(&config, arguments, variables);
+        assert_eq!(check(&second).0, 403);
+        let without = Tollgate::with_config(&config);
+        assert_eq!(check(&without).0, 503, "the policy of the limit");
+        server.restart();
+        server.command(&["FLUSHALL"]);
+        until_all(&[without], "the block", |status, _| status == 403);
+        wait::until_true(PATIENCE, "the store to be used", || {
+            let path = format!("/admin/blocks/{id}");
+            send(&second, "DELETE", &path, &Value::Null).status == 200
+        });
     }
 }
 
@@ -226,7 +278,7 @@ fn a_change_that_waits_says_which_replicas_know() {
     let name = fleet(&replicas[2])["replica"].clone();
     replicas[2].signal("STOP");
     let path = format!(
-        "/admin/blocks/{}?wait=300ms",
+        "/admin/blocks/{}?wait=3s",
         action["id"].as_str().expect("an id")
     );
     let undone = change(&replicas[0], "DELETE", &path, &Value::Null);

@@ -66,6 +66,7 @@ limits:
     capacity: 5
     refill_rate: 1/minute
     cost: { by: pages, default: 1 }
+  - { name: llm, match: { path: /llm }, key: [user], algorithm: fixed_window, limit: 9, window: 1h, cost: { tokens: { input: 1, output: 4 } } }
   - { name: work, match: { path: /work }, key: [tenant], algorithm: concurrency, limit: 2, permit_timeout: 10m }
 "#;
 

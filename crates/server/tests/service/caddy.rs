@@ -3,7 +3,7 @@
 
 use testkit::reverse_proxy::{self, Proxy, Upstream};
 
-use crate::deploy::{put, read};
+use crate::deploy;
 use crate::harness::Tollgate;
 use crate::raw;
 use crate::spoofing::{self, keys};
@@ -24,14 +24,7 @@ struct Setup {
 impl Setup {
     fn start(limits: &str) -> Self {
         let (service, app) = (Tollgate::with_config(limits), Upstream::start());
-        let config = put(&read("caddy/Caddyfile"), "http://:80 {", "http://:@port@ {");
-        let config = put(&config, "127.0.0.1:8080 {", "@tollgate@ {");
-        let config = put(
-            &config,
-            "reverse_proxy 127.0.0.1:3000",
-            "reverse_proxy @app@",
-        );
-        let caddy = Proxy::caddy(config)
+        let caddy = Proxy::caddy(deploy::caddy())
             .set("tollgate", service.http)
             .set("app", app.addr())
             .start();
@@ -135,12 +128,15 @@ fn every_spelling_of_a_path_is_limited() {
     assert_eq!(setup.app.answered(), 3);
 }
 
+/// An address at which nothing listens.
+fn closed_port() -> std::net::SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address")
+}
+
 #[test]
 fn a_degraded_decision_is_marked() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0")
-        .expect("a port")
-        .local_addr()
-        .expect("an address");
+    let closed = closed_port();
     let store =
         format!("version: 1\nstore: {{ type: redis, endpoints: [\"redis://{closed}\"] }}\n");
     let setup = Setup::start(&LIMITS.replace("version: 1\n", &store));
@@ -169,6 +165,7 @@ fn the_application_gets_the_address_of_the_connection() {
         ("Forwarded", "for=198.51.100.1"),
         ("X_Forwarded_For", "198.51.100.1"),
         ("X-RateLimit-Permit", "198.51.100.1"),
+        ("X-RateLimit-Unchecked", "198.51.100.1"),
     ];
     let seen = spoofing::login(setup.caddy.addr(), &forged);
     assert!(
@@ -177,6 +174,49 @@ fn the_application_gets_the_address_of_the_connection() {
         seen.text()
     );
     assert!(!seen.text().contains("198.51.100.1"), "{}", seen.text());
+}
+
+/// With the part of `docs/proxies.md` that lets requests pass.
+#[test]
+fn requests_that_pass_without_a_decision_are_marked() {
+    let page = include_str!("../../../../docs/proxies.md");
+    let (_, part) = page.split_once("handle_errors {").expect("the part");
+    let (part, _) = part.split_once("```").expect("its end");
+    let part = deploy::put(part, "127.0.0.1:3000", "@app@");
+    let file = deploy::caddy();
+    let site = file.trim_end().strip_suffix('}').expect("a site");
+    let (service, app) = (Tollgate::with_config(LIMITS), Upstream::start());
+    let start = |app: std::net::SocketAddr| {
+        Proxy::caddy(format!("{site}\nhandle_errors {{{part}\n}}\n"))
+            .set("tollgate", service.http)
+            .set("app", app)
+            .start()
+    };
+    let caddy = start(app.addr());
+    let forged = [("X-RateLimit-Unchecked", "false")];
+    let checked = spoofing::login(caddy.addr(), &forged);
+    assert_eq!(checked.status, 200, "{}", caddy.log());
+    assert_eq!(checked.header("x-ratelimit-unchecked"), None);
+    assert!(!checked.text().contains("unchecked"), "{}", checked.text());
+
+    // An application that is down is not Tollgate's outage.
+    let answer = spoofing::login(start(closed_port()).addr(), &[]);
+    assert_eq!(
+        (answer.status, answer.header("x-ratelimit-unchecked")),
+        (502, None)
+    );
+
+    drop(service);
+    let answer = spoofing::login(caddy.addr(), &forged);
+    assert_eq!(
+        (answer.status, answer.header("x-ratelimit-unchecked")),
+        (200, Some("true")),
+        "{}",
+        caddy.log()
+    );
+    let seen = answer.text();
+    assert!(seen.contains("x-ratelimit-unchecked: true\n"), "{seen}");
+    assert!(!seen.contains("false"), "{seen}");
 }
 
 /// After the upgrade, Caddy would pass on requests without a check.

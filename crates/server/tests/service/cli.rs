@@ -192,7 +192,7 @@ fn a_cost_that_is_known_afterwards() {
     assert_eq!(left(&service), [1_000, 1_000]);
     let (code, out, _) = command(&service, "cancel", &["--json", id]);
     let answer: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((code, &answer["reservation"]), (0, &"settled".into()));
+    assert_eq!((code, &answer["reservation"]), (0, &"cancelled".into()));
 }
 
 #[test]

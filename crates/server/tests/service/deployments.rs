@@ -223,7 +223,10 @@ fn traefik_uses_what_it_defines() {
         panic!("one document")
     };
     let http = &file["http"];
-    assert_eq!(texts(&http["routers"]["app"]["middlewares"]), ["tollgate"]);
+    assert_eq!(
+        texts(&http["routers"]["app"]["middlewares"]),
+        ["tollgate-headers", "tollgate"]
+    );
     assert_eq!(
         http["middlewares"]["tollgate"]["forwardAuth"]["trustForwardHeader"],
         false

@@ -7,6 +7,7 @@ use testkit::reverse_proxy::{self, Proxy, Response, Upstream};
 use testkit::wait;
 use tokio::net::TcpSocket;
 
+use crate::deploy;
 use crate::harness::{PATIENCE, Tollgate};
 use crate::many_limits;
 
@@ -28,27 +29,19 @@ pub(crate) fn replaced(text: &str, shipped: &str, tests: &str) -> String {
 }
 
 /// Envoy with a shipped configuration, on free ports and with a timeout that suits a busy machine.
-fn envoy(shipped: &str, upstream: &Upstream, port: &str, tollgate: SocketAddr) -> Proxy {
-    let text = replaced(
-        shipped,
-        "0.0.0.0, port_value: 10000",
-        "127.0.0.1, port_value: @port@",
-    );
-    let text = replaced(&text, "port_value: 8000", "port_value: @upstream@");
-    let text = replaced(&text, port, "port_value: @tollgate@");
-    let text = replaced(&text, "timeout: 0.1s", "timeout: 10s");
-    Proxy::envoy(text)
-        .set("upstream", upstream.addr().port())
+fn envoy(shipped: &str, upstream: &Upstream, tollgate: SocketAddr) -> Proxy {
+    Proxy::envoy(deploy::patient(&deploy::envoy(shipped)))
+        .set("app", upstream.addr().port())
         .set("tollgate", tollgate.port())
         .start()
 }
 
 pub(crate) fn rate_limited(shipped: &str, upstream: &Upstream, tollgate: SocketAddr) -> Proxy {
-    envoy(shipped, upstream, "port_value: 8081", tollgate)
+    envoy(shipped, upstream, tollgate)
 }
 
 fn authorised(upstream: &Upstream, tollgate: SocketAddr) -> Proxy {
-    envoy(EXT_AUTHZ, upstream, "port_value: 8080", tollgate)
+    envoy(EXT_AUTHZ, upstream, tollgate)
 }
 
 fn login(envoy: &Proxy, headers: &[(&str, &str)]) -> Response {
@@ -101,6 +94,15 @@ fn is_limited(response: &Response) {
         .parse()
         .expect("seconds");
     assert!((1..=900).contains(&wait), "{wait}");
+}
+
+/// The client and the upstream are told that a request passed without a decision.
+fn is_marked(response: &Response) {
+    assert_eq!(response.status, 200, "{response:?}");
+    assert_eq!(response.header("x-ratelimit-unchecked"), Some("true"));
+    let seen = response.text();
+    assert!(seen.contains("x-ratelimit-unchecked: true\n"), "{seen}");
+    assert!(!seen.contains("unchecked: false"), "{seen}");
 }
 
 #[test]
@@ -199,7 +201,7 @@ fn while_the_service_is_down_envoys_failure_mode_applies() {
 
     let address = service.grpc.to_string();
     drop(service);
-    assert_eq!(login(&lenient, &[]).status, 200);
+    is_marked(&login(&lenient, &[("x-ratelimit-checked", "true")]));
     let refused = login(&strict, &[]);
     assert_eq!(
         (refused.status, refused.header("retry-after")),
@@ -306,6 +308,23 @@ fn without_the_service_forward_auth_denies() {
     assert_eq!(upstream.answered(), 1);
 }
 
+#[test]
+fn forward_auth_can_let_requests_pass_but_marks_them() {
+    let (upstream, service) = (Upstream::start(), tollgate(&[]));
+    let lenient = replaced(
+        EXT_AUTHZ,
+        "failure_mode_allow: false",
+        "failure_mode_allow: true",
+    );
+    let envoy = envoy(&lenient, &upstream, service.http);
+    let checked = login(&envoy, &[("x-envoy-auth-failure-mode-allowed", "true")]);
+    assert_eq!(checked.header("x-ratelimit-unchecked"), None);
+    assert!(!checked.text().contains("unchecked"), "{}", checked.text());
+
+    drop(service);
+    is_marked(&login(&envoy, &[("x-ratelimit-unchecked", "false")]));
+}
+
 /// One unit for each API key.
 fn one_per_key() -> Tollgate {
     let limits = replaced(LIMITS, "capacity: 100\n", "capacity: 1\n");
@@ -391,6 +410,7 @@ fn the_upstream_gets_the_address_of_the_connection() {
             ("x-forwarded-for", "198.51.100.1"),
             ("x-real-ip", "198.51.100.1"),
             ("forwarded", "for=198.51.100.1"),
+            ("x-ratelimit-unchecked", "198.51.100.1"),
         ];
         let seen = login(&envoy, &forged);
         assert!(
@@ -399,5 +419,6 @@ fn the_upstream_gets_the_address_of_the_connection() {
             seen.text()
         );
         assert!(!seen.text().contains("198.51.100.1"), "{}", seen.text());
+        assert_eq!(seen.header("x-ratelimit-unchecked"), None);
     }
 }

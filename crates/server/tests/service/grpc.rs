@@ -145,7 +145,14 @@ fn allowed_and_denied_responses_are_complete() {
             "cache-control belongs to the upstream's response"
         );
     }
-    assert!(passed.raw_body.is_empty() && passed.request_headers_to_add.is_empty());
+    assert!(passed.raw_body.is_empty());
+    let [checked] = &passed.request_headers_to_add[..] else {
+        panic!("one header for the upstream: {passed:?}")
+    };
+    assert_eq!(
+        (&checked.key[..], checked.value.as_str()),
+        (&b"x-ratelimit-checked"[..], "true")
+    );
 
     client.ask(&ann);
     let refused = client.ask(&ann);
@@ -317,7 +324,7 @@ limits:
     assert_eq!((limit.unit(), limit.requests_per_unit), (Unit::Unknown, 1));
     assert_eq!(client.ask(&acme).overall_code(), Code::OverLimit);
 
-    let word = &held.request_headers_to_add[0];
+    let word = held.request_headers_to_add.last().expect("a permit");
     assert_eq!(
         (&word.key[..], header(&held, "x-ratelimit-permit")),
         (&b"x-ratelimit-permit"[..], None)

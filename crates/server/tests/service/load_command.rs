@@ -84,7 +84,7 @@ fn load(replicas: &[Tollgate], arguments: &[&str]) -> (i32, String, String) {
 }
 
 /// The report of a load, with its exit code.
-fn report(replicas: &[Tollgate], arguments: &[&str]) -> (i32, Value) {
+pub(crate) fn report(replicas: &[Tollgate], arguments: &[&str]) -> (i32, Value) {
     let (code, out, err) = load(replicas, &[&["--json"], arguments].concat());
     let report = serde_json::from_str(&out).map_err(|error| format!("{error}: {out}{err}"));
     (code, report.expect("a report is one object"))

@@ -38,6 +38,7 @@ mod package;
 #[path = "../cli/page.rs"]
 mod page;
 mod paths;
+mod pauses;
 mod raw;
 mod redis;
 mod reload;
@@ -45,6 +46,7 @@ mod replicas;
 mod request_errors;
 mod reservations;
 mod resp;
+mod scenarios;
 mod snapshot;
 mod spoofing;
 mod stacks;

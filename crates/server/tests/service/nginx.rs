@@ -1,10 +1,13 @@
 //! A real nginx in front of an application, with the configuration from `deploy/`, and the real
 //! service.
 
+use serde_json::json;
 use testkit::reverse_proxy::{self, Proxy, Response, Upstream};
+use testkit::wait;
 
-use crate::deploy::{put, read};
-use crate::harness::Tollgate;
+use crate::deploy;
+use crate::harness::{PATIENCE, Tollgate};
+use crate::load_command;
 use crate::raw;
 use crate::spoofing::{self, keys};
 
@@ -26,11 +29,7 @@ struct Setup {
 impl Setup {
     fn start(limits: &str) -> Self {
         let (service, app) = (Tollgate::with_config(limits), Upstream::start());
-        let config = read("nginx/tollgate.conf");
-        let config = put(&config, "listen 80;", "listen 127.0.0.1:@port@;");
-        let config = put(&config, "server 127.0.0.1:8080;", "server @tollgate@;");
-        let config = put(&config, "server 127.0.0.1:3000;", "server @app@;");
-        let nginx = Proxy::nginx(config)
+        let nginx = Proxy::nginx(deploy::patient(&deploy::nginx()))
             .set("tollgate", service.http)
             .set("app", app.addr())
             .start();
@@ -202,6 +201,7 @@ fn the_application_gets_the_address_of_the_connection() {
         ("X-Forwarded-For", "198.51.100.1"),
         ("X-Real-IP", "198.51.100.1"),
         ("Forwarded", "for=198.51.100.1"),
+        ("X-RateLimit-Unchecked", "198.51.100.1"),
     ];
     let seen = setup.login(&forged);
     assert!(
@@ -224,15 +224,53 @@ fn while_the_service_is_down_requests_pass() {
         assert_eq!(spoofing::login(nginx.addr(), &[]).status, 200);
     }
     assert_eq!(spoofing::login(nginx.addr(), &[]).status, 429);
+    let unchecked = nginx.directory().join("tollgate-unchecked.log");
+    let unchecked = || std::fs::read_to_string(&unchecked).expect("nginx opens it at its start");
+    assert_eq!(unchecked(), "");
+
     drop(service);
-    let answer = spoofing::login(nginx.addr(), &[]);
-    assert_eq!(
-        (answer.status, answer.header("x-ratelimit-limit")),
-        (200, None),
-        "{}",
-        nginx.log()
-    );
-    assert_eq!(app.answered(), 4);
+    for passed in 1..=2 {
+        let answer = spoofing::login(nginx.addr(), &[("X-RateLimit-Unchecked", "false")]);
+        assert_eq!(
+            (answer.status, answer.header("x-ratelimit-limit")),
+            (200, None),
+            "{}",
+            nginx.log()
+        );
+        // The client, the application and the log are told.
+        assert_eq!(answer.header("x-ratelimit-unchecked"), Some("true"));
+        let seen = answer.text();
+        assert!(seen.contains("x-ratelimit-unchecked: true\n"), "{seen}");
+        assert!(!seen.contains("false"), "{seen}");
+        wait::until_true(PATIENCE, "a line for each request", || {
+            unchecked().matches("POST /auth/login").count() == passed
+        });
+    }
+    assert_eq!(app.answered(), 5);
+}
+
+/// `tollgate load` does not call a limit held that most requests never met.
+#[test]
+fn a_load_reports_what_nginx_lets_pass() {
+    let Setup {
+        service,
+        app: _app,
+        nginx,
+    } = Setup::start(LIMITS);
+    let load = |path: &str| {
+        let url = nginx.addr().to_string();
+        let rate = ["--rate", "100", "--duration", "200ms", "--retry-for", "0s"];
+        let (code, report) =
+            load_command::report(&[], &[&["--url", &url, "--get", path][..], &rate].concat());
+        let [requests, failures] = ["requests", "failures"].map(|name| report[name].clone());
+        let counts = ["allowed", "unlimited", "unchecked"].map(|name| requests[name].as_u64());
+        (code, counts.map(Option::unwrap_or_default), failures)
+    };
+
+    assert_eq!(load("/pages/1"), (0, [20, 0, 0], json!([])));
+    assert_eq!(load("/free"), (1, [20, 20, 0], json!(["unlimited"])));
+    drop(service);
+    assert_eq!(load("/pages/1"), (1, [20, 20, 20], json!(["unlimited"])));
 }
 
 #[test]

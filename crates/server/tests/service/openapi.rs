@@ -11,9 +11,10 @@ use testkit::reverse_proxy::{self, find_python_tools};
 use crate::harness::{Tollgate, write_config};
 
 /// Limits of every kind. Some apply to nearly every request, so that requests are allowed and
-/// denied.
+/// denied. The secret is the one that sealed the tokens of the description.
 const LIMITS: &str = r#"
 version: 1
+hash_secret: only-for-this-description
 client_ip: { trusted_proxies: ["127.0.0.0/8"] }
 tiers:
   free: { capacity: 3, refill_rate: 1/s }
@@ -179,6 +180,7 @@ fn the_example_requests_are_valid() {
         "/v1/settle",
         "/v1/cancel",
         "/v1/reset",
+        "/v1/limits",
         "/v1/batch",
     ] {
         let content =

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testkit::reverse_proxy::{self, Proxy, Response, Upstream};
 use tollgate_envoy::{Code, Entry, RateLimitDescriptor, RateLimitRequest};
 
-use crate::deploy::{put, read};
+use crate::deploy;
 use crate::grpc::client::Client;
 use crate::harness::Tollgate;
 
@@ -153,15 +153,8 @@ fn no_spelling_of_the_login_passes_nginx_uncounted() {
             Tollgate::with_config(&config(1, "match_any")),
             Upstream::start(),
         );
-        let file = put(
-            &read("nginx/tollgate.conf"),
-            "listen 80;",
-            "listen 127.0.0.1:@port@;",
-        );
-        let file = put(&file, "server 127.0.0.1:8080;", "server @tollgate@;");
-        let file = put(&file, "server 127.0.0.1:3000;", "server @app@;");
-        let file = put(
-            &file,
+        let file = deploy::put(
+            &deploy::patient(&deploy::nginx()),
             "proxy_pass http://app;",
             &format!("proxy_pass {target}"),
         );

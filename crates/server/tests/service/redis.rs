@@ -1,5 +1,10 @@
 //! The service on a shared store: several replicas, and outages of the store.
 
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+use testkit::ports::Port;
+use testkit::reverse_proxy;
 use testkit::servers::{Cluster, Flavor, Server};
 use testkit::wait;
 
@@ -44,6 +49,49 @@ fn replicas_share_a_limit() {
         assert_eq!(services[0].check(ANN).status, 200);
         assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
     }
+}
+
+/// A replica that cannot answer must not accept: it starts without a store that accepts connections
+/// and says nothing, for which it waits first.
+#[test]
+fn a_replica_that_starts_without_its_store_answers_as_soon_as_it_accepts() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("redis://{}", silent.local_addr().expect("an address"));
+    let config = format!(
+        "{}\n- {{name: near, key: [user], algorithm: fixed_window, limit: 1, window: 1h, \
+         consistency: local}}",
+        on(&url, "deny")
+            .replace("limits: [{", "limits:\n- {")
+            .replace("1h}]", "1h}")
+    );
+
+    let port = Port::reserve();
+    let http = port.addr();
+    let service =
+        thread::spawn(move || Tollgate::with(&config, &["--http", &http.to_string()], &[]));
+    wait::until_true(PATIENCE, "a replica that accepts", || {
+        TcpStream::connect(http).is_ok()
+    });
+    assert_eq!(reverse_proxy::get(http, "/healthz", &[]).status, 200);
+
+    let service = service.join().expect("the service starts");
+    let near = r#"{"attributes": {"user": "bob"}, "limits": ["near"]}"#;
+    assert_eq!([200, 429], [(); 2].map(|()| service.check(near).status));
+    let denied = service.check(ANN);
+    assert_eq!(denied.status, 503);
+    let text = denied.text();
+    assert!(
+        text.contains(r#""degraded":true,"degraded_reason":"unavailable""#),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_missing_password_is_logged_in_words() {
+    let server = Server::builder(Flavor::Redis).password("secret").start();
+    let service = Tollgate::with_config(&on(&format!("redis://{}", server.addr()), "allow"));
+    service.wait_for_log("the server requires a password and none is configured");
+    assert_eq!(service.check(ANN).status, 200, "it starts nevertheless");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use testkit::reverse_proxy::{self, Proxy, Upstream};
 use testkit::servers::{Flavor, Server};
 use testkit::wait;
 
-use crate::deploy::{put, read};
+use crate::deploy::{self, put};
 use crate::harness::{PATIENCE, Tollgate};
 
 const CLIENTS: usize = 6;
@@ -42,19 +42,14 @@ fn start(config: &str, port: &Port) -> Tollgate {
 
 /// nginx with the file of `deploy/` and the upstream of the page.
 fn nginx(ports: &[Port], app: &Upstream) -> Proxy {
-    let file = put(
-        &read("nginx/tollgate.conf"),
-        "listen 80;",
-        "listen 127.0.0.1:@port@;",
-    );
-    let file = put(&file, "server 127.0.0.1:3000;", "server @app@;");
     // A slow machine causes no retry, which would count a request twice.
-    let file = put(
-        &file,
-        "proxy_connect_timeout 100ms",
-        "proxy_connect_timeout 20s",
-    );
-    let file = put(&file, "proxy_read_timeout 500ms", "proxy_read_timeout 20s");
+    Proxy::nginx(nginx_file(&deploy::patient(&deploy::nginx()), ports))
+        .set("app", app.addr())
+        .start()
+}
+
+/// This file of nginx with the upstream of the page, at these ports.
+pub(crate) fn nginx_file(file: &str, ports: &[Port]) -> String {
     let mut upstream = block("upstream tollgate {").to_owned();
     for (number, port) in ports.iter().enumerate() {
         let address = format!("127.0.0.1:1808{}", number + 1);
@@ -63,9 +58,7 @@ fn nginx(ports: &[Port], app: &Upstream) -> Proxy {
 
     let (head, rest) = file.split_once("upstream tollgate {").expect("an upstream");
     let (_, rest) = rest.split_once("}\n").expect("its end");
-    Proxy::nginx(format!("{head}{upstream}{rest}"))
-        .set("app", app.addr())
-        .start()
+    format!("{head}{upstream}{rest}")
 }
 
 /// What the clients found.

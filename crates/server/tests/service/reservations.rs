@@ -216,7 +216,7 @@ fn an_estimate_takes_at_most_its_share_and_is_settled_in_full() {
     // No counter owes more than it may.
     let bounded = limit("bounded", r#", "debt_max": 25"#);
     let reserved = post(&service, "/v1/reserve", &bounded);
-    assert_eq!(settle(&service, token(&reserved), 1_000)["charged"], 1_000);
+    assert_eq!(settle(&service, token(&reserved), 1_000)["charged"], 125);
     post(&service, "/v1/refund", &{
         let mut refund = bounded.clone();
         refund["cost"] = json!(26);

@@ -4,6 +4,7 @@
 mod clients;
 mod connections;
 mod garbage;
+mod pipelines;
 mod store;
 
 use testkit::servers::{Client, Reply};

@@ -1,7 +1,7 @@
 //! The snapshot of the memory store: counters survive a restart, whatever ends the process.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -136,10 +136,49 @@ fn a_killed_process_loses_at_most_an_interval() {
         names,
         [
             "counters.snapshot",
+            "counters.snapshot.key",
             "counters.snapshot.lock",
             "tollgate.yaml"
         ]
     );
+}
+
+#[test]
+fn a_symbolic_link_stays_one() {
+    let directory = SnapshotDirectory::new();
+    let target = directory.file().with_file_name("elsewhere.snapshot");
+    symlink("elsewhere.snapshot", directory.file()).expect("a new link");
+    let service = directory.start();
+    assert_eq!(spend(&service, 7), [200; 7]);
+    stop(service);
+    let link = fs::symlink_metadata(directory.file()).expect("a link");
+    assert!(link.is_symlink());
+    assert!(fs::symlink_metadata(target).expect("a file").is_file());
+    assert_eq!(spend(&directory.start(), 4), [200, 200, 200, 429]);
+}
+
+/// A file that is far longer than the memory, of which only the beginning is read.
+#[test]
+fn a_file_without_end_is_refused() {
+    let directory = SnapshotDirectory::new();
+    for (beginning, expected) in [
+        (&b"no snapshot"[..], "not a snapshot"),
+        (b"TOLLGATE\x04\0\0\0\0\0\0\0", "at most"),
+    ] {
+        fs::write(directory.file(), beginning).expect("a writable file");
+        let file = fs::File::options().write(true).open(directory.file());
+        let size = if expected == "at most" {
+            1 << 40
+        } else {
+            1 << 20
+        };
+        file.and_then(|file| file.set_len(size))
+            .expect("a sparse file");
+        let refused = directory.run();
+        assert_eq!(refused.status.code(), Some(2));
+        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 #[test]

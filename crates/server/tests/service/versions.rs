@@ -154,6 +154,8 @@ fn actions_of_other_versions_are_read_or_ignored() {
     let mut records = RecordKeys::wait_for(&server, "actions");
     let (id, mut record) = records.texts().into_iter().next().expect("one action");
     record["reason"] = "second".into();
+    let created_at = record["created_at_ms"].as_u64().expect("a time");
+    record["created_at_ms"] = (created_at + 1).into();
     record["ticket"] = "OPS-7".into();
     records.put(&id, &record.to_string());
     record["kind"] = "redirect".into();

@@ -12,6 +12,7 @@ pub(super) fn act_error(error: ActError) -> ApiError {
         ActError::ForeignAttribute { .. } => ApiError::unprocessable("foreign-attribute", detail),
         ActError::NoAddress { .. } => ApiError::unprocessable("no-address", detail),
         ActError::Full => ApiError::conflict("too-many-actions", detail),
+        ActError::Conflict => ApiError::conflict("action-changed", detail),
         ActError::Record(RecordError::Store(_)) => ApiError::unavailable(
             "store-unavailable",
             format!("{detail}; the action may or may not be in force: list them, or try again"),

@@ -111,7 +111,8 @@ fn remarks(decision: &Value) -> Vec<String> {
     });
     let reservation = text("reservation")
         .map(|reservation| format!("then settle it: tollgate settle {reservation} --actual N"));
-    let remarks = [degraded, wait, permit, reservation];
+    let warning = text("warning");
+    let remarks = [degraded, wait, permit, reservation, warning];
     remarks.into_iter().flatten().collect()
 }
 

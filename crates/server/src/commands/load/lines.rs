@@ -2,18 +2,60 @@
 
 use std::time::Duration;
 
-use tollgate_load::{LoadLimitReport, LoadReport, LoadWorstInterval, RetryReport};
+use tollgate_load::{
+    LoadFailure, LoadLimitReport, LoadReport, LoadTolerance, LoadWorstInterval, RetryReport,
+};
 
 use super::super::numbers::{counted, grouped};
 use super::super::terminal::{Align, Cell, Tone, plain, table};
 use super::format::{millis, sparkline, units};
 
-pub(super) fn lines(report: &LoadReport) -> Vec<String> {
+/// The report in words. `is_application`: the load was sent to an application, not to the service.
+pub(super) fn lines(
+    report: &LoadReport,
+    tolerance: LoadTolerance,
+    is_application: bool,
+) -> Vec<String> {
     let mut lines = table(&rows(report), Align::Left);
     lines.push(String::new());
     lines.extend(report.limits.iter().flat_map(verdict));
-    lines.extend(notes(report).iter().map(|note| Tone::Warning.paint(note)));
+    let notes = notes(report, is_application);
+    lines.extend(notes.iter().map(|note| Tone::Warning.paint(note)));
+    lines.push(String::new());
+    lines.push(result(report, tolerance));
     lines
+}
+
+/// The verdict on the whole load, which is also its exit code.
+fn result(report: &LoadReport, tolerance: LoadTolerance) -> String {
+    let requests = report.requests;
+    let percent = |share: f64| format!("{} %", units(100.0 * share));
+    let reason = |failure: &LoadFailure| match failure {
+        LoadFailure::Exceeded => "a limit was exceeded".to_owned(),
+        LoadFailure::Unlimited => format!(
+            "{} of the allowed requests met no limit, more than {} (--unlimited-max)",
+            percent(requests.unlimited_share()),
+            percent(tolerance.unlimited)
+        ),
+        LoadFailure::Errors => format!(
+            "{} of the requests got no decision, more than {} (--errors-max)",
+            percent(requests.error_share()),
+            percent(tolerance.errors)
+        ),
+    };
+    let reasons: Vec<String> = report.failures.iter().map(reason).collect();
+    if !reasons.is_empty() {
+        return format!("{}: {}", Tone::Bad.paint("FAILED"), reasons.join("; "));
+    }
+
+    let is_judged = |limit: &LoadLimitReport| limit.worst.is_some();
+    let text = match &report.limits[..] {
+        [] => "no limit admitted a request",
+        limits if limits.iter().all(is_judged) => "every limit held",
+        limits if limits.iter().any(is_judged) => "every limit that could be judged held",
+        _ => "but no limit could be judged",
+    };
+    format!("{}, {text}", Tone::Good.paint("passed"))
 }
 
 /// The table of what was sent and what came back.
@@ -25,6 +67,9 @@ fn rows(report: &LoadReport) -> Vec<Vec<Cell>> {
 
     row("sent", sent(report));
     row("decided", decided(report));
+    if report.requests.unlimited > 0 {
+        row("unlimited", unlimited(report));
+    }
     if let Some(latency) = &report.latency_us {
         let [p50, p90, p99, p999, max] = [
             latency.p50,
@@ -83,6 +128,20 @@ fn decided(report: &LoadReport) -> String {
         "{decided}, {rate:.0}/s: {allowed} allowed, {denied} denied, {degraded} degraded, \
          {errors} errors"
     )
+}
+
+fn unlimited(report: &LoadReport) -> String {
+    let requests = report.requests;
+    let [unlimited, unchecked, allowed] =
+        [requests.unlimited, requests.unchecked, requests.allowed].map(grouped);
+    let percent = units(100.0 * requests.unlimited_share());
+    let mut parts = vec![format!(
+        "{unlimited} of {allowed} allowed ({percent} %) met no limit"
+    )];
+    if requests.unchecked > 0 {
+        parts.push(format!("a proxy marked {unchecked} of them as unchecked"));
+    }
+    parts.join("; ")
 }
 
 fn curves(report: &LoadReport, row: &mut impl FnMut(&str, String)) {
@@ -183,7 +242,7 @@ fn interval(worst: &LoadWorstInterval) -> String {
 }
 
 /// Remarks on the whole load.
-fn notes(report: &LoadReport) -> Vec<String> {
+fn notes(report: &LoadReport, is_application: bool) -> Vec<String> {
     let mut notes = Vec::new();
 
     let generator = report.generator;
@@ -214,17 +273,19 @@ fn notes(report: &LoadReport) -> Vec<String> {
             "{count} admissions were not judged: too many different keys to track"
         ));
     }
-    if report.limits.is_empty() && report.requests.allowed > 0 {
-        notes.push("no limit applied to the allowed requests".to_owned());
-    }
 
     let is_loose = |limit: &LoadLimitReport| limit.judged_by == Some("responses");
     if report.limits.iter().any(is_loose) {
-        notes.push(
+        // An application has no configuration of ours.
+        let option = if is_application {
+            "--allow [NAME=]LIMIT"
+        } else {
+            "--config FILE"
+        };
+        notes.push(format!(
             "judged loosely, by what responses say about the limits; \
-             pass --config FILE to judge exactly"
-                .to_owned(),
-        );
+             pass {option} to judge exactly"
+        ));
     }
     notes
 }
@@ -238,8 +299,13 @@ mod tests {
     use super::super::super::terminal::without_colours;
     use super::*;
 
+    const TOLERANCE: LoadTolerance = LoadTolerance {
+        unlimited: 0.0,
+        errors: 0.01,
+    };
+
     fn text(report: &LoadReport) -> String {
-        without_colours(&lines(report).join("\n")) + "\n"
+        without_colours(&lines(report, TOLERANCE, false).join("\n")) + "\n"
     }
 
     fn limit(name: &str, over: f64) -> LoadLimitReport {
@@ -308,12 +374,69 @@ mod tests {
                 errors: steps(0, 0),
                 p99_us: steps(100, 800),
             },
+            failures: Vec::new(),
         }
+    }
+
+    /// The last line of the report.
+    fn result(report: &mut LoadReport) -> String {
+        report.judge(TOLERANCE);
+        let text = text(report);
+        text.lines().last().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn the_last_line_is_the_verdict_on_the_whole_load() {
+        let mut held = report(vec![limit("api", -1.0)]);
+        assert_eq!(result(&mut held), "passed, every limit held");
+        held.limits.push(LoadLimitReport {
+            worst: None,
+            ..limit("other", 0.0)
+        });
+        assert_eq!(
+            result(&mut held),
+            "passed, every limit that could be judged held"
+        );
+        held.limits.remove(0);
+        assert_eq!(result(&mut held), "passed, but no limit could be judged");
+        held.requests.errors = 20;
+        assert_eq!(result(&mut held), "passed, but no limit could be judged");
+
+        let mut failed = report(vec![limit("api", 2.0)]);
+        failed.requests.unlimited = 300;
+        failed.requests.unchecked = 30;
+        failed.requests.errors = 142;
+        assert_eq!(
+            result(&mut failed),
+            "FAILED: a limit was exceeded; 25 % of the allowed requests met no limit, more than \
+             0 % (--unlimited-max); 6.63 % of the requests got no decision, more than 1 % \
+             (--errors-max)"
+        );
+        let text = text(&failed);
+        let row = "unlimited    300 of 1,200 allowed (25 %) met no limit; a proxy marked 30 of \
+                   them as unchecked\n";
+        assert!(text.contains(row), "{text}");
+    }
+
+    #[test]
+    fn an_application_is_judged_exactly_by_allowances() {
+        let loose = LoadLimitReport {
+            judged_by: Some("responses"),
+            ..limit("api", -1.0)
+        };
+        let text = lines(&report(vec![loose]), TOLERANCE, true).join("\n");
+        assert!(
+            text.contains("pass --allow [NAME=]LIMIT to judge exactly"),
+            "{text}"
+        );
+        assert!(!text.contains("--config"), "{text}");
     }
 
     #[test]
     fn an_exceeded_limit_has_its_interval() {
-        let text = text(&report(vec![limit("api", 588.014)]));
+        let mut report = report(vec![limit("api", 588.014)]);
+        report.judge(TOLERANCE);
+        let text = text(&report);
         let expected = "\
 sent         2,000 of 2,000 due in 2.0s
 decided      2,000, 1000/s: 1,200 allowed, 800 denied, 0 degraded, 0 errors
@@ -326,6 +449,8 @@ retry-after  not tested
 api  EXCEEDED by 588.01: 1,200 admitted from 0.000s to 1.199s for tenant=key-0\\u{1b}
   1,200 admitted in total, 1 key
   allows a burst of 600 plus 600 per 1m
+
+FAILED: a limit was exceeded
 ";
         assert_eq!(text, expected);
     }

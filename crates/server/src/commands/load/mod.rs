@@ -12,7 +12,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tollgate_load::{Allowance, Arrivals, CostRange, LoadError, LoadProgress};
+use tollgate_load::{Allowance, Arrivals, CostRange, LoadError, LoadProgress, LoadTolerance};
 
 use super::attributes::AttributeArgs;
 use super::client::{ConnectionArgs, block_on};
@@ -83,6 +83,14 @@ pub struct LoadArgs {
     /// per second; repeatable
     #[arg(long = "allow", value_name = "[NAME=]LIMIT", value_parser = values::allowance)]
     allowances: Vec<Allowance>,
+    /// Fail if more than this share of requests gets no decision: timeouts, connections that fail,
+    /// other responses
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = values::share)]
+    errors_max: f64,
+    /// Fail if more than this share of the allowed requests meets no limit: the response names none,
+    /// or a proxy marked it with `X-RateLimit-Unchecked`
+    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = values::share)]
+    unlimited_max: f64,
     /// How long to test Retry-After times after the load; 0s skips the test
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::length)]
     retry_for: Duration,
@@ -140,13 +148,19 @@ pub(crate) fn run(args: &LoadArgs) -> CommandResult {
 
     let report = block_on(tollgate_load::run(plan, stop, on_progress))?;
     line.clear();
-    let report = report.map_err(|error| {
+    let mut report = report.map_err(|error| {
         let reason = plain(&error.to_string());
         match error {
             LoadError::Rejected { .. } => invalid(reason),
             _ => no_response(reason),
         }
     })?;
-    let exit = Exit::denied_if(report.is_exceeded());
-    output(args.json, &report, || lines::lines(&report), exit)
+    let tolerance = LoadTolerance {
+        unlimited: args.unlimited_max,
+        errors: args.errors_max,
+    };
+    report.judge(tolerance);
+    let exit = Exit::denied_if(!report.failures.is_empty());
+    let text = || lines::lines(&report, tolerance, args.get.is_some());
+    output(args.json, &report, text, exit)
 }

@@ -31,6 +31,16 @@ pub(super) fn rate(text: &str) -> Result<f64, String> {
     })
 }
 
+/// Parses a percentage as a share from 0 to 1.
+pub(super) fn share(text: &str) -> Result<f64, String> {
+    let percent = text
+        .strip_suffix('%')
+        .and_then(|number| number.parse().ok());
+    let valid = percent.filter(|percent| (0.0..=100.0).contains(percent));
+    let share = valid.map(|percent: f64| percent / 100.0);
+    share.ok_or_else(|| "expected a percentage from 0% to 100%, such as 0.5%".to_owned())
+}
+
 /// Parses a duration, which may be zero.
 pub(super) fn length(text: &str) -> Result<Duration, String> {
     let length = tollgate_rules::config::parse_duration(text)?;
@@ -134,6 +144,17 @@ pub(super) fn allowance(text: &str) -> Result<Allowance, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_are_percentages() {
+        assert_eq!(
+            ["0%", "0.5%", "100%"].map(share),
+            [Ok(0.0), Ok(0.005), Ok(1.0)]
+        );
+        for wrong in ["", "%", "1", "-1%", "101%", "NaN%", "1 %"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn rates_are_positive() {

@@ -4,7 +4,7 @@ use testkit::reverse_proxy::{Proxy, Upstream};
 use testkit::wait;
 
 use super::{ServerCertificate, metric};
-use crate::deploy::{put, read};
+use crate::deploy::{self, put, read};
 use crate::harness::{PATIENCE, Tollgate};
 use crate::spoofing;
 
@@ -24,13 +24,6 @@ fn nginx_verifies_the_service_and_sends_its_token() {
         Tollgate::with_config(&config(&certificate)),
         Upstream::start(),
     );
-    let shipped = put(
-        &read("nginx/tollgate.conf"),
-        "listen 80;",
-        "listen 127.0.0.1:@port@;",
-    );
-    let shipped = put(&shipped, "server 127.0.0.1:8080;", "server @tollgate@;");
-    let shipped = put(&shipped, "server 127.0.0.1:3000;", "server @app@;");
     let start = |config: String| {
         Proxy::nginx(config)
             .set("tollgate", service.http)
@@ -39,18 +32,15 @@ fn nginx_verifies_the_service_and_sends_its_token() {
     };
 
     // As docs/security.md says.
-    let ca = certificate.authority.certificate();
+    let encrypted =
+        deploy::nginx_with_tls(&deploy::patient(&deploy::nginx()), &certificate.authority());
+    let line = format!("proxy_set_header X-Tollgate-Token {TOKEN};\n");
     let protected = put(
-        &shipped,
-        "proxy_pass http://tollgate/",
-        &format!(
-            "proxy_ssl_verify on;\n proxy_ssl_trusted_certificate {};\n \
-             proxy_ssl_name localhost;\n proxy_set_header X-Tollgate-Token {TOKEN};\n \
-             proxy_pass https://tollgate/",
-            ca.display()
-        ),
+        &encrypted,
+        "proxy_ssl_verify on;",
+        &format!("proxy_ssl_verify on;\n{line}"),
     );
-    let nginx = start(protected.clone());
+    let nginx = start(protected);
     let login = |headers: &[(&str, &str)]| spoofing::login(nginx.addr(), headers).status;
     // The client's own headers neither help nor hurt.
     let own = [
@@ -63,8 +53,7 @@ fn nginx_verifies_the_service_and_sends_its_token() {
     assert_eq!(login(&own), 429);
 
     // A proxy without the token lets nothing pass.
-    let line = format!("proxy_set_header X-Tollgate-Token {TOKEN};");
-    let nginx = start(put(&protected, &line, ""));
+    let nginx = start(encrypted);
     assert_eq!(spoofing::login(nginx.addr(), &[]).status, 401);
 }
 
@@ -75,21 +64,10 @@ fn caddy_verifies_the_service_and_sends_its_token() {
         Tollgate::with_config(&config(&certificate)),
         Upstream::start(),
     );
-    let config = put(&read("caddy/Caddyfile"), "http://:80 {", "http://:@port@ {");
-    let config = put(
-        &config,
-        "reverse_proxy 127.0.0.1:3000",
-        "reverse_proxy @app@",
-    );
-
     // As docs/security.md says.
-    let ca = certificate.authority.certificate();
-    let protected = format!(
-        "reverse_proxy https://@tollgate@ {{\n header_up X-Tollgate-Token {TOKEN}\n \
-         transport http {{\n tls_trusted_ca_certs {}\n }}\n",
-        ca.display()
-    );
-    let config = put(&config, "reverse_proxy 127.0.0.1:8080 {", &protected);
+    let config = deploy::caddy_with_tls(&deploy::caddy(), &certificate.authority());
+    let token = format!("header_up X-Tollgate-Token {TOKEN}\n transport http {{");
+    let config = put(&config, "transport http {", &token);
     let caddy = Proxy::caddy(config)
         .set("tollgate", service.http)
         .set("app", app.addr())
@@ -107,15 +85,7 @@ fn envoy_verifies_the_service_and_sends_its_token() {
         Tollgate::with_config(&config(&certificate)),
         Upstream::start(),
     );
-    let config = read("envoy/ratelimit.yaml");
-    let config = put(
-        &config,
-        "0.0.0.0, port_value: 10000",
-        "127.0.0.1, port_value: @port@",
-    );
-    let config = put(&config, "port_value: 8000", "port_value: @app@");
-    let config = put(&config, "port_value: 8081", "port_value: @tollgate@");
-    let config = put(&config, "timeout: 0.1s", "timeout: 10s");
+    let config = deploy::patient(&deploy::envoy(&read("envoy/ratelimit.yaml")));
     let config = put(
         &config,
         "failure_mode_deny: false",
@@ -132,19 +102,7 @@ fn envoy_verifies_the_service_and_sends_its_token() {
         "envoy_grpc: { cluster_name: tollgate }\n",
         &metadata,
     );
-    let ca = certificate.authority.certificate();
-    let socket = format!(
-        "  - name: tollgate
-    transport_socket:
-      name: envoy.transport_sockets.tls
-      typed_config:
-        \"@type\": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
-        sni: localhost
-        common_tls_context: {{ validation_context: {{ trusted_ca: {{ filename: {} }} }} }}
-",
-        ca.display()
-    );
-    let config = put(&config, "  - name: tollgate\n", &socket);
+    let config = deploy::envoy_with_tls(&config, &certificate.authority());
     let envoy = Proxy::envoy(config)
         .set("app", app.addr().port())
         .set("tollgate", service.grpc.port())

@@ -185,6 +185,16 @@ fn a_reload_rotates_tokens() {
         ),
         None
     );
+
+    service.rewrite_config(LIMITS);
+    let reloaded = reload().text();
+    let status = reverse_proxy::get(service.admin, "/admin/status", &[]).text();
+    let warning = "a reload has removed all tokens";
+    for shown in [&reloaded, &status, &service.log()] {
+        assert!(shown.contains(warning), "{shown}");
+    }
+    let warnings = metric(&service, "tollgate_warnings");
+    assert_eq!(warnings.as_deref(), Some("1"));
 }
 
 #[test]

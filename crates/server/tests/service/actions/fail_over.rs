@@ -94,3 +94,49 @@ fn a_block_that_a_fail_over_has_lost_is_put_again() {
         status == 403
     });
 }
+
+/// A planned fail-over promotes the replica and announces that a moment later. In between, the old
+/// primary still accepts an action, which the new one never gets.
+#[test]
+fn a_block_between_promotion_and_announcement_stays_in_force() {
+    let group = Sentinels::start(Flavor::Redis);
+    let replicas = replicas(&group, 4);
+    let new = group.replica();
+    until_all_are_seen(&replicas);
+
+    let failover = ["SENTINEL", "FAILOVER", group.master_name()];
+    assert!(group.sentinels()[0].command(&failover).is_ok());
+    wait::until_true(PATIENCE, "the promotion", || {
+        new.command(&["ROLE"]).items()[0].as_str() == Some("master")
+    });
+    // Hardly ever too late: the Sentinel that leads looks twice a second whether it has succeeded.
+    group.sentinels().iter().for_each(Server::freeze);
+    let body = json!({"limit": "api", "key": {"client_ip": "203.0.113.7"}, "status": 403,
+                      "for": "1h", "reason": "a test", "by": "ann"});
+    let action = super::change(&replicas[0], "POST", "/admin/blocks?wait=5s", &body);
+    assert_eq!(action["replicas"]["current"], 4, "{action}");
+    group.sentinels().iter().for_each(Server::thaw);
+
+    wait::until_true(PATIENCE, "the block on the new primary", || {
+        for replica in &replicas {
+            assert_eq!(check(replica).0, 403, "it was said to be known");
+        }
+        has_action(new)
+    });
+    let id = action["id"].as_str().expect("an id");
+    let path = format!("/admin/blocks/{id}?wait=5s");
+    let undone = super::change(&replicas[3], "DELETE", &path, &serde_json::Value::Null);
+    assert_eq!(undone["removed"], true);
+    until_all(&replicas, "the end of the block", |status, _| status != 403);
+}
+
+/// Waits until every replica knows the others, so that an answer about all means all.
+fn until_all_are_seen(replicas: &[Tollgate]) {
+    wait::until_true(PATIENCE, "all replicas to be seen", || {
+        replicas.iter().all(|replica| {
+            let fleet = super::send(replica, "GET", "/admin/fleet", &serde_json::Value::Null);
+            let fleet: serde_json::Value = serde_json::from_str(&fleet.text()).expect("JSON");
+            fleet["seen"] == replicas.len()
+        })
+    });
+}

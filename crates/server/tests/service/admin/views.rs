@@ -106,7 +106,10 @@ fn the_status_describes_the_service() {
     );
     assert_eq!(
         store["errors"],
-        serde_json::json!({"timeout": 0, "unavailable": 0, "overloaded": 0, "refused": 0})
+        serde_json::json!({
+            "store_timeout": 0, "unavailable": 0, "overload": 0, "refused": 0,
+            "bound": 0, "malformed": 0, "script": 0,
+        })
     );
     let config = &status["config"];
     assert_eq!(config["file"].as_str(), service.config_path().to_str());

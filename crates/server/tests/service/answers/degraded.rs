@@ -39,7 +39,7 @@ connection: close
 content-length: <length>
 date: <now>
 
-{"allowed":true,"source":"fallback","degraded":true,"wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":2,"reset_after_ms":0,"retry_after_ms":null,"fallback":"allow"}]}
+{"allowed":true,"source":"fallback","degraded":true,"degraded_reason":"unavailable","wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":2,"reset_after_ms":0,"retry_after_ms":null,"fallback":"allow"}]}
 "#,
     );
 }
@@ -64,7 +64,7 @@ connection: close
 content-length: <length>
 date: <now>
 
-{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Request cannot be satisfied due to temporary server capacity constraints","status":503,"detail":"Limit \"api\" is temporarily unavailable; retry in 1 second.","violated-policies":["api"],"allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":0,"reset_after_ms":1000,"retry_after_ms":1000,"fallback":"deny"}]}
+{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Request cannot be satisfied due to temporary server capacity constraints","status":503,"detail":"Limit \"api\" is temporarily unavailable; retry in 1 second.","violated-policies":["api"],"allowed":false,"source":"fallback","degraded":true,"degraded_reason":"unavailable","wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":0,"reset_after_ms":1000,"retry_after_ms":1000,"fallback":"deny"}]}
 "#,
     );
     let refund = service.post("/v1/refund", &about("/"));
@@ -103,7 +103,7 @@ connection: close
 content-length: <length>
 date: <now>
 
-{"allowed":true,"source":"fallback","degraded":true,"wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":1,"reset_after_ms":1800000,"retry_after_ms":null,"fallback":"local"}]}
+{"allowed":true,"source":"fallback","degraded":true,"degraded_reason":"unavailable","wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":1,"reset_after_ms":1800000,"retry_after_ms":null,"fallback":"local"}]}
 "#,
     );
     assert_eq!(service.check(&about("/")).status, 200);
@@ -124,7 +124,7 @@ connection: close
 content-length: <length>
 date: <now>
 
-{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"Limit \"api\" exceeded; retry in 1800 seconds.","violated-policies":["api"],"allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":0,"reset_after_ms":3600000,"retry_after_ms":1800000,"fallback":"local"}]}
+{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"Limit \"api\" exceeded; retry in 1800 seconds.","violated-policies":["api"],"allowed":false,"source":"fallback","degraded":true,"degraded_reason":"unavailable","wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":0,"reset_after_ms":3600000,"retry_after_ms":1800000,"fallback":"local"}]}
 "#,
     );
 }

@@ -285,7 +285,7 @@ fn no_estimate_is_an_error() {
     let reserved = reserve(&mut client, &estimate(u64::MAX));
     assert_eq!(reserved.code(), Code::Ok);
     assert_eq!(left(&mut client, "tokens"), 500);
-    let everything = actual(&reserved.reservation_id, u64::MAX);
+    let everything = actual(&reserved.reservation_id, 1 << 53);
     assert!(commit(&mut client, &everything));
     assert_eq!(left(&mut client, "tokens"), 0);
 
@@ -333,6 +333,18 @@ fn a_misconfigured_proxy_gets_an_error_and_nothing_changes() {
         ..actual("", 5)
     };
     assert_error(&client.call(COMMIT, &long), INVALID_ARGUMENT, "hash");
+    let reserved = reserve(&mut client, &estimate(1));
+    for id in ["", &reserved.reservation_id] {
+        let reply = client.call(COMMIT, &actual(id, (1 << 53) + 1));
+        assert_error(&reply, INVALID_ARGUMENT, "up to 9007199254740992");
+    }
+    assert!(commit(&mut client, &actual(&reserved.reservation_id, 0)));
+    let tokens = ReserveRequest {
+        descriptors: vec![described(&[("user", "ann"), ("tokens.inptu", "9")])],
+        ..estimate(1)
+    };
+    let reply = client.call(RESERVE, &tokens);
+    assert_error(&reply, INVALID_ARGUMENT, "no limit counts tokens");
     assert_eq!(left(&mut client, "tokens"), 1_000);
 }
 

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::net::TcpListener;
 use std::process::{Child, Command};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use testkit::{reverse_proxy, wait};
 
 use super::{ended, load, report, started};
@@ -213,8 +213,8 @@ fn errors_are_counted_and_the_load_continues() {
         "{report}"
     );
     assert_eq!(
-        (code, &report["replicas"][0]["errors"]),
-        (0, &0.into()),
+        (code, &report["failures"], &report["replicas"][0]["errors"]),
+        (1, &json!(["errors"]), &0.into()),
         "{report}"
     );
 }
@@ -233,11 +233,18 @@ fn applications_are_loaded_by_their_paths() {
         "--duration",
         "200ms",
     ];
-    let (code, report) = report(&service, &arguments);
+    let (code, unlimited) = report(&service, &arguments);
+    let requests = &unlimited["requests"];
     assert_eq!(
-        (code, &report["requests"]["allowed"], &report["limits"]),
-        (0, &20.into(), &Value::Array(Vec::new()))
+        (code, &requests["allowed"], &requests["unlimited"]),
+        (1, &20.into(), &20.into())
     );
+    assert_eq!(
+        (&unlimited["limits"], &unlimited["failures"]),
+        (&json!([]), &json!(["unlimited"]))
+    );
+    let accepted = [&arguments[..], &["--unlimited-max", "100%"]].concat();
+    assert_eq!(report(&service, &accepted).0, 0);
     let (code, out, _) = load(&service, &[&arguments[..], &["--allow", "5/1h"]].concat());
     assert!(
         code == 1 && out.contains("limit  EXCEEDED by 15: 20 admitted from 0."),

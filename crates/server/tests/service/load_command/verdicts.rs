@@ -113,7 +113,7 @@ fn strict_and_leased_replicas_never_exceed() {
     let server = Server::start(Flavor::Redis);
     let url = server.url();
     let store = format!(
-        "store: {{type: redis, endpoints: ['{url}'], timeout: 2s}}\ndefaults: {{on_store_failure: deny}}\n"
+        "store: {{type: redis, endpoints: ['{url}'], timeout: 5s}}\ndefaults: {{on_store_failure: deny}}\n"
     );
     for consistency in ["strict", "leased"] {
         let yaml = store.clone() + &limits(&A_SECOND, consistency);

@@ -91,6 +91,33 @@ fn the_decisions_of_a_pipeline_share_round_trips() {
     assert!(metrics.contains(&sample), "{metrics}");
 }
 
+/// More decisions than the port may have in the store wait for room, and hold nothing meanwhile:
+/// other connections are answered, and every call gets its reply in the end.
+#[test]
+fn pipelines_that_wait_for_the_store_hold_nobody() {
+    let server = Server::start(Flavor::Redis);
+    let service = start(&on(&server.url(), "allow"));
+    let mut clients = [(); 5].map(|()| connect(&service));
+
+    server.freeze();
+    for client in &mut clients {
+        for call in 0..CALLS {
+            let key = format!("key-{call}");
+            let words = ["TOLLGATE.CHECK", "api", &key].map(str::as_bytes);
+            client.send(&words).expect("it is open");
+        }
+    }
+    let pong = connect(&service).call(&["PING"]).expect("a reply");
+    assert_eq!(pong.as_str(), Some("PONG"));
+    server.thaw();
+
+    for client in &mut clients {
+        for _ in 0..CALLS {
+            assert_eq!(integers(&client.receive().expect("a reply")).len(), 5);
+        }
+    }
+}
+
 #[test]
 fn an_outage_is_an_error_or_a_decision_as_the_failure_policy_says() {
     let server = Server::start(Flavor::Redis);

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use testkit::reverse_proxy::Proxy;
+use testkit::reverse_proxy::{Builder, Proxy};
 
 use super::{API_KEY, COOKIE, PATHS, QUERY, Subject, TOKEN};
-use crate::deploy::{put, read};
+use crate::deploy::{self, put, read};
 use crate::harness::Tollgate;
 
 /// A file of `deploy/` that puts a proxy before an application.
@@ -38,70 +38,51 @@ impl ProxyFile {
     }
 
     pub(super) fn start(self, service: &Tollgate, app: SocketAddr) -> Proxy {
-        match self {
-            Self::Nginx => nginx("proxy_pass http://app;"),
-            Self::NginxDecoded => nginx("proxy_pass http://app/;"),
-            Self::Caddy => caddy(),
+        let (http, grpc) = (service.http, service.grpc);
+        let (proxy, tollgate, app) = match self {
+            Self::Nginx => (
+                nginx("proxy_pass http://app;"),
+                http.to_string(),
+                app.to_string(),
+            ),
+            Self::NginxDecoded => (
+                nginx("proxy_pass http://app/;"),
+                http.to_string(),
+                app.to_string(),
+            ),
+            Self::Caddy => (
+                Proxy::caddy(deploy::caddy()),
+                http.to_string(),
+                app.to_string(),
+            ),
             Self::EnvoyForwardAuth => {
                 let text = put(
                     &read("envoy/ext_authz.yaml"),
                     "- { exact: x-api-key }",
                     "- { exact: x-api-key }\n                - { exact: cookie }",
                 );
-                envoy(&text, "port_value: 8080")
+                (
+                    envoy(&text),
+                    http.port().to_string(),
+                    app.port().to_string(),
+                )
             }
-            Self::EnvoyRateLimit => envoy(&read("envoy/ratelimit.yaml"), "port_value: 8081"),
-        }
-        .set("tollgate", service.http)
-        .set("http_port", service.http.port())
-        .set("grpc_port", service.grpc.port())
-        .set("app", app)
-        .set("app_port", app.port())
-        .start()
+            Self::EnvoyRateLimit => (
+                envoy(&read("envoy/ratelimit.yaml")),
+                grpc.port().to_string(),
+                app.port().to_string(),
+            ),
+        };
+        proxy.set("tollgate", tollgate).set("app", app).start()
     }
 }
 
-fn nginx(pass: &str) -> testkit::reverse_proxy::Builder {
-    let config = read("nginx/tollgate.conf");
-    let config = put(&config, "listen 80;", "listen 127.0.0.1:@port@;");
-    let config = put(&config, "server 127.0.0.1:8080;", "server @tollgate@;");
-    let config = put(&config, "server 127.0.0.1:3000;", "server @app@;");
+fn nginx(pass: &str) -> Builder {
     // A busy machine must not look like an outage, in which requests pass.
-    let config = put(
-        &config,
-        "proxy_connect_timeout 100ms;",
-        "proxy_connect_timeout 20s;",
-    );
-    let config = put(
-        &config,
-        "proxy_read_timeout 500ms;",
-        "proxy_read_timeout 20s;",
-    );
+    let config = deploy::patient(&deploy::nginx());
     Proxy::nginx(put(&config, "proxy_pass http://app;", pass))
 }
 
-fn caddy() -> testkit::reverse_proxy::Builder {
-    let config = put(&read("caddy/Caddyfile"), "http://:80 {", "http://:@port@ {");
-    let config = put(&config, "127.0.0.1:8080 {", "@tollgate@ {");
-    Proxy::caddy(put(
-        &config,
-        "reverse_proxy 127.0.0.1:3000",
-        "reverse_proxy @app@",
-    ))
-}
-
-fn envoy(shipped: &str, port: &str) -> testkit::reverse_proxy::Builder {
-    let text = put(
-        shipped,
-        "0.0.0.0, port_value: 10000",
-        "127.0.0.1, port_value: @port@",
-    );
-    let text = put(&text, "port_value: 8000", "port_value: @app_port@");
-    let own = if port.ends_with("8080") {
-        "port_value: @http_port@"
-    } else {
-        "port_value: @grpc_port@"
-    };
-    let text = put(&text, port, own);
-    Proxy::envoy(put(&text, "timeout: 0.1s", "timeout: 20s"))
+fn envoy(shipped: &str) -> Builder {
+    Proxy::envoy(deploy::patient(&deploy::envoy(shipped)))
 }
