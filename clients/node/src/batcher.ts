@@ -2,7 +2,7 @@
 import { Deadlines, type Expiring } from "./deadlines.js";
 import type { Answer, Operation } from "./engine.js";
 import { UnavailableError } from "./errors.js";
-import { byteLength, soon } from "./runtime.js";
+import { byteLength, monotonicMs, soon } from "./runtime.js";
 
 /** A batch under way. */
 export interface Trip {
@@ -78,7 +78,7 @@ export class Batcher {
         text,
         bytes: byteLength(text),
         batch: undefined,
-        deadlineMs: performance.now() + (this.#timeoutMs ?? 0),
+        deadlineMs: monotonicMs() + (this.#timeoutMs ?? 0),
         isSettled: false,
         resolve,
         reject,

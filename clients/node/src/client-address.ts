@@ -3,6 +3,7 @@ import { formatAddress, hostOf, mask, parseAddress } from "./client-address/addr
 import type { Address } from "./client-address/address.js";
 import { hops, isList, singleAddress } from "./client-address/forwarded.js";
 import { Network } from "./client-address/network.js";
+import { type OptionNames, requireKnown } from "./option-names.js";
 
 /** The maximum number of trusted networks; each is compared with every hop. */
 const TRUSTED_MAX = 1_024;
@@ -38,6 +39,14 @@ export interface ClientAddressOptions {
   onWarning?: (message: string) => void;
 }
 
+const NAMES: OptionNames<ClientAddressOptions> = {
+  trustedProxies: true,
+  header: true,
+  proxyCount: true,
+  ipv6Prefix: true,
+  onWarning: true,
+};
+
 /** What is known about the sender of a request. */
 export interface Sender {
   /** The address of the connection; `undefined` if the runtime does not tell. */
@@ -69,6 +78,7 @@ export class ClientResolver {
   private warn: ((message: string) => void) | undefined;
 
   constructor(options: ClientAddressOptions = {}) {
+    requireKnown(options, NAMES, "clientAddress");
     const { trustedProxies = [], proxyCount, ipv6Prefix = IPV6_PREFIX } = options;
     if (!Number.isInteger(ipv6Prefix) || ipv6Prefix < 1 || ipv6Prefix > 128) {
       throw new TypeError(`invalid ipv6Prefix ${ipv6Prefix}: must be between 1 and 128`);

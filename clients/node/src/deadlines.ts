@@ -1,5 +1,5 @@
 /** One timer for operations that all have the same time to be answered. */
-import { soon } from "./runtime.js";
+import { later, monotonicMs, soon } from "./runtime.js";
 
 /** Something that ends at its deadline, unless it is over by then. */
 export interface Expiring {
@@ -34,8 +34,8 @@ export class Deadlines {
   }
 
   #arm(deadlineMs: number): void {
-    const delayMs = Math.max(0, deadlineMs - performance.now());
-    const timer: unknown = setTimeout(() => {
+    const delayMs = Math.max(0, deadlineMs - monotonicMs());
+    const timer = later(() => {
       // After a pause of the event loop, answers may already be there: they are read first.
       soon(() => {
         this.#expire();
@@ -46,7 +46,7 @@ export class Deadlines {
 
   #expire(): void {
     this.#timer = undefined;
-    const nowMs = performance.now();
+    const nowMs = monotonicMs();
     const left = this.#queue.findIndex((op) => !op.isSettled && op.deadlineMs > nowMs);
     const due = left === -1 ? this.#queue : this.#queue.slice(0, left);
     this.#queue = left === -1 ? [] : this.#queue.slice(left);

@@ -1,6 +1,6 @@
 /** Durations as milliseconds. */
 import { TollgateError } from "./errors.js";
-import { shown } from "./limits.js";
+import { shown } from "./shown.js";
 import type { Duration } from "./types.js";
 
 const UNITS_MS: ReadonlyMap<string, number> = new Map([

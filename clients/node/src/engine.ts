@@ -4,7 +4,16 @@ import type { Decision } from "./types.js";
 
 /** One request of a batch: `op`, and the members of that operation's body. */
 export interface Operation {
-  op: "check" | "peek" | "refund" | "release" | "reserve" | "settle" | "cancel" | "reset";
+  op:
+    | "check"
+    | "peek"
+    | "refund"
+    | "release"
+    | "reserve"
+    | "settle"
+    | "cancel"
+    | "reset"
+    | "limits";
   [member: string]: unknown;
 }
 
@@ -46,6 +55,8 @@ export interface Engine {
   ): Decision | undefined;
   /** The same for several demands, which pass together or not at all. */
   tryCheckAll?(demands: readonly TryDemand[]): Decision | undefined;
+  /** Why the core decides by failure policies now. In-process engines only. */
+  whyDegraded?(): Promise<string>;
   /** Waits for what is under way, returns leases and closes connections. */
   close(): Promise<void>;
 }

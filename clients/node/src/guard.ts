@@ -1,15 +1,18 @@
 /** Decides about requests: the part that all frameworks share. Runs wherever fetch does. */
+import { costMembers } from "./arguments.js";
 import { ClientResolver } from "./client-address.js";
 import { Admission, type Charge } from "./guard/admission.js";
 import { GuardContext } from "./guard/context.js";
-import { demandOn, demandsOf, demandsWith, isMissing, plainLimit } from "./guard/demands.js";
-import { planned, then, valueFor } from "./guard/demands.js";
+import { configuredNames, demandOn, demandsOf, demandsWith, isMissing } from "./guard/demands.js";
+import { plainLimit, planned, then, valueFor } from "./guard/demands.js";
 import type { GuardDemand, PlainLimit, PlannedLimit } from "./guard/demands.js";
 import { denialOf, type Denial } from "./guard/denial.js";
 import { GuardError } from "./guard/error.js";
 import { decisionHeaders } from "./guard/headers.js";
 import type { Estimate, GuardOptions, LimitList, MaybePromise } from "./guard/types.js";
 import type { RequestContext, RequestView } from "./guard/types.js";
+import { type OptionNames, requireKnown } from "./option-names.js";
+import { shown } from "./shown.js";
 import type { AttributeValue, Decision } from "./types.js";
 
 export type { Admission } from "./guard/admission.js";
@@ -47,14 +50,18 @@ export class Guard<R, S> {
   /** The only limit, if nothing but its key depends on the request. */
   readonly #plain: PlainLimit<R, S> | undefined;
 
-  /** Throws a `TypeError` if the options are wrong. */
-  constructor(options: GuardOptions<R, S>, view: RequestView<R>) {
-    validate(options);
+  /**
+   * Throws if the options are wrong, or if a limit does not exist. `own` names the options that the
+   * adapter adds.
+   */
+  constructor(options: GuardOptions<R, S>, view: RequestView<R>, own: readonly string[] = []) {
+    validate(options, own);
     const { limits } = options;
     this.#options = options;
     this.#view = view;
     this.#clients = new ClientResolver(options.clientAddress);
     this.#plan = typeof limits === "function" ? undefined : planned(limits, options);
+    options.client.requireLimits?.(configuredNames(this.#plan ?? []));
     const isPlain = options.attributes === undefined && options.estimate === undefined;
     this.#plain = isPlain ? plainLimit(this.#plan) : undefined;
   }
@@ -156,12 +163,13 @@ export class Guard<R, S> {
     attributes: Attributes | undefined,
     estimate: Estimate | undefined,
   ): MaybePromise<Decision> {
-    const { client, reservationTtl } = this.#options;
+    const { client, reservationTtl, estimate: isEstimated } = this.#options;
     const asked = demands.map(({ demand }) => demand);
     const known = attributes === undefined ? {} : { attributes };
 
-    if (estimate !== undefined) {
-      const cost = typeof estimate === "number" ? { cost: estimate } : estimate;
+    if (isEstimated !== undefined) {
+      const members = costMembers(estimate, "estimate");
+      const cost = "units" in members ? { cost: members.units } : members;
       const ttl = reservationTtl ?? RESERVATION_TTL;
       return client.reserve(asked, { ...known, ...cost, ttl });
     }
@@ -181,14 +189,41 @@ export class Guard<R, S> {
   }
 }
 
-function validate<R, S>(options: GuardOptions<R, S>): void {
-  if (typeof options.client !== "object") {
-    throw new TypeError("the option `client` must be a Tollgate");
+const NAMES: OptionNames<GuardOptions<unknown, unknown>> = {
+  client: true,
+  limits: true,
+  clientAddress: true,
+  attributes: true,
+  skip: true,
+  onMissingKey: true,
+  headers: true,
+  refund: true,
+  estimate: true,
+  settle: true,
+  reservationTtl: true,
+  onDecision: true,
+  onError: true,
+};
+
+/** Throws if an option is neither one of a guard nor one of its adapter. */
+export function requireGuardOptions(options: unknown, own: readonly string[]): void {
+  const known = { ...NAMES, ...Object.fromEntries(own.map((name) => [name, true])) };
+  requireKnown(options, known, "the options");
+}
+
+function validate<R, S>(options: GuardOptions<R, S>, own: readonly string[]): void {
+  requireGuardOptions(options, own);
+  const client: unknown = options.client;
+  if (typeof client !== "object" || client === null) {
+    throw new TypeError(`the option \`client\` must be a Tollgate, but it is ${shown(client)}`);
   }
   if (Array.isArray(options.limits) && options.limits.length === 0) {
     throw new TypeError("the option `limits` must name at least one limit");
   }
   if (options.settle !== undefined && options.estimate === undefined) {
     throw new TypeError("the option `settle` needs an `estimate`, which is reserved first");
+  }
+  if (typeof options.estimate !== "function" && options.estimate !== undefined) {
+    costMembers(options.estimate, "the option `estimate`");
   }
 }

@@ -1,7 +1,7 @@
 /** The limits that a client knows by name. */
 import { limitToWire, type WireLimit } from "./limits.js";
 import type { LimitBook } from "./operations.js";
-import type { LimitOptions } from "./types.js";
+import type { LimitOptions, UnavailablePolicy } from "./types.js";
 
 export class Limits implements LimitBook {
   readonly #limits: ReadonlyMap<string, WireLimit>;
@@ -32,6 +32,23 @@ export class Limits implements LimitBook {
     if (!this.#isConfigured) return wire;
     const known = this.#limits.get(wire.name);
     return known !== undefined && sameMembers(known, wire) ? undefined : wire;
+  }
+
+  /** Whether the code of this program has a limit of this name. */
+  has(name: string): boolean {
+    return this.#limits.has(name);
+  }
+
+  /**
+   * What a limit in the code says about outages. `local` needs counters, which a client without its
+   * service does not have.
+   */
+  policyOf(limit: string | LimitOptions): UnavailablePolicy | undefined {
+    const policy: unknown =
+      typeof limit === "string"
+        ? this.#limits.get(limit)?.on_store_failure
+        : limit.onStoreFailure;
+    return policy === "allow" || policy === "deny" ? policy : undefined;
   }
 
   /** The size of the limit, if it is known here. */

@@ -1,5 +1,7 @@
 /** Limits as the service reads them: snake case, durations as text. */
 import { TollgateError } from "./errors.js";
+import { unknownOption } from "./option-names.js";
+import { shown } from "./shown.js";
 import type { Duration, LimitOptions, LockoutOptions } from "./types.js";
 
 /** A limit in the form of the configuration file, without its key. */
@@ -43,6 +45,13 @@ const OPTIONS: Record<keyof LimitOptions, OptionRule> = {
   lockout: { wire: "lockout", options: LOCKOUT },
 };
 
+/** The limits of an option, if it is a list. */
+export function limitList(limits: unknown): readonly LimitOptions[] {
+  if (limits === undefined) return [];
+  if (Array.isArray(limits)) return limits as LimitOptions[];
+  throw badLimit(`limits must be a list of limits, but it is ${shown(limits)}`);
+}
+
 /** The limit as the service reads it. An unknown option is an error, so that no typo is lost. */
 export function limitToWire(limit: LimitOptions): WireLimit {
   // Callers without types may pass anything.
@@ -62,7 +71,7 @@ function optionsToWire(
   for (const [option, value] of Object.entries(options) as [string, unknown][]) {
     if (value === undefined || value === null) continue;
     const rule = Object.hasOwn(rules, option) ? rules[option] : undefined;
-    if (rule === undefined) throw unknownOption(where, option, Object.keys(rules));
+    if (rule === undefined) throw badLimit(unknownOption(where, option, Object.keys(rules)));
     wire[rule.wire] = valueToWire(value, rule, `${where}.${option}`);
   }
   return wire;
@@ -88,41 +97,6 @@ export function durationToWire(duration: Duration, where: string): string {
   throw badLimit(`${where} must be ${right}, but it is ${shown(duration)}`);
 }
 
-/** A value for an error message, at most 80 characters of it. */
-export function shown(value: unknown): string {
-  let text: string | undefined;
-  try {
-    text = typeof value === "bigint" ? `${value}n` : JSON.stringify(value);
-  } catch {
-    // A value that JSON cannot contain, such as a cycle.
-  }
-  if (typeof value === "number") text = String(value);
-  text ??= String(value);
-  return text.length > 80 ? `${text.slice(0, 77)}...` : text;
-}
-
 function badLimit(detail: string): TollgateError {
   return new TollgateError({ code: "bad-limit", detail });
-}
-
-function unknownOption(where: string, option: string, known: string[]): TollgateError {
-  const letters = (name: string): string => name.replace(/[^a-z]/gi, "").toLowerCase();
-  const meant = known.find((name) => isNear(letters(name), letters(option)));
-  const advice =
-    meant === undefined ? `expected one of ${known.join(", ")}` : `did you mean "${meant}"?`;
-  return badLimit(`${where}: unknown option ${JSON.stringify(option)}; ${advice}`);
-}
-
-/** Whether two words differ in at most one letter that is missing, added or another one. */
-function isNear(left: string, right: string): boolean {
-  let start = 0;
-  while (start < left.length && left[start] === right[start]) start += 1;
-  const leftRest = left.slice(start);
-  const rightRest = right.slice(start);
-  return [
-    [leftRest, rightRest],
-    [leftRest.slice(1), rightRest],
-    [leftRest, rightRest.slice(1)],
-    [leftRest.slice(1), rightRest.slice(1)],
-  ].some(([a, b]) => a === b);
 }

@@ -1,7 +1,8 @@
 /** Arguments of a call as an operation of `POST /v1/batch`, checked before anything is sent. */
 import type { Operation } from "./engine.js";
 import { TollgateError } from "./errors.js";
-import { shown, type WireLimit } from "./limits.js";
+import type { WireLimit } from "./limits.js";
+import { shown } from "./shown.js";
 import type { AttributeValue, Demand, Key, LimitOptions } from "./types.js";
 
 type Attributes = Record<string, string | number | boolean>;
@@ -55,7 +56,7 @@ function entry(demand: Demand, attributes: Attributes, book: LimitBook): unknown
   if (demand.cost !== undefined) limit.cost = validCost(demand.cost);
 
   const key: unknown = demand.key;
-  if (typeof key === "object" && key !== null) {
+  if (typeof key === "object" && key !== null && !Array.isArray(key)) {
     if (limit.algorithm !== undefined) {
       const right = "a limit that the client brings along counts by one value";
       throw wrong("bad-key", `${right}, but the key of "${limit.name}" is ${shown(key)}`);
@@ -101,7 +102,7 @@ function addAttributes(
       const right = "a text, a whole number or a boolean";
       throw wrong("bad-key", `${what}.${name} must be ${right}, but it is ${shown(value)}`);
     }
-    if (attributes[name] !== undefined && attributes[name] !== value) {
+    if (Object.hasOwn(attributes, name) && attributes[name] !== value) {
       const found = `${shown(attributes[name])} and ${shown(value)}`;
       throw wrong("bad-key", `conflicting values of the attribute "${name}": ${found}`);
     }

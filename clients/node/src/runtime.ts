@@ -15,6 +15,7 @@ interface Globals {
     versions?: { node?: string };
     getBuiltinModule?: <Name extends keyof NodeModules>(name: Name) => NodeModules[Name];
   };
+  navigator?: { userAgent?: string };
   setImmediate?: (callback: () => void) => unknown;
   Buffer?: { byteLength(text: string): number };
 }
@@ -29,11 +30,29 @@ export function nodeModule<Name extends keyof NodeModules>(
   return process?.versions?.node === undefined ? undefined : process.getBuiltinModule?.(name);
 }
 
+/**
+ * Whether each request has a context of its own, outside of which its promises and timers must not
+ * be used: in Cloudflare's workerd.
+ */
+export const hasRequestContexts = globals.navigator?.userAgent === "Cloudflare-Workers";
+
+// As they are now: an application's tests may replace them later, and deadlines are real.
+const immediate = globals.setImmediate?.bind(globalThis);
+const delay = setTimeout.bind(globalThis);
+
 /** Runs the callback when everything that has already arrived has been handled. */
-export const soon: (callback: () => void) => void =
-  globals.setImmediate === undefined
-    ? (callback) => void setTimeout(callback, 0)
-    : (callback) => void globals.setImmediate?.(callback);
+export function soon(callback: () => void): void {
+  if (immediate === undefined || hasRequestContexts) delay(callback, 0);
+  else immediate(callback);
+}
+
+/** Runs the callback after a time. */
+export function later(callback: () => void, delayMs: number): unknown {
+  return delay(callback, delayMs);
+}
+
+/** A clock that is never set, in milliseconds. */
+export const monotonicMs: () => number = performance.now.bind(performance);
 
 const encoder = new TextEncoder();
 

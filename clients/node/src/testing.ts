@@ -1,6 +1,7 @@
 /** A limiter for an application's own tests: in memory, with a clock that the test moves. */
 import { durationMs } from "./duration.js";
 import { NativeEngine, openCore } from "./engines/native.js";
+import { requireKnown } from "./option-names.js";
 import { configFrom } from "./options.js";
 import { Tollgate } from "./tollgate.js";
 import type { Duration, LimitOptions } from "./types.js";
@@ -24,7 +25,8 @@ export interface TestLimiter {
 export async function createTestLimiter(options: {
   limits: readonly LimitOptions[];
 }): Promise<TestLimiter> {
-  const core = await openCore(configFrom({ limits: options.limits }), true);
+  requireKnown(options, { limits: true }, "createTestLimiter");
+  const core = await openCore(configFrom({ limits: options.limits }), "manual-clock");
   let nowMs = START_MS;
   const clock: TestClock = {
     advance: (duration) => {
@@ -35,5 +37,6 @@ export async function createTestLimiter(options: {
     now: () => nowMs,
   };
   const engine = new NativeEngine(core, () => nowMs);
-  return { limiter: new Tollgate({ engine, configured: options.limits }), clock };
+  const limiter = await Tollgate.overEngine({ engine, configured: options.limits });
+  return { limiter, clock };
 }

@@ -1,64 +1,82 @@
 /** The client: one API over both engines. */
-import { decisionFrom, errorFrom, isDecision } from "./decision.js";
+import type { KeyArguments, Limit } from "./arguments.js";
+import { closedError, costMembers, costOf, demandsFrom, isDemands } from "./arguments.js";
+import { knownOptions, validToken, validTokens } from "./arguments.js";
+import { Availability } from "./availability.js";
+import { decisionFrom, isDecision } from "./decision.js";
 import type { Answer, Engine, Operation, TryDemand } from "./engine.js";
+import { type EngineOptions, isEngineOptions } from "./engine-options.js";
 import { HttpEngine } from "./engines/http.js";
 import { NativeEngine, openCore } from "./engines/native.js";
-import { TollgateError, UnavailableError } from "./errors.js";
+import { UnavailableError } from "./errors.js";
 import { Limits } from "./limit-book.js";
-import { durationToWire, shown } from "./limits.js";
+import { durationToWire, limitList } from "./limits.js";
 import { keyOperation, type KeyOptions, limitName, validCost, validKey } from "./operations.js";
-import { configFrom, type InProcessOptions, type TollgateOptions } from "./options.js";
-import type {
-  ActualCost,
-  CheckOptions,
-  Decision,
-  Demand,
-  Key,
-  LimitOptions,
-  Peek,
-  ReserveOptions,
-  Settlement,
-} from "./types.js";
+import { configFrom, inProcessWarnings, requireHttpOptions } from "./options.js";
+import type { InProcessOptions, TollgateOptions } from "./options.js";
+import type { ActualCost, CheckOptions, Decision, Demand, Key } from "./types.js";
+import type { Peek, ReserveOptions, Settlement } from "./types.js";
 import { Unavailable } from "./unavailable.js";
-
-type Limit = string | LimitOptions;
-
-/** For an engine that exists already. */
-export interface EngineOptions {
-  engine: Engine;
-  /** The limits that the engine is configured with. */
-  configured?: readonly LimitOptions[];
-}
+import { Warnings } from "./warnings.js";
 
 /**
  * Asks limits about keys, over HTTP (`new Tollgate({ url })`) or in this process
  * (`await Tollgate.inProcess({ limits })`).
  *
  * A wrong request rejects with `TollgateError`. While the service is unavailable, decisions follow
- * `onUnavailable` and are `degraded`; operations without a decision reject with `UnavailableError`.
+ * the policies of their limits and are `degraded`; operations without a decision reject with
+ * `UnavailableError`.
  */
 export class Tollgate {
   readonly #engine: Engine;
   readonly #limits: Limits;
-  readonly #unavailable: Unavailable;
+  readonly #availability: Availability;
   #closing: Promise<void> | undefined;
 
   constructor(options: TollgateOptions | EngineOptions) {
-    if ("engine" in options) {
-      this.#engine = options.engine;
+    let unavailable = new Unavailable();
+    if (isEngineOptions(options)) {
       this.#limits = Limits.configured(options.configured ?? []);
-      this.#unavailable = new Unavailable();
+      this.#engine = options.engine;
     } else {
-      this.#unavailable = new Unavailable(options.onUnavailable);
-      this.#limits = Limits.broughtAlong(options.limits ?? []);
+      requireHttpOptions(options);
+      unavailable = new Unavailable(options.onUnavailable);
+      this.#limits = Limits.broughtAlong(limitList(options.limits));
       this.#engine = new HttpEngine(options);
     }
+    const warnings = new Warnings(options.onWarning);
+    this.#availability = new Availability(this.#engine, this.#limits, unavailable, warnings);
   }
 
-  /** Opens the Rust core in this process, counting in memory or in Redis. */
+  /**
+   * Opens the Rust core in this process, counting in memory or in Redis. Rejects if Redis cannot be
+   * used, unless the options say `lazy`.
+   */
   static async inProcess(options: InProcessOptions): Promise<Tollgate> {
-    const engine = new NativeEngine(await openCore(configFrom(options)));
-    return new Tollgate({ engine, configured: options.limits ?? [] });
+    const core = await openCore(configFrom(options), options.lazy === true ? "lazy" : "connect");
+    const { limits: configured, onWarning } = options;
+    const engine = new NativeEngine(core);
+    const limiter = await Tollgate.overEngine({ engine, configured, onWarning });
+    const { warnings } = limiter.#availability;
+    const found = [...inProcessWarnings(options), ...core.warnings()];
+    for (const warning of found) warnings.say(warning);
+    return limiter;
+  }
+
+  /** A client of an engine that was just opened, with the limits of its configuration. */
+  static async overEngine(options: EngineOptions): Promise<Tollgate> {
+    const limiter = new Tollgate(options);
+    await limiter.#availability.directory.load();
+    return limiter;
+  }
+
+  /**
+   * Throws if the configuration has no such limits. Over HTTP it asks the service instead, without
+   * waiting, and warns: at once, or as soon as the service answers.
+   */
+  requireLimits(names: readonly string[]): void {
+    const configured = names.filter((name) => !this.#limits.has(name));
+    if (configured.length > 0) this.#availability.directory.require(configured);
   }
 
   /** Checks a key, or several limits that pass together or not at all, and charges it. */
@@ -80,7 +98,8 @@ export class Tollgate {
     second?: Key | CheckOptions,
     third?: CheckOptions,
   ): Decision | undefined {
-    if (isDemands(first)) return this.#tryDemands(first, (second ?? {}) as CheckOptions);
+    if (isDemands(first)) return this.#tryDemands(...demandsFrom([first, second as CheckOptions]));
+    if (third !== undefined) knownOptions(third);
     if (third?.attributes !== undefined) return undefined;
     return this.#tryOne(first, second as Key, third?.cost);
   }
@@ -98,9 +117,12 @@ export class Tollgate {
   peek(demands: readonly Demand[], options?: CheckOptions): Promise<Peek>;
   async peek(...args: KeyArguments<CheckOptions>): Promise<Peek> {
     const [demands, options] = demandsFrom(args);
-    const answer = await this.#send(keyOperation("peek", demands, options, this.#limits));
-    if (!isDecision(answer)) throw errorFrom(answer.status, answer.body);
-    return decisionFrom(answer);
+    const answer = await this.#ask("peek", demands, options);
+    if (!isDecision(answer)) throw this.#availability.rejection(answer);
+    const peek = this.#availability.observed(decisionFrom(answer));
+    if (!peek.degraded) return peek;
+    const detail = "the store is unavailable, and a peek has no fallback";
+    throw new UnavailableError({ code: "store-unavailable", detail });
   }
 
   /** Gives back what a check with the same arguments has charged. */
@@ -108,7 +130,7 @@ export class Tollgate {
   refund(demands: readonly Demand[], options?: CheckOptions): Promise<void>;
   async refund(...args: KeyArguments<CheckOptions>): Promise<void> {
     const [demands, options] = demandsFrom(args);
-    await this.#carryOut(keyOperation("refund", demands, options, this.#limits));
+    this.#accepted(await this.#ask("refund", demands, options));
   }
 
   /** Forgets what the key has used. */
@@ -116,7 +138,7 @@ export class Tollgate {
   reset(demands: readonly Demand[], options?: Pick<CheckOptions, "attributes">): Promise<void>;
   async reset(...args: KeyArguments<Pick<CheckOptions, "attributes">>): Promise<void> {
     const [demands, options] = demandsFrom(args);
-    await this.#carryOut(keyOperation("reset", demands, options, this.#limits));
+    this.#accepted(await this.#ask("reset", demands, options));
   }
 
   /** Charges an estimate; `reservation` of the decision is for `settle` or `cancel`. */
@@ -135,11 +157,9 @@ export class Tollgate {
    * reservation, such as one of the unavailable policy, has nothing to settle.
    */
   async settle(reservation: string | Decision, actual: ActualCost): Promise<Settlement> {
-    const cost =
-      typeof actual === "object"
-        ? { tokens: validTokens(actual.tokens) }
-        : { actual: validCost(actual, "actual") };
-    return this.#settle("settle", reservation, cost);
+    const cost = costMembers(actual, "actual");
+    const members = "units" in cost ? { actual: cost.units } : cost;
+    return this.#settle("settle", reservation, members);
   }
 
   /** Returns what was reserved. */
@@ -159,7 +179,7 @@ export class Tollgate {
   async release(permit: string | Decision): Promise<boolean> {
     const token = typeof permit === "object" ? permit.permit : validToken(permit, "permit");
     if (token === undefined) return false;
-    const body = await this.#carryOut({ op: "release", permit: token });
+    const body = this.#accepted(await this.#send({ op: "release", permit: token }));
     return body.released === true;
   }
 
@@ -173,20 +193,22 @@ export class Tollgate {
     if (options.attributes !== undefined) return undefined;
     const [demand] = demands;
     if (demand !== undefined && demands.length === 1) {
-      return this.#tryOne(demand.limit, demand.key, demand.cost ?? options.cost);
+      return this.#tryOne(demand.limit, demand.key, costOf(demand, options.cost));
     }
 
     if (this.#closing !== undefined) throw closedError();
     const engine = this.#engine;
     const isSelected = demands.some(({ key }) => typeof key === "object");
     if (engine.tryCheckAll === undefined || isSelected || demands.length === 0) return undefined;
-    return engine.tryCheckAll(demands.map((each) => this.#tryDemand(each, options.cost)));
+    const asked = demands.map((each) => this.#tryDemand(each, options.cost));
+    return this.#tried(engine.tryCheckAll(asked));
   }
 
-  #tryDemand({ limit, key, cost }: Demand, usualCost: number | undefined): TryDemand {
+  #tryDemand(demand: Demand, usualCost: number | undefined): TryDemand {
+    const { limit, key } = demand;
     const inline = typeof limit === "string" ? undefined : this.#limits.inline(limit);
     const name = limitName(limit);
-    const units = cost ?? usualCost;
+    const units = costOf(demand, usualCost);
     if (units !== undefined) validCost(units);
     return { limit: name, key: String(validKey(key, name)), cost: units, inline };
   }
@@ -199,12 +221,12 @@ export class Tollgate {
     if (cost !== undefined) validCost(cost);
     // The usual case. The core replaces half a surrogate pair itself.
     if (typeof limit === "string" && typeof key === "string" && key !== "") {
-      return engine.tryCheck(limit, key, cost);
+      return this.#tried(engine.tryCheck(limit, key, cost));
     }
 
     const name = limitName(limit);
     const inline = typeof limit === "string" ? undefined : this.#limits.inline(limit);
-    return engine.tryCheck(name, String(validKey(key, name)), cost, inline);
+    return this.#tried(engine.tryCheck(name, String(validKey(key, name)), cost, inline));
   }
 
   async #decide(
@@ -213,16 +235,33 @@ export class Tollgate {
     options: KeyOptions,
     members: Record<string, unknown> = {},
   ): Promise<Decision> {
-    const operation = keyOperation(op, demands, options, this.#limits);
     try {
-      const answer = await this.#send({ ...operation, ...members });
-      if (!isDecision(answer)) throw errorFrom(answer.status, answer.body);
-      return decisionFrom(answer);
+      const sent = this.#ask(op, demands, options, members);
+      this.#availability.refreshPolicies(demands);
+      const answer = await sent;
+      if (!isDecision(answer)) throw this.#availability.rejection(answer);
+      return this.#availability.observed(decisionFrom(answer));
     } catch (error) {
       if (!(error instanceof UnavailableError)) throw error;
-      const names = demands.map((demand) => limitName(demand.limit));
-      return this.#unavailable.decide(names, (name) => this.#limits.sizeOf(name));
+      return this.#availability.decide(demands, error);
     }
+  }
+
+  /** Sends an operation on keys: at once, unless a key is an object. */
+  async #ask(
+    op: Operation["op"],
+    demands: readonly Demand[],
+    options: KeyOptions,
+    members: Record<string, unknown> = {},
+  ): Promise<Answer> {
+    const operation = keyOperation(op, demands, options, this.#limits);
+    const hasAttributes = demands.some(({ key }) => typeof key === "object");
+    if (hasAttributes) await this.#availability.directory.requireKeys(demands);
+    return this.#send({ ...operation, ...members });
+  }
+
+  #tried(decision: Decision | undefined): Decision | undefined {
+    return decision === undefined ? undefined : this.#availability.observed(decision);
   }
 
   async #settle(
@@ -235,60 +274,23 @@ export class Tollgate {
         ? reservation.reservation
         : validToken(reservation, "reservation");
     if (token === undefined) return { charged: 0, reservation: "unknown" };
-    const body = await this.#carryOut({ op, reservation: token, ...cost });
+    const body = this.#accepted(await this.#send({ op, reservation: token, ...cost }));
     return {
       charged: body.charged as number,
       reservation: body.reservation as Settlement["reservation"],
     };
   }
 
-  /** Sends an operation without a decision. */
-  async #carryOut(operation: Operation): Promise<Record<string, unknown>> {
-    const { status, body } = await this.#send(operation);
-    if (status === 200) return body;
-    throw errorFrom(status, body);
+  /** The body of an answer without a decision. */
+  #accepted(answer: Answer): Record<string, unknown> {
+    if (answer.status === 200) return answer.body;
+    throw this.#availability.rejection(answer);
   }
 
   #send(operation: Operation): Promise<Answer> {
-    this.#assertOpen();
-    return this.#engine.send(operation);
-  }
-
-  #assertOpen(): void {
     if (this.#closing !== undefined) throw closedError();
+    return this.#engine.send(operation).catch((error: unknown) => {
+      throw this.#availability.refused(error);
+    });
   }
-}
-
-function closedError(): TollgateError {
-  return new TollgateError({ code: "closed", detail: "this Tollgate is closed" });
-}
-
-/** Arguments of an operation on keys: one limit and its key, or a list of demands. */
-type KeyArguments<Options> =
-  | [limit: Limit, key: Key, options?: Options]
-  | [demands: readonly Demand[], options?: Options];
-
-function demandsFrom<Options extends object>(
-  args: KeyArguments<Options>,
-): [readonly Demand[], Options] {
-  const [first, second, third] = args;
-  if (isDemands(first)) {
-    return [first, (second as Options | undefined) ?? ({} as Options)];
-  }
-  return [[{ limit: first, key: second as Key }], third ?? ({} as Options)];
-}
-
-function isDemands(first: Limit | readonly Demand[]): first is readonly Demand[] {
-  return Array.isArray(first);
-}
-
-function validTokens(tokens: { readonly [kind: string]: number }): Record<string, number> {
-  const kinds = Object.entries(tokens);
-  return Object.fromEntries(kinds.map(([kind, n]) => [kind, validCost(n, `tokens.${kind}`)]));
-}
-
-function validToken(token: unknown, what: string): string {
-  if (typeof token === "string" && token !== "") return token;
-  const detail = `${what} must be the text of a decision's \`${what}\`, but it is ${shown(token)}`;
-  throw new TollgateError({ code: `bad-${what}`, detail });
 }

@@ -150,8 +150,11 @@ export interface Peek extends Decision {
 export interface Settlement {
   /** The units charged in all. */
   charged: number;
-  /** `open` before this call, `settled` by an earlier one, or `unknown`: then all was charged. */
-  reservation: "open" | "settled" | "unknown";
+  /**
+   * `open` before this call, `settled` or `cancelled` by an earlier one, or `unknown`: then all
+   * was charged.
+   */
+  reservation: "open" | "settled" | "cancelled" | "unknown";
 }
 
 export interface CheckOptions {

@@ -1,13 +1,23 @@
 /** What a client decides while the service is unavailable. */
 import { PlainDecision } from "./decision.js";
-import { TollgateError } from "./errors.js";
-import { shown } from "./limits.js";
+import { badOption, requireKnown } from "./option-names.js";
+import { shown } from "./shown.js";
 import type { Decision, UnavailablePolicy } from "./types.js";
 
 /** A policy for all limits, or one per limit with a default. */
 export type UnavailablePolicies =
   | UnavailablePolicy
   | { default?: UnavailablePolicy; limits?: { readonly [limit: string]: UnavailablePolicy } };
+
+/** A limit without a decision, and what is known about it. */
+export interface UndecidedLimit {
+  name: string;
+  /** What the limit says about outages. */
+  policy: UnavailablePolicy | undefined;
+  size: number | undefined;
+}
+
+const NAMES = { default: true, limits: true };
 
 /** When a denied client may ask again: as long as `Retry-After` of a service that is overloaded. */
 const RETRY_AFTER_MS = 1_000;
@@ -19,6 +29,7 @@ export class Unavailable {
 
   constructor(policies: UnavailablePolicies = "allow") {
     const given = typeof policies === "string" ? { default: policies } : policies;
+    requireKnown(given, NAMES, "onUnavailable");
     this.#default = validPolicy(given.default ?? "allow", "onUnavailable");
     this.#limits = new Map(
       Object.entries(given.limits ?? {}).map(([limit, policy]) => [
@@ -28,11 +39,14 @@ export class Unavailable {
     );
   }
 
-  /** The decision over these limits: all of their policies must allow the request. */
-  decide(limits: readonly string[], sizeOf: (limit: string) => number | undefined): Decision {
-    const outcomes = limits.map((name) => {
-      const fallback = this.#limits.get(name) ?? this.#default;
-      const limit = sizeOf(name) ?? 0;
+  /**
+   * The decision over these limits: all of their policies must allow the request. What the client
+   * says about a limit comes first, then what the limit says itself, then the default.
+   */
+  decide(limits: readonly UndecidedLimit[]): Decision {
+    const outcomes = limits.map(({ name, policy, size }) => {
+      const fallback = this.#limits.get(name) ?? policy ?? this.#default;
+      const limit = size ?? 0;
       return {
         name,
         limit,
@@ -57,6 +71,5 @@ export class Unavailable {
 
 function validPolicy(policy: unknown, what: string): UnavailablePolicy {
   if (policy === "allow" || policy === "deny") return policy;
-  const detail = `${what} must be "allow" or "deny", but it is ${shown(policy)}`;
-  throw new TollgateError({ code: "bad-option", detail });
+  throw badOption(`${what} must be "allow" or "deny", but it is ${shown(policy)}`);
 }

@@ -21,7 +21,9 @@ test("checks of the same moment are one request with the token", async (context)
     seen.push({ url: request.url ?? "", authorization, count: requests.length, ports });
     answerAll(200, ALLOWED, { "x-from": "the answer" });
   });
-  const limiter = new Tollgate({ url: `${url}/prefix/`, token: "secret", timeoutMs: 10_000 });
+  const api = { name: "api", algorithm: "fixed_window", limit: 5, window: "1h" } as const;
+  const options = { token: "secret", timeoutMs: 10_000, limits: [api] };
+  const limiter = new Tollgate({ url: `${url}/prefix/`, ...options });
   context.after(() => limiter.close());
 
   for (let round = 0; round < 5; round += 1) {

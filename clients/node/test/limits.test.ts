@@ -83,7 +83,11 @@ test("an unknown option is an error that names the nearest", () => {
   assert.throws(wrong("refill_rate"), /did you mean "refillRate"\?/);
   assert.throws(wrong("capcity"), /did you mean "capacity"\?/);
   assert.throws(wrong("windows"), /did you mean "window"\?/);
-  assert.throws(wrong("points"), /expected one of name, algorithm, limit, window/);
+  assert.throws(wrong("wndow"), /did you mean "window"\?/);
+  assert.throws(wrong("something"), /expected one of name, algorithm, limit, window/);
+  for (const [foreign, ours] of [["points", "limit"], ["windowMs", "window"], ["max", "limit"]]) {
+    assert.throws(wrong(foreign!), new RegExp(`did you mean "${ours!}"\\?`));
+  }
   assert.throws(wrong("constructor"), /unknown option "constructor"/);
 });
 
@@ -188,11 +192,18 @@ test("the core gets its configuration as JSON", () => {
     redis,
     prefix: "app:",
     storeTimeout: 25,
+    decisionTimeout: "1s",
     expectedReplicas: 4,
   });
   assert.deepEqual(JSON.parse(text), {
-    store: { type: "redis", endpoints: [redis], prefix: "app:", timeout: "25ms" },
-    expected_replicas: 4,
+    store: {
+      type: "redis",
+      endpoints: [redis],
+      prefix: "app:",
+      timeout: "25ms",
+      decision_timeout: "1s",
+    },
+    defaults: { expected_replicas: 4 },
     limits: wire,
   });
 

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { test, type TestContext } from "node:test";
-import { Tollgate, type TollgateOptions, UnavailableError } from "../src/index.js";
+import { Tollgate, UnavailableError } from "../src/index.js";
+import type { LimitOptions, TollgateOptions } from "../src/index.js";
 import { ALLOWED, startFaultyService } from "./support/faulty-service.js";
 import { freePort } from "./support/ports.js";
 import { freeze } from "./support/process.js";
@@ -63,6 +64,73 @@ test("without a service, each limit follows its policy", async (context) => {
   assert.equal(reserved.allowed, true);
   assert.deepEqual(await limiter.settle(reserved, 7), { charged: 0, reservation: "unknown" });
   assert.equal(await limiter.release(reserved), false);
+});
+
+test("a limit's own policy decides, too, when the service is unavailable", async (context) => {
+  const url = `http://127.0.0.1:${await freePort()}`;
+  const allow: LimitOptions = { ...API, name: "allow", onStoreFailure: "allow" };
+  const deny: LimitOptions = { ...API, name: "deny", onStoreFailure: "deny" };
+  const local: LimitOptions = { ...API, name: "local", onStoreFailure: "local" };
+  const limits = [allow, deny, local, API];
+  for (const onUnavailable of ["allow", "deny"] as const) {
+    const rest = onUnavailable === "allow";
+    const limiter = client(context, { url, onUnavailable, limits, timeoutMs: 10_000 });
+    const isAllowed = async (limit: string | LimitOptions): Promise<boolean> =>
+      (await limiter.check(limit, "ann")).allowed;
+    assert.deepEqual(await Promise.all(["allow", "deny"].map(isAllowed)), [true, false]);
+    assert.deepEqual(await Promise.all(["local", "api", "x"].map(isAllowed)), [rest, rest, rest]);
+    assert.deepEqual(await Promise.all([allow, deny, API].map(isAllowed)), [true, false, rest]);
+    assert.equal((await limiter.reserve("deny", "ann")).allowed, false);
+    assert.equal((await limiter.count(deny, "ann")).allowed, false);
+  }
+  const onUnavailable = { default: "deny", limits: { deny: "allow" } } as const;
+  const limiter = client(context, { url, onUnavailable, limits, timeoutMs: 10_000 });
+  assert.equal((await limiter.check("deny", "ann")).allowed, true, "what the client says");
+});
+
+test("the policies of the service's file are known after it has answered", async (context) => {
+  const login = { ...API, name: "login", key: ["user"], on_store_failure: "deny" };
+  const config = { limits: [{ ...API, key: ["user"] }, login] };
+  const service = await startService(context, { config });
+  const limiter = client(context, { url: service.url, timeoutMs: 10_000 });
+  assert.equal((await limiter.check("api", "ann")).degraded, false);
+  await service.kill();
+  const decisions = await Promise.all(["api", "login"].map((limit) => limiter.check(limit, "ann")));
+  assert.deepEqual(decisions.map(({ degraded }) => degraded), [true, true]);
+  assert.deepEqual(decisions.map(({ allowed }) => allowed), [true, false]);
+});
+
+test("a key from a request chooses neither tier nor cost", async (context) => {
+  const config = {
+    limits: [
+      {
+        name: "api",
+        key: ["user"],
+        algorithm: "fixed_window",
+        window: "1h",
+        tier: { by: "tier", default: "free" },
+      },
+    ],
+    tiers: { free: { limit: 1 }, gold: { limit: 100 } },
+  };
+  const { url } = await startService(context, { config });
+  const limiter = client(context, { url, timeoutMs: 10_000 });
+  const key = JSON.parse('{ "user": "ann", "tier": "gold" }') as { user: string };
+  const message = /the key of "api" must have the attributes user; others.*"tier"/;
+  await assert.rejects(limiter.check("api", key), { code: "bad-key", message });
+  await assert.rejects(limiter.check("api", ["ann"] as never), { code: "bad-key" });
+  const known = await limiter.check("api", { user: "ann" }, { attributes: { tier: "gold" } });
+  assert.equal(known.limits[0]?.limit, 100);
+});
+
+test("under mocked timers, deadlines are real", { timeout: 60_000 }, async (context) => {
+  const url = await startFaultyService(context, () => { /* No answer. */ });
+  context.mock.timers.enable();
+  const limiter = new Tollgate({ url, limits: [API], timeoutMs: 20 });
+  const decision = await limiter.check("api", "ann");
+  await limiter.close();
+  context.mock.timers.reset();
+  assert.equal(decision.degraded, true);
 });
 
 test("operations without a policy reject", async (context) => {

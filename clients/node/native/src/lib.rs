@@ -7,6 +7,7 @@ mod numbers;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use napi::bindgen_prelude::{Error, Object, Result};
@@ -26,18 +27,48 @@ pub struct NativeEngine {
 
 #[napi]
 impl NativeEngine {
-    /// Opens a configuration, the text of a file; `file` is its name in errors. With
-    /// `manual_clock`, in memory and with a clock that only `advance` moves.
-    #[napi(factory)]
-    pub fn open(text: String, file: String, manual_clock: Option<bool>) -> Result<Self> {
-        let embedded = if manual_clock.unwrap_or_default() {
-            Embedded::open_for_tests(&text, &file)
-        } else {
-            Embedded::open(&text, &file)
+    /// Opens a configuration, the text of a file; `file` is its name in errors. `mode` is
+    /// `"connect"`, which waits for the store on a thread of its own and fails without it, `"lazy"`,
+    /// or `"manual-clock"`: in memory, with a clock that only `advance` moves.
+    #[napi(ts_return_type = "Promise<NativeEngine>")]
+    pub fn open(env: &Env, text: String, file: String, mode: String) -> Result<Object<'_>> {
+        let (deferred, promise) = env.create_deferred()?;
+        let open = move || {
+            let opened = match &*mode {
+                "lazy" => Embedded::open_lazy(&text, &file),
+                "manual-clock" => Embedded::open_for_tests(&text, &file),
+                _ => Embedded::open(&text, &file),
+            };
+            match opened {
+                Ok(embedded) => deferred.resolve(move |_| Ok(Self::new(embedded))),
+                Err(error) => deferred.reject(invalid(error)),
+            }
         };
-        Ok(Self {
-            embedded: Rc::new(RefCell::new(Some(Arc::new(embedded.map_err(invalid)?)))),
-        })
+
+        let thread = thread::Builder::new().name("tollgate-open".to_owned());
+        thread.spawn(open).map_err(invalid)?;
+        Ok(promise)
+    }
+
+    fn new(embedded: Embedded) -> Self {
+        Self {
+            embedded: Rc::new(RefCell::new(Some(Arc::new(embedded)))),
+        }
+    }
+
+    /// What the operator should know about the configuration and its store.
+    #[napi]
+    pub fn warnings(&self) -> Result<Vec<String>> {
+        Ok(self.embedded()?.warnings())
+    }
+
+    /// Asks the store. The promise has the reason why it does not answer, or null.
+    #[napi(ts_return_type = "Promise<string | null>")]
+    pub fn store_error<'env>(&self, env: &'env Env) -> Result<Object<'env>> {
+        let embedded = self.embedded()?;
+        let (deferred, promise) = env.create_deferred()?;
+        embedded.store_error(move |reason| deferred.resolve(move |_| Ok(reason)));
+        Ok(promise)
     }
 
     /// Looks up a limit for `tryCheck`: a name, or the JSON text of a limit.

@@ -24,7 +24,7 @@ export interface ExpressOptions extends GuardOptions<Request, Response> {
 
 /** Middleware that checks every request. Errors of configuration go to the error handler. */
 export function tollgate(options: ExpressOptions): RequestHandler {
-  const guard = new Guard<Request, Response>(options, nodeView);
+  const guard = new Guard<Request, Response>(options, nodeView, ["onDenied"]);
   const onDenied = options.onDenied ?? sendProblem;
 
   const conclude = (

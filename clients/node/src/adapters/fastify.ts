@@ -24,6 +24,9 @@ export interface FastifyOptions extends GuardOptions<FastifyRequest, FastifyRepl
   onDenied?: (denial: Denial, request: FastifyRequest, reply: FastifyReply) => unknown;
 }
 
+/** Beside those of the guard; Fastify itself reads the last three. */
+const OWN_OPTIONS = ["hook", "onDenied", "prefix", "logLevel", "logSerializers"];
+
 type FastifyGuard = Guard<FastifyRequest, FastifyReply>;
 
 /** Plugin that checks every request of the instance on which it is registered. */
@@ -70,7 +73,7 @@ function newGuard(options: FastifyOptions): FastifyGuard {
   return new Guard<FastifyRequest, FastifyReply>(options, {
     peer: (request) => nodeView.peer(request.raw),
     header: (request, name) => nodeView.header(request.raw, name),
-  });
+  }, OWN_OPTIONS);
 }
 
 function sendProblem(denial: Denial, _request: FastifyRequest, reply: FastifyReply): FastifyReply {

@@ -22,9 +22,9 @@ export interface HonoOptions extends GuardOptions<Context, Response> {
 /** Middleware that checks every request. The admission is `c.get("tollgate")`. */
 export function tollgate(options: HonoOptions): MiddlewareHandler {
   const guard = new Guard<Context, Response>(options, {
-    peer: options.peer ?? connectionPeer,
+    peer: (context) => (options.peer ?? connectionPeer)(context),
     header: (context, name) => context.req.header(name),
-  });
+  }, ["peer", "onDenied"]);
   const onDenied = options.onDenied ?? denialResponse;
 
   return async (context, next) => {

@@ -16,7 +16,7 @@ export function tollgate(options: KoaOptions): Middleware {
   const guard = new Guard<Context, Context>(options, {
     peer: (context) => nodeView.peer(context.req),
     header: (context, name) => nodeView.header(context.req, name),
-  });
+  }, ["onDenied"]);
   const onDenied = options.onDenied ?? sendProblem;
 
   return async (context, next) => {

@@ -4,8 +4,9 @@ import { Catch, HttpException, Inject, Injectable, Module, SetMetadata } from "@
 import type { ArgumentsHost, CanActivate, DynamicModule } from "@nestjs/common";
 import type { ExceptionFilter, ExecutionContext } from "@nestjs/common";
 import { APP_FILTER, APP_GUARD, Reflector } from "@nestjs/core";
-import { Guard, PROBLEM_JSON } from "../guard.js";
+import { Guard, PROBLEM_JSON, requireGuardOptions } from "../guard.js";
 import type { AdmittedRequest, Denial, GuardLimit, GuardOptions } from "../guard.js";
+import type { RequestView } from "../guard.js";
 import { valueFor } from "../guard/demands.js";
 import { admitNode, nodeView } from "../guard/node.js";
 
@@ -33,6 +34,8 @@ export interface NestOptions extends Omit<GuardOptions<NestRequest, NestResponse
   /** Whether the guard applies to every route of the application. Default: true. */
   global?: boolean;
 }
+
+const OWN_OPTIONS = ["global"];
 
 type NestLimit = string | GuardLimit<NestRequest, NestResponse>;
 type NestGuard = Guard<NestRequest, NestResponse>;
@@ -124,14 +127,16 @@ export class TollgateGuard implements CanActivate {
       : merge(limits ?? []);
     if (Array.isArray(all) && all.length === 0) return undefined;
 
-    return new Guard<NestRequest, NestResponse>(
-      { ...this.options, limits: all },
-      {
-        peer: (request) => nodeView.peer(request.raw ?? request),
-        header: (request, name) => nodeView.header(request.raw ?? request, name),
-      },
-    );
+    return newGuard({ ...this.options, limits: all });
   }
+}
+
+function newGuard(options: GuardOptions<NestRequest, NestResponse>): NestGuard {
+  const view: RequestView<NestRequest> = {
+    peer: (request) => nodeView.peer(request.raw ?? request),
+    header: (request, name) => nodeView.header(request.raw ?? request, name),
+  };
+  return new Guard<NestRequest, NestResponse>(options, view, OWN_OPTIONS);
 }
 
 /** Later limits replace earlier ones of the same name. */
@@ -150,6 +155,9 @@ function nameOf(limit: NestLimit): string {
 // eslint-disable-next-line @typescript-eslint/no-extraneous-class -- what a Nest module is
 export class TollgateModule {
   static forRoot(options: NestOptions): DynamicModule {
+    // Wrong options are found now, not by the first request.
+    requireGuardOptions(options, OWN_OPTIONS);
+    newGuard({ ...options, limits: options.limits ?? (() => []) });
     const isGlobal = options.global ?? true;
     const guard = isGlobal ? [{ provide: APP_GUARD, useClass: TollgateGuard }] : [];
     return {

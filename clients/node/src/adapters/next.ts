@@ -29,7 +29,7 @@ const view = {
 export function tollgateProxy(
   options: ProxyOptions,
 ): (request: NextRequest, event: NextFetchEvent) => Promise<Response> {
-  const guard = new Guard<NextRequest, Response>(options, view);
+  const guard = new Guard<NextRequest, Response>(options, view, ["next", "onDenied"]);
   const next = options.next ?? (() => NextResponse.next());
   const onDenied = options.onDenied ?? denialResponse;
 
@@ -56,7 +56,7 @@ export function withTollgate<C>(
   options: RouteOptions,
   handler: (request: NextRequest, context: C, admitted: AdmittedRequest) => MaybePromise<Response>,
 ): (request: NextRequest, context: C) => Promise<Response> {
-  const guard = new Guard<NextRequest, Response>(options, view);
+  const guard = new Guard<NextRequest, Response>(options, view, ["onDenied"]);
   const onDenied = options.onDenied ?? denialResponse;
 
   return (request, context) =>
@@ -95,7 +95,8 @@ export function limitAction<A extends readonly unknown[], T>(
   options: ActionOptions<A, T>,
   action: (...args: A) => Promise<T>,
 ): (...args: A) => Promise<T> {
-  const guard = new Guard<ActionCall<A>, T | undefined>(options, view);
+  const own = ["onDenied", "requestHeaders"];
+  const guard = new Guard<ActionCall<A>, T | undefined>(options, view, own);
   const requestHeaders = options.requestHeaders ?? nextHeaders;
 
   return async (...args) => {

@@ -1,10 +1,13 @@
 /** The engine that asks the service over HTTP. */
-import { Batcher, type Trip } from "../batcher.js";
+import { Batcher, type Carry, type Trip } from "../batcher.js";
 import { errorFrom } from "../decision.js";
 import type { Answer, Engine, Operation } from "../engine.js";
 import { TollgateError, UnavailableError } from "../errors.js";
-import { shown } from "../limits.js";
+import { badOption } from "../option-names.js";
+import { hasRequestContexts } from "../runtime.js";
+import { shown } from "../shown.js";
 import { fetchPost } from "./fetch.js";
+import { reasonOf } from "./no-response.js";
 import { nodePost } from "./node-http.js";
 
 /** A response of the service. */
@@ -35,8 +38,9 @@ const TIMEOUT_MS = 50;
 
 export class HttpEngine implements Engine {
   readonly #post: Post;
-  readonly #batcher: Batcher;
+  readonly #newBatcher: () => Batcher;
   readonly #url: URL;
+  #batcher: Batcher | undefined;
 
   constructor(options: HttpEngineOptions) {
     this.#url = batchUrl(options.url);
@@ -44,19 +48,24 @@ export class HttpEngine implements Engine {
     const headers: Record<string, string> = { "content-type": "application/json" };
     if (options.token !== undefined) headers.authorization = `Bearer ${options.token}`;
 
-    this.#post = nodePost(this.#url, headers, IN_FLIGHT_MAX) ?? fetchPost(this.#url, headers);
-    this.#batcher = new Batcher((body, trip) => this.#carry(body, trip), {
-      timeoutMs,
-      inFlightMax: IN_FLIGHT_MAX,
-    });
+    // Kept connections belong to the request that opened them.
+    const kept = hasRequestContexts ? undefined : nodePost(this.#url, headers, IN_FLIGHT_MAX);
+    this.#post = kept ?? fetchPost(this.#url, headers);
+    const carry: Carry = (body, trip) => this.#carry(body, trip);
+    this.#newBatcher = () => new Batcher(carry, { timeoutMs, inFlightMax: IN_FLIGHT_MAX });
   }
 
   send(operation: Operation): Promise<Answer> {
+    if (this.#batcher === undefined) {
+      this.#batcher = this.#newBatcher();
+      // What is asked before this runs belongs to the same request.
+      if (hasRequestContexts) queueMicrotask(() => (this.#batcher = undefined));
+    }
     return this.#batcher.ask(operation);
   }
 
   async close(): Promise<void> {
-    await this.#batcher.drained();
+    await this.#batcher?.drained();
     this.#post.close();
   }
 
@@ -65,8 +74,7 @@ export class HttpEngine implements Engine {
     try {
       response = await this.#post(body, trip);
     } catch (cause) {
-      const reason = cause instanceof Error ? cause.message : String(cause);
-      const detail = `no response from ${this.#url.origin}: ${reason}`;
+      const detail = `no response from ${this.#url.origin}: ${reasonOf(cause, this.#url)}`;
       throw new UnavailableError({ code: "no-response", detail, cause });
     }
     return answersFrom(response, this.#url);
@@ -131,8 +139,4 @@ function validTimeout(timeoutMs: unknown): number {
   if (isValid) return timeoutMs;
   const right = "a number of milliseconds above 0, at most 600000";
   throw badOption(`timeoutMs must be ${right}, but it is ${shown(timeoutMs)}`);
-}
-
-function badOption(detail: string): TollgateError {
-  return new TollgateError({ code: "bad-option", detail });
 }

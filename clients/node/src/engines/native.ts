@@ -12,9 +12,12 @@ import type { Decision } from "../types.js";
 export interface NativeModule {
   NativeEngine: {
     /** Opens the text of a configuration file; `file` is its name in errors. */
-    open(text: string, file: string, manualClock?: boolean): NativeCore;
+    open(text: string, file: string, mode: OpenMode): Promise<NativeCore>;
   };
 }
+
+/** Whether to wait for the store, or to count in memory by a clock that a test moves. */
+export type OpenMode = "connect" | "lazy" | "manual-clock";
 
 /** One limiter in Rust. */
 export interface NativeCore {
@@ -24,6 +27,10 @@ export interface NativeCore {
   checker(): NativeChecker;
   /** Body and answer of `POST /v1/batch`. */
   batch(body: string): Promise<string>;
+  /** What the operator should know about the configuration and its store. */
+  warnings(): string[];
+  /** Why the store does not answer, or `null` if it does. */
+  storeError(): Promise<string | null>;
   /** Moves a manual clock. */
   advance(ms: number): void;
   close(): Promise<void>;
@@ -65,14 +72,15 @@ export async function loadNative(load?: Load): Promise<NativeModule> {
   throw new TollgateError({ code: "native-unavailable", detail, cause: error });
 }
 
-/** Opens a configuration. An invalid one is an error that says where. */
-export async function openCore(config: Config, manualClock = false): Promise<NativeCore> {
+/** Opens a configuration. An invalid one, or a store that cannot be used, is an error. */
+export async function openCore(config: Config, mode: OpenMode): Promise<NativeCore> {
   const { NativeEngine: native } = await loadNative();
   try {
-    return native.open(config.text, config.file, manualClock);
+    return await native.open(config.text, config.file, mode);
   } catch (cause) {
     const detail = cause instanceof Error ? cause.message : String(cause);
-    throw new TollgateError({ code: "bad-config", detail, cause });
+    const code = detail.includes("cannot use the store") ? "store-unavailable" : "bad-config";
+    throw new TollgateError({ code, detail, cause });
   }
 }
 
@@ -118,6 +126,11 @@ export class NativeEngine implements Engine {
     }
     const checker = this.#checker as (...demanded: (number | string)[]) => number;
     return this.#decision(limits, checker(...demanded));
+  }
+
+  async whyDegraded(): Promise<string> {
+    const reason = (await this.#core.storeError()) ?? "the store was too slow for a moment";
+    return `${reason}. Limits follow their failure policies`;
   }
 
   async close(): Promise<void> {

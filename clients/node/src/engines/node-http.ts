@@ -2,7 +2,7 @@
 import type { ClientRequest, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Trip } from "../batcher.js";
-import { nodeModule } from "../runtime.js";
+import { monotonicMs, nodeModule } from "../runtime.js";
 import type { HttpResponse, Post } from "./http.js";
 
 /** Closes an idle connection before the service does (`server.idle_timeout`, 60 s). */
@@ -34,11 +34,11 @@ export function nodePost(
   });
   const idleSince = new WeakMap<Socket, number>();
   agent.on("free", (socket: Socket) => {
-    idleSince.set(socket, performance.now());
+    idleSince.set(socket, monotonicMs());
   });
   const wasIdle = (socket: Socket): boolean => {
     const since = idleSince.get(socket);
-    return since !== undefined && performance.now() - since >= staleAfterIdleMs;
+    return since !== undefined && monotonicMs() - since >= staleAfterIdleMs;
   };
   const send = (): ClientRequest => client.request(url, { method: "POST", agent, headers });
 

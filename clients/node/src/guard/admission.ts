@@ -1,4 +1,5 @@
 /** A request that passed, and what is owed when its response has ended. */
+import { costMembers } from "../arguments.js";
 import type { ActualCost, AttributeValue, Decision } from "../types.js";
 import type { GuardDemand } from "./demands.js";
 import { isUnavailable } from "./error.js";
@@ -51,6 +52,7 @@ export class Admission<R, S> implements AdmittedRequest {
   }
 
   report(cost: ActualCost): void {
+    costMembers(cost, "the reported cost");
     this.#reported = cost;
   }
 
@@ -80,7 +82,7 @@ export class Admission<R, S> implements AdmittedRequest {
     finished: FinishedResponse<S>,
   ): Promise<void> {
     const { client, settle, refund } = this.#options;
-    const cost = this.#reported ?? (await settle?.(finished, this.#request));
+    const cost = this.#reported ?? this.#valid(await settle?.(finished, this.#request));
     const isFailed = finished.error !== undefined || finished.status >= 400;
     const isFree = refund?.(finished) === true;
 
@@ -89,6 +91,18 @@ export class Admission<R, S> implements AdmittedRequest {
     } else {
       const actual = cost ?? charge.estimate ?? 1;
       await this.#persist(() => client.settle(reservation, actual));
+    }
+  }
+
+  /** The cost, if it is one. A wrong one is reported, and the estimate stays charged. */
+  #valid(cost: ActualCost | undefined): ActualCost | undefined {
+    if (cost === undefined) return undefined;
+    try {
+      costMembers(cost, "the settled cost");
+      return cost;
+    } catch (error) {
+      this.#fail(error);
+      return undefined;
     }
   }
 

@@ -1,4 +1,8 @@
 /** From the limits of a guard and a request to the demands of a check. */
+import { limitToWire } from "../limits.js";
+import { validCost } from "../operations.js";
+import { badOption, type OptionNames, requireKnown } from "../option-names.js";
+import { shown } from "../shown.js";
 import type { Demand, Key } from "../types.js";
 import { by } from "./by.js";
 import { missingKeyDenial, type Denial } from "./denial.js";
@@ -50,6 +54,7 @@ export function planned<R, S>(
   const list = (Array.isArray(limits) ? limits : [limits]) as (string | GuardLimit<R, S>)[];
   return list.map((entry) => {
     const limit: GuardLimit<R, S> = typeof entry === "string" ? { limit: entry } : entry;
+    validate(limit);
     return {
       limit: limit.limit,
       key: limit.key ?? byClientAddress,
@@ -58,6 +63,35 @@ export function planned<R, S>(
       refund: limit.refund === false ? undefined : (limit.refund ?? options.refund),
     };
   });
+}
+
+const NAMES: OptionNames<GuardLimit<unknown>> = {
+  limit: true,
+  key: true,
+  cost: true,
+  onMissingKey: true,
+  refund: true,
+};
+
+function validate<R, S>(entry: GuardLimit<R, S>): void {
+  // A limit itself in the place of an entry is the mistake that is made most.
+  const found: unknown = entry;
+  if (typeof found === "object" && found !== null && "algorithm" in found) {
+    throw badOption(`an entry of \`limits\` names its limit: write { limit: ${shown(found)} }`);
+  }
+  requireKnown(found, NAMES, "an entry of `limits`");
+  const { limit, key, cost } = entry;
+  if (typeof limit !== "string") limitToWire(limit);
+  else if (limit === "") throw badOption("the name of a limit must not be empty");
+  if (key !== undefined && typeof key !== "function") {
+    throw badOption(`key must be a function of the request, but it is ${shown(key)}`);
+  }
+  if (cost !== undefined && typeof cost !== "function") validCost(cost);
+}
+
+/** The names of limits that the code does not describe itself. */
+export function configuredNames<R, S>(plan: readonly PlannedLimit<R, S>[]): string[] {
+  return plan.map(({ limit }) => limit).filter((limit) => typeof limit === "string");
 }
 
 /** The only limit of a plan, if it is plain. */
@@ -148,7 +182,8 @@ function demandWith<R, S>(
   if (isMissing(key)) return withoutKey(limit, onMissingKey);
   if (cost === undefined) return { demand: { limit, key }, refund };
   return then(valueFor(cost, request, context), (units) => ({
-    demand: { limit, key, cost: units },
+    // Without this, a cost that is missing in the request would be 1.
+    demand: { limit, key, cost: validCost(units) },
     refund,
   }));
 }

@@ -16,7 +16,8 @@ export type MaybePromise<T> = T | Promise<T>;
 export type Limiter = Pick<
   Tollgate,
   "check" | "tryCheck" | "refund" | "reserve" | "settle" | "cancel" | "release"
->;
+> &
+  Partial<Pick<Tollgate, "requireLimits">>;
 
 /** How the guard reads the requests of a framework. */
 export interface RequestView<R> {

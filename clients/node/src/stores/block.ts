@@ -24,6 +24,8 @@ export class BlockLimit {
       algorithm: "token_bucket",
       capacity: CAPACITY,
       refillRate: `${CAPACITY}/s`,
+      // A lease would go on admitting while the key is blocked.
+      consistency: "strict",
     };
   }
 
@@ -45,9 +47,17 @@ export class BlockLimit {
     requireDecided(await this.#client.count(limit, key, { cost: CAPACITY + units }));
   }
 
-  /** Blocks the key for exactly this long from now. */
+  /**
+   * Blocks the key for exactly this long from now. The key is blocked all the time: a longer block
+   * is shortened by what it is too long.
+   */
   async set(key: string, ms: number): Promise<void> {
-    await this.clear(key);
+    await this.extend(key, ms);
+    const wanted = windowMs(ms);
+    const found = this.remainingMs(requireDecided(await this.#client.peek([this.demand(key)])));
+    if (found <= wanted) return;
+    await this.#client.refund(this.#limit, key, { cost: (found - wanted) * UNITS_PER_MS });
+    // Another process may have shortened the same block at the same time.
     await this.extend(key, ms);
   }
 

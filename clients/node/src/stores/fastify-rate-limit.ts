@@ -21,7 +21,9 @@ import {
   isDecided,
   limitOf,
   outcomeOf,
+  policyOf,
   requireDecided,
+  requireStoreOptions,
   waitMs,
   windowMs,
 } from "./shared.js";
@@ -61,6 +63,7 @@ export type TollgateRateLimitStoreConstructor = new (options: object) => Tollgat
 
 /** The class that @fastify/rate-limit takes as its `store`. */
 export function tollgateStore(options: TollgateStoreOptions): TollgateRateLimitStoreConstructor {
+  requireStoreOptions(options, "tollgateStore", { nameSpace: true });
   const prefix = options.nameSpace ?? "fastify-rate-limit-";
 
   return class TollgateStore extends FastifyStore {
@@ -89,7 +92,7 @@ class FastifyStore implements TollgateRateLimitStore {
     this.#prefix = prefix;
     this.#client = client;
     this.#kind = { name, algorithm, consistency: options.consistency };
-    this.#policy = options.onUnavailable ?? "error";
+    this.#policy = policyOf(options);
     this.#blocks = new BlockLimit(client, name);
   }
 

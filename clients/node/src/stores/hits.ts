@@ -9,7 +9,9 @@ import {
   isDecided,
   limitOf,
   outcomeOf,
+  policyOf,
   requireDecided,
+  requireStoreOptions,
   waitMs,
 } from "./shared.js";
 import type { LimitKind, StoreClient, StoreOptions, StorePolicy } from "./shared.js";
@@ -54,10 +56,11 @@ export class HitStore {
   #decidable: number | undefined;
 
   constructor(options: HitStoreOptions, defaults: HitStoreDefaults) {
+    requireStoreOptions(options, "TollgateStore", { prefix: true });
     const { client, name, prefix, algorithm = "fixed_window", consistency } = options;
     this.#client = client;
     this.#kind = { name: name ?? defaults.name, algorithm, consistency };
-    this.#policy = options.onUnavailable ?? "error";
+    this.#policy = policyOf(options);
     this.prefix = prefix ?? (name === undefined ? defaults.prefix : `${name}:`);
   }
 
@@ -108,8 +111,11 @@ export class HitStore {
     const peek = requireDecided(await this.#client.peek(limit, await this.#key(key)));
 
     const outcome = outcomeOf(peek, limit.name);
-    const totalHits = outcome.used ?? 0;
-    return totalHits > 0 ? { totalHits, resetTime: fromNow(waitMs(outcome)) } : undefined;
+    const { used: totalHits = 0, window } = outcome;
+    // A fixed window without hits had some, which were taken back. Others are always there.
+    const isKnown = this.#kind.algorithm === "fixed_window" && window !== undefined;
+    if (totalHits === 0 && !isKnown) return undefined;
+    return { totalHits, resetTime: fromNow(waitMs(outcome)) };
   }
 
   #limit(): LimitOptions {

@@ -12,10 +12,11 @@
 import type { Env, Input } from "hono";
 import type { Store } from "hono-rate-limiter";
 
+import { type OptionNames, requireKnown } from "../option-names.js";
 import type { LimitOptions } from "../types.js";
 import { HitStore } from "./hits.js";
 import type { HitStoreOptions } from "./hits.js";
-import { boundedKey, isDecided, requireDecided } from "./shared.js";
+import { boundedKey, isDecided, policyOf, requireDecided } from "./shared.js";
 import type { StoreClient, StorePolicy } from "./shared.js";
 
 export type TollgateStoreOptions = HitStoreOptions;
@@ -41,6 +42,12 @@ export interface TollgateBindingOptions {
   onUnavailable?: StorePolicy;
 }
 
+const BINDING_NAMES: OptionNames<TollgateBindingOptions> = {
+  client: true,
+  limit: true,
+  onUnavailable: true,
+};
+
 /** The shape of Cloudflare's rate limit binding. */
 export interface RateLimitBinding {
   limit(options: { key: string }): Promise<{ success: boolean }>;
@@ -48,7 +55,10 @@ export interface RateLimitBinding {
 
 /** For `rateLimiter({ binding: tollgateBinding({ client, limit: "api" }), keyGenerator })`. */
 export function tollgateBinding(options: TollgateBindingOptions): RateLimitBinding {
-  const { client, limit, onUnavailable = "error" } = options;
+  requireKnown(options, BINDING_NAMES, "tollgateBinding");
+  const { client, limit } = options;
+  const onUnavailable = policyOf(options);
+  if (typeof limit === "string") client.requireLimits?.([limit]);
 
   return {
     async limit({ key }) {

@@ -24,6 +24,7 @@ import {
   limitOf,
   outcomeOf,
   requireDecided,
+  requireStoreOptions,
   waitMs,
 } from "./shared.js";
 import type { StoreAlgorithm, StoreClient, StoreOptions } from "./shared.js";
@@ -45,6 +46,7 @@ export class TollgateThrottlerStorage implements ThrottlerStorage {
   readonly #algorithm: StoreAlgorithm;
 
   constructor(options: TollgateThrottlerStorageOptions) {
+    requireStoreOptions(options, "TollgateThrottlerStorage");
     this.#options = options;
     this.#client = options.client;
     // The library forgets each request `ttl` after it was made: a log.

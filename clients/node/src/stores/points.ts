@@ -1,4 +1,5 @@
 /** Counts the points of a key in a window, and blocks keys: what rate-limiter-flexible needs. */
+import { shown } from "../shown.js";
 import type { Decision, LimitOptions } from "../types.js";
 import { BlockLimit } from "./block.js";
 import { countedUnits, countingLimitOf, outcomeOf, requireDecided } from "./shared.js";
@@ -64,9 +65,11 @@ export class PointCounters {
 
   /** Replaces the points, and the block: none if `blockMs` is 0. */
   async set(key: string, points: number, ms: number, blockMs: number): Promise<void> {
-    await (blockMs > 0 ? this.#blocks.set(key, blockMs) : this.#blocks.clear(key));
+    if (blockMs > 0) await this.#blocks.set(key, blockMs);
     await this.forget(key, ms);
     if (points > 0) await this.add(key, points, ms);
+    // Only now: a key without points and without a block would be admitted.
+    if (blockMs === 0) await this.#blocks.clear(key);
   }
 
   /** Blocks the key for at least this long. */
@@ -89,4 +92,11 @@ export class PointCounters {
   #limit(ms: number): LimitOptions {
     return countingLimitOf({ name: this.#name, algorithm: "fixed_window" }, ms);
   }
+}
+
+/** Points as the library takes them: a whole number, or the digits of a positive one. */
+export function pointsOf(points: unknown): number {
+  if (typeof points === "string" && /^[1-9]\d*$/.test(points)) return pointsOf(Number(points));
+  if (typeof points === "number" && Number.isSafeInteger(points)) return points;
+  throw new TypeError(`points must be a whole number, but it is ${shown(points)}`);
 }

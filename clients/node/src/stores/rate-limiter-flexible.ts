@@ -16,45 +16,25 @@ import type { RateLimiterLike } from "rate-limiter-flexible";
 
 import { UnavailableError } from "../errors.js";
 import type { UnavailablePolicy } from "../types.js";
-import { PointCounters } from "./points.js";
+import { CallOrder } from "./call-order.js";
+import { PointCounters, pointsOf } from "./points.js";
 import type { PointCount } from "./points.js";
-import { boundedKey, isDecided } from "./shared.js";
-import type { StoreClient, StorePolicy } from "./shared.js";
+import { validate } from "./rate-limiter-flexible-options.js";
+import type { CallOptions, RateLimiterTollgateOptions } from "./rate-limiter-flexible-options.js";
+import { boundedKey, isDecided, policyOf } from "./shared.js";
+import type { StorePolicy } from "./shared.js";
 
+export type { CallOptions, RateLimiterTollgateOptions };
 export { RateLimiterRes };
 
-export interface RateLimiterTollgateOptions {
-  /** The client. */
-  storeClient: StoreClient;
-  points: number;
-  /** Seconds. 0 means ten years, the longest window of the service. */
-  duration: number;
-  /** Seconds for which a key is blocked when it has consumed more than its points. */
-  blockDuration?: number;
-  /** Consumed points at which the block begins; defaults to one more than `points`. */
-  blockOnConsumed?: number;
-  execEvenly?: boolean;
-  execEvenlyMinDelayMs?: number;
-  keyPrefix?: string;
-  /** Answers while the service is unavailable. */
-  insuranceLimiter?: RateLimiterLike;
-  /** The name of the limit in metrics and errors: up to 41 letters, digits or `-_.:/`. */
-  name?: string;
-  /** What to do while the service is unavailable and there is no insurance limiter. */
-  onUnavailable?: StorePolicy;
-}
-
-/** Options of a single call. */
-export interface CallOptions {
-  /** Seconds. Calls with it have a counter of their own, beside that of `duration`. */
-  customDuration?: number;
-  [option: string]: unknown;
-}
-
 type Key = string | number;
+/** A number, or the digits of one, as the library takes them. */
+type Points = number | string;
 
 /** Longer than the longest window, to which it is reduced. */
 const FOREVER_MS = Number.MAX_SAFE_INTEGER;
+/** What is left of "for ever" in the first year of it: then the library says -1. */
+const ENDLESS_MS = 9 * 365 * 24 * 3600 * 1000;
 
 export class RateLimiterTollgate extends RateLimiterCompatibleAbstract {
   points: number;
@@ -64,6 +44,7 @@ export class RateLimiterTollgate extends RateLimiterCompatibleAbstract {
   insuranceLimiter: RateLimiterLike | undefined;
   readonly #counters: PointCounters;
   readonly #policy: StorePolicy;
+  readonly #order = new CallOrder();
 
   constructor(options: RateLimiterTollgateOptions) {
     super();
@@ -84,7 +65,7 @@ export class RateLimiterTollgate extends RateLimiterCompatibleAbstract {
     const evenDelayMs = points > 0 ? Math.ceil((duration * 1000) / points) : 0;
     this.execEvenlyMinDelayMs = options.execEvenlyMinDelayMs ?? evenDelayMs;
     this.#counters = new PointCounters(options.storeClient, name);
-    this.#policy = options.onUnavailable ?? "error";
+    this.#policy = policyOf(options);
 
     this.insuranceLimiter = insuranceLimiter;
     if (insuranceLimiter !== undefined) {
@@ -107,44 +88,61 @@ export class RateLimiterTollgate extends RateLimiterCompatibleAbstract {
   }
 
   /** Rejects with a `RateLimiterRes` if the points are used up, with an `Error` in an outage. */
-  override async consume(key: Key, points = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
-    if (points < 0) return this.reward(key, -points, options);
+  override async consume(
+    key: Key,
+    points: Points = 1,
+    options: CallOptions = {},
+  ): Promise<RateLimiterRes> {
+    const units = pointsOf(points);
+    if (units < 0) return this.reward(key, -units, options);
     return this.#insured(
-      async () => this.#consume(await this.#key(key), points, this.#windowMs(options)),
-      (insurance) => insurance.consume(key, points, options),
+      this.#order.after(this.getKey(key), async () =>
+        this.#consume(await this.#key(key), units, this.#windowMs(options)),
+      ),
+      (insurance) => insurance.consume(key, units, options),
     );
   }
 
-  override async penalty(key: Key, points = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
-    if (points < 0) return this.reward(key, -points, options);
+  override async penalty(
+    key: Key,
+    points: Points = 1,
+    options: CallOptions = {},
+  ): Promise<RateLimiterRes> {
+    const units = pointsOf(points);
+    if (units < 0) return this.reward(key, -units, options);
     return this.#insured(
-      async () => {
+      this.#order.after(this.getKey(key), async () => {
         const ms = this.#windowMs(options);
-        return this.#res(await this.#counters.add(await this.#key(key), points, ms), points);
-      },
-      (insurance) => insurance.penalty(key, points, options),
+        return this.#res(await this.#counters.add(await this.#key(key), units, ms), units);
+      }),
+      (insurance) => insurance.penalty(key, units, options),
     );
   }
 
   /** Returns points, at most those that are consumed. */
-  override async reward(key: Key, points = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
-    if (points < 0) return this.penalty(key, -points, options);
+  override async reward(
+    key: Key,
+    points: Points = 1,
+    options: CallOptions = {},
+  ): Promise<RateLimiterRes> {
+    const units = pointsOf(points);
+    if (units < 0) return this.penalty(key, -units, options);
     return this.#insured(
-      async () => {
+      this.#order.alone(this.getKey(key), async () => {
         const ms = this.#windowMs(options);
-        const count = await this.#counters.subtract(await this.#key(key), points, ms);
+        const count = await this.#counters.subtract(await this.#key(key), units, ms);
         return this.#res(count ?? { consumed: 0, windowMs: 0, blockedMs: 0 });
-      },
-      (insurance) => insurance.reward(key, points, options),
+      }),
+      (insurance) => insurance.reward(key, units, options),
     );
   }
 
   override async get(key: Key, options: CallOptions = {}): Promise<RateLimiterRes | null> {
     return this.#insured(
-      async () => {
+      this.#order.after(this.getKey(key), async () => {
         const count = await this.#counters.get(await this.#key(key), this.#windowMs(options));
         return count === undefined ? null : this.#res(count);
-      },
+      }),
       (insurance) => insurance.get(key, options),
     );
   }
@@ -152,18 +150,19 @@ export class RateLimiterTollgate extends RateLimiterCompatibleAbstract {
   /** Sets the consumed points. More than `points` also block the key for `secDuration`. */
   override async set(
     key: Key,
-    points: number,
+    points: Points,
     secDuration: number,
     options: CallOptions = {},
   ): Promise<RateLimiterRes> {
+    const units = pointsOf(points);
     return this.#insured(
-      async () => {
+      this.#order.alone(this.getKey(key), async () => {
         const sec = secDuration >= 0 ? secDuration : this.duration;
-        const blockMs = points > this.points ? durationMs(sec) : 0;
-        await this.#counters.set(await this.#key(key), points, this.#windowMs(options), blockMs);
-        return new RateLimiterRes(0, sec > 0 ? sec * 1000 : -1, points);
-      },
-      (insurance) => insurance.set(key, points, secDuration, options),
+        const blockMs = units > this.points ? durationMs(sec) : 0;
+        await this.#counters.set(await this.#key(key), units, this.#windowMs(options), blockMs);
+        return new RateLimiterRes(0, sec > 0 ? sec * 1000 : -1, units);
+      }),
+      (insurance) => insurance.set(key, units, secDuration, options),
     );
   }
 
@@ -174,11 +173,11 @@ export class RateLimiterTollgate extends RateLimiterCompatibleAbstract {
     options: CallOptions = {},
   ): Promise<RateLimiterRes> {
     return this.#insured(
-      async () => {
+      this.#order.alone(this.getKey(key), async () => {
         const blockMs = durationMs(secDuration);
         await this.#counters.set(await this.#key(key), 0, this.#windowMs(options), blockMs);
         return new RateLimiterRes(0, secDuration > 0 ? blockMs : -1, this.#blockedPoints());
-      },
+      }),
       (insurance) => insurance.block(key, secDuration, options),
     );
   }
@@ -186,7 +185,9 @@ export class RateLimiterTollgate extends RateLimiterCompatibleAbstract {
   /** Forgets the key, and its block. Resolves to whether there was something to forget. */
   override async delete(key: Key, options: CallOptions = {}): Promise<boolean> {
     return this.#insured(
-      async () => this.#counters.delete(await this.#key(key), this.#windowMs(options)),
+      this.#order.alone(this.getKey(key), async () =>
+        this.#counters.delete(await this.#key(key), this.#windowMs(options)),
+      ),
       (insurance) => insurance.delete(key, options),
     );
   }
@@ -224,7 +225,7 @@ export class RateLimiterTollgate extends RateLimiterCompatibleAbstract {
     const remaining = Math.max(this.points - consumed, 0);
     const isFirst = points > 0 && consumed === points;
     const waitMs = isBlocked ? count.blockedMs : count.windowMs;
-    return new RateLimiterRes(remaining, waitMs, consumed, isFirst);
+    return new RateLimiterRes(remaining, waitMs > ENDLESS_MS ? -1 : waitMs, consumed, isFirst);
   }
 
   #undecided(policy: UnavailablePolicy): Promise<RateLimiterRes> {
@@ -255,11 +256,11 @@ export class RateLimiterTollgate extends RateLimiterCompatibleAbstract {
 
   /** Asks the insurance limiter if the service is unavailable, and only then. */
   async #insured<T>(
-    call: () => Promise<T>,
+    call: Promise<T>,
     insured: (insurance: RateLimiterLike) => Promise<T>,
   ): Promise<T> {
     try {
-      return await call();
+      return await call;
     } catch (error) {
       const { insuranceLimiter } = this;
       if (insuranceLimiter === undefined || !(error instanceof UnavailableError)) throw error;
@@ -276,12 +277,4 @@ function denied(res: RateLimiterRes): Promise<never> {
 
 function durationMs(sec: number): number {
   return sec > 0 ? sec * 1000 : FOREVER_MS;
-}
-
-function validate({ storeClient, points, duration }: RateLimiterTollgateOptions): void {
-  if ((storeClient as unknown) === undefined) throw new TypeError("storeClient is not set");
-  if (!Number.isFinite(points)) throw new TypeError("points must be a finite number");
-  if (!Number.isFinite(duration) || duration < 0) {
-    throw new TypeError("duration must be a number of seconds, at least 0");
-  }
 }

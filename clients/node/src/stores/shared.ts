@@ -1,5 +1,7 @@
 /** What all stores share: limits made of a library's numbers, and the policy for outages. */
 import { UnavailableError } from "../errors.js";
+import { badOption, type OptionNames, requireKnown } from "../option-names.js";
+import { shown } from "../shown.js";
 import type { Tollgate } from "../tollgate.js";
 import type {
   Consistency,
@@ -10,7 +12,8 @@ import type {
 } from "../types.js";
 
 /** What a store needs of a client. */
-export type StoreClient = Pick<Tollgate, "check" | "count" | "peek" | "refund" | "reset">;
+export type StoreClient = Pick<Tollgate, "check" | "count" | "peek" | "refund" | "reset"> &
+  Partial<Pick<Tollgate, "requireLimits">>;
 
 /** The algorithms that a limit and a window describe completely. */
 export type StoreAlgorithm =
@@ -38,6 +41,32 @@ export interface StoreOptions {
   consistency?: Consistency;
   /** What to do while no decision can be made; `"error"` by default. */
   onUnavailable?: StorePolicy;
+}
+
+const NAMES: OptionNames<StoreOptions> = {
+  client: true,
+  name: true,
+  algorithm: true,
+  consistency: true,
+  onUnavailable: true,
+};
+
+/** Throws if the options of a store are wrong. `own` are those that only this one has. */
+export function requireStoreOptions(options: unknown, where: string, own: object = {}): void {
+  requireKnown(options, { ...NAMES, ...own }, where);
+  const client: unknown = (options as StoreOptions).client;
+  if (typeof client !== "object" || client === null) {
+    throw badOption(`${where}: \`client\` must be a Tollgate, but it is ${shown(client)}`);
+  }
+  policyOf(options as StoreOptions);
+}
+
+/** The policy of a store; `"error"` by default. */
+export function policyOf(options: { onUnavailable?: StorePolicy }): StorePolicy {
+  const { onUnavailable = "error" } = options;
+  if (["error", "allow", "deny"].includes(onUnavailable)) return onUnavailable;
+  const right = '"error", "allow" or "deny"';
+  throw badOption(`onUnavailable must be ${right}, but it is ${shown(onUnavailable)}`);
 }
 
 /** How a limit counts, without its numbers. */

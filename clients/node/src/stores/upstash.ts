@@ -9,8 +9,10 @@
  * ```
  */
 import { UnavailableError } from "../errors.js";
+import { shown } from "../shown.js";
 import type { LimitOptions, LimitOutcome } from "../types.js";
 import { DenialCache } from "./denial-cache.js";
+import { type Duration, durationMs } from "./upstash-duration.js";
 import {
   boundedKey,
   countingLimitOf,
@@ -18,14 +20,12 @@ import {
   limitOf,
   outcomeOf,
   requireDecided,
+  requireStoreOptions,
   waitMs,
 } from "./shared.js";
 import type { StoreAlgorithm, StoreClient, StoreOptions } from "./shared.js";
 
-type Unit = "ms" | "s" | "m" | "h" | "d" | "w";
-
-/** Such as `"10 s"` or `"10s"`. */
-export type Duration = `${number} ${Unit}` | `${number}${Unit}`;
+export type { Duration };
 
 /** What the static methods return. */
 export interface Limiter {
@@ -70,8 +70,18 @@ export interface RequestOptions {
   rate?: number;
 }
 
+const NAMES = {
+  limiter: true,
+  prefix: true,
+  timeout: true,
+  ephemeralCache: true,
+  dynamicLimits: true,
+  // Of the original, and without an influence on decisions.
+  analytics: true,
+};
+
 /** Options of the original that change decisions, and that there is nothing for here. */
-const UNSUPPORTED = ["redis", "enableProtection", "denyListThreshold"];
+const UNSUPPORTED = ["redis", "enableProtection", "denyListThreshold", "algorithm"];
 
 export class Ratelimit {
   readonly #client: StoreClient;
@@ -82,11 +92,13 @@ export class Ratelimit {
   readonly #denials: DenialCache | undefined;
 
   constructor(config: RatelimitConfig) {
-    for (const option of UNSUPPORTED) {
-      if ((config as unknown as Record<string, unknown>)[option]) {
-        throw new TypeError(`unsupported option \`${option}\`; see docs/node-switch.md`);
-      }
+    const given = (config as unknown as Record<string, unknown> | undefined) ?? {};
+    const unsupported = UNSUPPORTED.find((option) => given[option]);
+    if (unsupported !== undefined) {
+      throw new TypeError(`unsupported option \`${unsupported}\`; see docs/node-switch.md`);
     }
+    requireStoreOptions(config, "Ratelimit", NAMES);
+
 
     this.#client = config.client;
     this.#config = config;
@@ -119,7 +131,7 @@ export class Ratelimit {
   limit = async (identifier: string, request?: RequestOptions): Promise<RatelimitResponse> => {
     const { onUnavailable } = this.#config;
     try {
-      return await this.#inTime(this.#limit(identifier, request?.rate ?? 1));
+      return await this.#inTime(this.#limit(identifier, rateOf(request)));
     } catch (error) {
       if (!(error instanceof UnavailableError) || onUnavailable === "error") throw error;
       if (onUnavailable !== undefined) return withoutDecision(onUnavailable === "allow");
@@ -259,6 +271,14 @@ export class Ratelimit {
   }
 }
 
+/** The units of a request; 1 by default. */
+function rateOf(request: RequestOptions | undefined): number {
+  const rate: unknown = request?.rate;
+  if (rate === undefined) return 1;
+  if (typeof rate === "number" && Number.isSafeInteger(rate)) return rate;
+  throw new TypeError(`rate must be a whole number, but it is ${shown(rate)}`);
+}
+
 function denial(limit: number, reset: number): RatelimitResponse {
   return { success: false, limit, remaining: 0, reset, pending: done() };
 }
@@ -277,20 +297,4 @@ function done(): Promise<void> {
 
 function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-const UNITS_MS: Record<string, number> = {
-  ms: 1,
-  s: 1000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-  w: 604_800_000,
-};
-
-function durationMs(duration: Duration): number {
-  const [, number, unit] = /^(\d+(?:\.\d+)?) ?(ms|s|m|h|d|w)$/.exec(duration) ?? [];
-  const ms = Math.round(Number(number) * (UNITS_MS[unit ?? ""] ?? NaN));
-  if (ms >= 1) return ms;
-  throw new TypeError(`invalid duration "${duration}": write a number and a unit, such as "10 s"`);
 }

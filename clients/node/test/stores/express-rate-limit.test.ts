@@ -227,3 +227,19 @@ test("while the service is unavailable, the application decides", async (t) => {
     assert.equal((await app.get()).status, expected, JSON.stringify({ store, options }));
   }
 });
+
+test("a key whose hits were all taken back has none", async (t) => {
+  for (const algorithm of ["fixed_window", "sliding_window"] as const) {
+    const store = new TollgateStore({ client: sharedClient(t), name: uniqueName(), algorithm });
+    store.init({ windowMs: 60_000, limit: 5 });
+    assert.equal(await store.get("ann"), undefined);
+    await store.increment("ann");
+    assert.equal((await store.get("ann"))?.totalHits, 1);
+    await store.decrement("ann");
+    // A sliding window does not know whether there were hits.
+    const hits = algorithm === "fixed_window" ? 0 : undefined;
+    assert.equal((await store.get("ann"))?.totalHits, hits);
+    await store.resetKey("ann");
+    assert.equal(await store.get("ann"), undefined);
+  }
+});

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type TestContext, test } from "node:test";
+import { test } from "node:test";
 
 import {
   BurstyRateLimiter,
@@ -11,39 +11,8 @@ import {
   RLWrapperTimeouts,
 } from "rate-limiter-flexible";
 
-import {
-  RateLimiterTollgate,
-  type RateLimiterTollgateOptions,
-} from "../../src/stores/rate-limiter-flexible.js";
+import { assertWithin, denialOf, limiterOf } from "./flexible.js";
 import { clientOfKilledService, sharedClient, uniqueName } from "./setup.js";
-
-function limiterOf(
-  t: TestContext,
-  options: Partial<RateLimiterTollgateOptions> = {},
-): RateLimiterTollgate {
-  const storeClient = options.storeClient ?? sharedClient(t);
-  return new RateLimiterTollgate({
-    points: 2,
-    duration: 3600,
-    name: uniqueName(),
-    ...options,
-    storeClient,
-  });
-}
-
-/** The `RateLimiterRes` that a denied call rejects with. */
-async function denialOf(call: Promise<unknown>): Promise<RateLimiterRes> {
-  const rejection: unknown = await call.then(
-    () => assert.fail("expected a denial"),
-    (reason: unknown) => reason,
-  );
-  assert.ok(rejection instanceof RateLimiterRes, `not a denial: ${String(rejection)}`);
-  return rejection;
-}
-
-function assertWithin(actual: number, low: number, high: number): void {
-  assert.ok(actual >= low && actual <= high, `expected ${low} to ${high}, but found ${actual}`);
-}
 
 test("consumed points grow, also past the limit", async (t) => {
   const limiter = limiterOf(t);
