@@ -41,13 +41,13 @@ pub(super) struct SealingKey {
 
 /// The keys with which tokens can be opened. The first one seals.
 pub(super) struct SealingKeys {
-    source: KeySource,
+    source: KeyOrigin,
     known: RwLock<KnownKeys>,
 }
 
 /// Where keys come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum KeySource {
+enum KeyOrigin {
     /// From `hash_secret`.
     Secret,
     /// From this process, or from the file next to its snapshot.
@@ -90,23 +90,23 @@ impl SealingKeys {
         let halves = SECRET_KEY_HALVES.map(|half| *hasher.hash(half).as_bytes());
         let mut bytes = KeyBytes::default();
         bytes.copy_from_slice(halves.as_flattened());
-        Self::with_key(KeySource::Secret, &bytes)
+        Self::with_key(KeyOrigin::Secret, &bytes)
     }
 
     /// The key of this process.
     pub(super) fn of_process(bytes: &KeyBytes) -> Self {
-        Self::with_key(KeySource::Process, bytes)
+        Self::with_key(KeyOrigin::Process, bytes)
     }
 
     /// The keys of a shared store, which are not known before [`sync`](Self::sync).
     pub(super) fn of_store() -> Self {
         Self {
-            source: KeySource::Store,
+            source: KeyOrigin::Store,
             known: RwLock::default(),
         }
     }
 
-    fn with_key(source: KeySource, bytes: &KeyBytes) -> Self {
+    fn with_key(source: KeyOrigin, bytes: &KeyBytes) -> Self {
         let key = KnownKey {
             key: SealingKey::new(bytes),
             record: String::new(),
@@ -139,12 +139,12 @@ impl SealingKeys {
     /// Why a token was sealed with a key that is not known.
     pub(super) const fn missing_reason(&self) -> &'static str {
         match self.source {
-            KeySource::Secret => "it was sealed with another `hash_secret`, or without one",
-            KeySource::Process => {
+            KeyOrigin::Secret => "it was sealed with another `hash_secret`, or without one",
+            KeyOrigin::Process => {
                 "it was sealed by another process: a store in memory keeps its key over a restart \
                  only with `store.snapshot`"
             }
-            KeySource::Store => {
+            KeyOrigin::Store => {
                 "it was sealed with a key that the store no longer has: the store was flushed, lost \
                  the key in a fail-over, or is another one"
             }
@@ -158,7 +158,7 @@ impl SealingKeys {
         records: &SharedRecords,
         now: Micros,
     ) -> Result<(), StoreError> {
-        if self.source != KeySource::Store {
+        if self.source != KeyOrigin::Store {
             return Ok(());
         }
         match self.try_sync(records, now).await {

@@ -1,7 +1,7 @@
 //! How much random testing a run does, and with which seeds.
 //!
 //! By default a tenth of it, with the same seeds every time: a change is tested quickly, and a
-//! failure is due to the change. `cargo xtask test --thorough` sets [`THOROUGH`] and a new seed.
+//! failure is due to the change. `cargo xtask test --thorough` sets `TOLLGATE_THOROUGH` and a new seed.
 
 use proptest::test_runner::{Config, RngSeed};
 
@@ -13,7 +13,7 @@ pub fn is_thorough() -> bool {
     multiple().is_some()
 }
 
-/// Returns `whole` times what [`THOROUGH`] says; without it a tenth, rounded up.
+/// Returns `whole` times what `TOLLGATE_THOROUGH` says; without it a tenth, rounded up.
 pub fn of(whole: u64) -> u64 {
     share(whole, multiple())
 }

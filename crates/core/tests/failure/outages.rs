@@ -237,7 +237,7 @@ fn every_decision_names_its_reason() {
         fixture.store.fail(fault);
         for limit in ["allow", "deny", "local"] {
             let reason = fixture.check(limit).degraded_reason();
-            assert_eq!(reason.map(|reason| reason.as_str()), Some(expected));
+            assert_eq!(reason.map(tollgate::DegradedReason::as_str), Some(expected));
         }
     }
     fixture.store.heal();
