@@ -14,8 +14,8 @@
 --          count       number of demands (2 bytes)
 --          of a reservation or settlement, how long it is remembered (a double, microseconds) and
 --          the id of the reservation (16 bytes)
---          of a settlement, how the reservation ends: 1 settled, 2 cancelled; 4 more if another
---          counter has shown that it was open
+--          of a settlement, how the reservation ends: 1 settled, 2 cancelled, 3 undone (nothing
+--          remembers it); 4 more if another counter has shown that it was open
 --          and for each demand
 --            algorithm   1 bucket, 2 fixed window, 3 sliding window, 4 sliding log, 5 concurrency
 --            flags       the sum of 1 if the demand never denies, 2 if its reservations are needed,
@@ -70,8 +70,8 @@ local EXACT = 9007199254740992
 local RECOVERY_MAX = 100 * 366 * 86400 * 1000000
 local SPEND, PEEK, REFUND, RENEW, LEASE_CALL, RESET, COUNT = 1, 2, 3, 5, 6, 7, 8
 local RESERVE, SETTLE, INSPECT, REFUSE = 9, 10, 11, 12
--- What is known of a reservation that is to be settled.
-local UNKNOWN, OPEN, REPEATED = 0, 1, 3
+-- What is known of a reservation that is to be settled, and the end that no mark remembers.
+local UNKNOWN, OPEN, REPEATED, UNDONE = 0, 1, 3, 3
 local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
 local NOT_A_COUNTER = 'MALFORMED the key does not hold a counter'
 local TOO_MANY = 'BOUND too many open reservations of one counter'

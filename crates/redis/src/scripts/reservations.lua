@@ -238,8 +238,10 @@ reservations = reservations or (function()
       end
     end
 
-    local expiry = ceil(ttl / 1000) + EXPIRY_MARGIN
-    write('SET', mark_key, pack('<ddd', now + ttl, ending, charged_units), 'PX', expiry)
+    if ending ~= UNDONE then
+      local expiry = ceil(ttl / 1000) + EXPIRY_MARGIN
+      write('SET', mark_key, pack('<ddd', now + ttl, ending, charged_units), 'PX', expiry)
+    end
     if record then
       write('HDEL', hash, id)
       write('HINCRBY', hash, TOTAL, -units)

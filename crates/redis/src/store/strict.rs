@@ -6,8 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 use tollgate::store::{
-    Ending, Intent, Part, PartList, ReservationEnd, SettleReply, Settlement, SpendReply,
-    StoreFuture,
+    Ending, Intent, Part, PartList, SettleReply, Settlement, SpendReply, StoreFuture,
 };
 use tollgate::{Demand, PermitId, Quota, StoreError};
 
@@ -245,10 +244,7 @@ impl Part for SlotPart {
                 _ if demand.needs_permit() => {
                     encoder.call(Operation::Release, &[demand], permit_id)
                 }
-                Intent::Reserve { .. } => {
-                    let ending = Ending::new(permit_id, ReservationEnd::Cancelled);
-                    encoder.settle(&[Settlement::new(demand, 0)], ending)
-                }
+                Intent::Reserve { .. } => encoder.undo(&demand, permit_id),
                 _ => encoder.call(Operation::Refund, &[demand], permit_id),
             };
             drop(self.router.spawn(call));

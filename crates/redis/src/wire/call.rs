@@ -72,6 +72,8 @@ const ENDED: &[u8] = b"|e";
 const ENDING_AT: usize = 27;
 /// What that byte has besides, if another counter has shown that the reservation was open.
 const WAS_OPEN: u8 = 4;
+/// That byte for a reservation that is undone.
+const UNDONE: u8 = 3;
 
 /// Encodes store calls.
 ///
@@ -207,12 +209,26 @@ impl CallEncoder {
     /// Encodes the settlement of demands that are not on concurrency limits. In a cluster they must
     /// be in the same slot.
     pub(crate) fn settle(&self, settlements: &[Settlement<'_>], ending: Ending) -> StoreCall {
+        let was_open = if ending.was_open { WAS_OPEN } else { 0 };
+        self.end(
+            settlements,
+            ending.reservation,
+            end_number(ending.end) + was_open,
+        )
+    }
+
+    /// Encodes the return of what a demand has reserved, as if it had never been reserved: no
+    /// counter remembers how it ended.
+    pub(crate) fn undo(&self, demand: &Demand<'_>, reservation: PermitId) -> StoreCall {
+        self.end(&[Settlement::new(*demand, 0)], reservation, UNDONE)
+    }
+
+    fn end(&self, settlements: &[Settlement<'_>], reservation: PermitId, ending: u8) -> StoreCall {
         let operation = Operation::Settle;
         let mut arguments = Vec::with_capacity(28 + 132 * settlements.len());
         write_head(&mut arguments, operation, settlements.len());
-        write_reservation(&mut arguments, SETTLED_FOR, ending.reservation);
-        let was_open = if ending.was_open { WAS_OPEN } else { 0 };
-        arguments.push(end_number(ending.end) + was_open);
+        write_reservation(&mut arguments, SETTLED_FOR, reservation);
+        arguments.push(ending);
 
         let name = |settlement: &Settlement<'_>, part| self.name(&settlement.demand.key, part);
         let counters = settlements
@@ -223,7 +239,7 @@ impl CallEncoder {
             let (demand, quota) = (&settlement.demand, settlement.demand.quota());
             let flags = DemandFlags::new(operation, demand);
             let numbers = quota.count_numbers(0);
-            write_demand(&mut arguments, flags, numbers, ending.reservation);
+            write_demand(&mut arguments, flags, numbers, reservation);
             write_amount(
                 &mut arguments,
                 quota.amount_max(demand.limit.debt_max(quota)),
@@ -237,7 +253,7 @@ impl CallEncoder {
 
             keys.extend([RESERVATIONS, EXPIRIES].map(|part| name(settlement, part)));
             let mut ended = name(settlement, ENDED);
-            ended.extend_from_slice(&ending.reservation.get().to_le_bytes());
+            ended.extend_from_slice(&reservation.get().to_le_bytes());
             keys.push(ended);
         }
         self.encode(operation, settlements.len(), keys, arguments)

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use testkit::servers::{Cluster, Flavor, Server};
-use tollgate::{Decision, Limit, LimitOutcome, Limiter, Rate};
+use tollgate::store::{Ending, Intent, ReservationEnd, Settlement, SettlementKind, Store as _};
+use tollgate::{Decision, DemandBuf, Limit, LimitOutcome, Limiter, Micros, PermitId, Rate};
 
 use crate::common;
 
@@ -153,6 +154,46 @@ fn reservations_are_undone_after_a_denial() {
         })
         .await;
         assert_eq!(remaining(&limiter, "per-tenant", "acme").await, 0);
+    });
+}
+
+/// No counter remembers a reservation that was undone: its id may be that of a request that a failure
+/// policy then allows, whose settlement charges all of the actual cost.
+#[test]
+fn an_undone_reservation_is_not_remembered() {
+    let runtime = common::runtime();
+    let cluster = Cluster::start(Flavor::Valkey, 3, 0);
+    let store = common::on_cluster(&runtime, &cluster);
+    let rule = |limit: Limit| limit.validate().expect("a valid limit");
+    let low = rule(Limit::fixed_window("low", 3, DAY));
+    let high = rule(Limit::fixed_window("high", 5, DAY));
+    let demand = |rule, key, cost| DemandBuf::new(rule, key, cost).expect("a valid key");
+    let (undone, denied) = (demand(&low, "ann", 2), demand(&high, "acme", 9));
+
+    runtime.block_on(async {
+        let (id, demands) = (PermitId::new(7), [undone.as_demand(), denied.as_demand()]);
+        let intent = Intent::Reserve {
+            ttl: Micros::from_secs(60),
+        };
+        let reply = store.spend(&demands, intent, id).await;
+        assert!(reply.expect("available").is_denied(&demands));
+
+        let used = async || {
+            let looked = [undone.clone().with_cost(0)];
+            let looked = [looked[0].as_demand()];
+            let reply = store.spend(&looked, Intent::Peek, id).await;
+            3 - reply.expect("available").outcomes()[0].0.remaining
+        };
+        common::eventually("the reservation is undone", async || used().await == 0).await;
+
+        let settlement = [Settlement::new(undone.as_demand(), 3)];
+        let ending = Ending::new(id, ReservationEnd::Settled);
+        let settled = store.settle(&settlement, ending).await.expect("available");
+        assert_eq!(
+            (settled[0].kind, settled[0].charged),
+            (SettlementKind::Unreserved, 3)
+        );
+        assert_eq!(used().await, 3);
     });
 }
 
