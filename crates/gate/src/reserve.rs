@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use tollgate::store::{Ending, Intent, ReservationEnd, Settlement, SettlementKind};
+use tollgate::store::{Ending, Intent, ReservationEnd, SettleReply, Settlement, SettlementKind};
 use tollgate::{Demand, EncodedKey, Micros, PermitId, Quota, Rule};
 use tollgate_rules::{Attribute, Cost, RequestedLimit, SelectError, Selection, validate_cost};
 
@@ -133,11 +133,11 @@ impl Gate {
 
         let ending = Ending::new(reservation.id, end);
         let replies = active.limiter.settle_request(&settlements, ending).await?;
-        let kind = SettlementKind::of_request(&replies);
+        let deciding = SettleReply::of_request(&settlements, &replies);
+        let kind = deciding.map_or(SettlementKind::Unreserved, |reply| reply.kind);
         let estimated = replies.iter().zip(&reservation.counters);
         let estimated = estimated.filter(|(_, counter)| !counter.is_fixed);
         let charged = estimated.map(|(reply, _)| reply.charged).max();
-        let known = replies.iter().find(|reply| reply.kind == kind);
         let result = match kind {
             SettlementKind::Reserved if actual.is_some() => Some(ReservationResult::Settled),
             SettlementKind::Reserved => Some(ReservationResult::Cancelled),
@@ -150,7 +150,7 @@ impl Gate {
         }
         Ok(GateSettlement {
             kind,
-            end: known.map_or(end, |reply| reply.end),
+            end: deciding.map_or(end, |reply| reply.end),
             charged: charged.unwrap_or(0),
             warning,
         })
@@ -187,6 +187,14 @@ impl ActiveConfig {
             Some(cost) => demand.with_cost(cost.default),
             None => demand,
         }
+    }
+
+    /// Whether numbers of tokens decide the cost in one of these limits.
+    pub(super) fn counts_tokens(&self, demands: &[Demand<'_, EncodedKey>]) -> bool {
+        let mut costs = demands
+            .iter()
+            .filter_map(|demand| self.cost_of(demand.limit.name().as_str()));
+        costs.any(Cost::counts_tokens)
     }
 
     /// The cost that the file gives a limit.
@@ -246,9 +254,8 @@ impl ActiveConfig {
             Ok::<_, Infallible>(found.map(|(_, count)| *count))
         };
         let tallied = self.cost_of(limit).and_then(|cost| {
-            let Ok(by) = cost.attribute.as_ref().map_or(Ok(None), tokens);
-            let Ok(weighed) = cost.weigh(tokens);
-            by.or(weighed)
+            let Ok(measured) = cost.measure(tokens);
+            measured
         });
         tallied.or(actual.units)
     }

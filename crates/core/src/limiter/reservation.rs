@@ -13,7 +13,7 @@ use crate::algorithm::{PermitId, Quota};
 use crate::decision::Decision;
 use crate::demand::{Demand, DemandBuf};
 use crate::key::ToKey;
-use crate::store::{Ending, Intent, ReservationEnd, Settlement, SettlementKind};
+use crate::store::{Ending, Intent, ReservationEnd, SettleReply, Settlement, SettlementKind};
 use crate::time::Micros;
 
 /// How long a reservation is open by default.
@@ -232,6 +232,7 @@ impl Reservation {
             }
         }
         let replies = self.engine.settle(&settlements, Ending::new(self.id, end));
-        Ok(SettlementKind::of_request(&replies.await?))
+        let reply = SettleReply::of_request(&settlements, &replies.await?);
+        Ok(reply.map_or(SettlementKind::Unreserved, |reply| reply.kind))
     }
 }

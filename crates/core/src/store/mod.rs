@@ -182,16 +182,6 @@ pub enum SettlementKind {
     Repeated,
 }
 
-impl SettlementKind {
-    /// How a reservation was settled, from the replies to its settlements: by the first that knew
-    /// it.
-    pub fn of_request(replies: &[SettleReply]) -> Self {
-        let mut kinds = replies.iter().map(|reply| reply.kind);
-        let known = kinds.find(|kind| *kind != Self::Unreserved);
-        known.unwrap_or(Self::Unreserved)
-    }
-}
-
 /// The reply to the settlement of one demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettleReply {
@@ -205,6 +195,21 @@ pub struct SettleReply {
 }
 
 impl SettleReply {
+    /// What became of a reservation, from the replies to its settlements in their order: the first
+    /// reply of a counter that knew it. A permit may be held longer than its reservation is open,
+    /// so its reply counts only if the reservation has nothing else.
+    pub fn of_request(settlements: &[Settlement<'_>], replies: &[Self]) -> Option<Self> {
+        let rows = settlements.iter().zip(replies);
+        let (permits, units): (Vec<_>, Vec<_>) = rows.partition(|(row, _)| row.demand.is_permit());
+        let deciding = if units.is_empty() { permits } else { units };
+
+        let mut replies = deciding.iter().map(|(_, reply)| **reply);
+        let first = replies.clone().next();
+        replies
+            .find(|reply| reply.kind != SettlementKind::Unreserved)
+            .or(first)
+    }
+
     /// The reply to the release of a permit.
     pub const fn for_permit(was_held: bool, end: ReservationEnd) -> Self {
         let kind = if was_held {
