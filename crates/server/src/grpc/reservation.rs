@@ -135,8 +135,10 @@ impl GrpcRateLimiter {
             Err(PermitTokenError::Store(error)) => {
                 return Err(DecideError::from(tollgate::Error::Store(error)).into());
             }
-            // Without a reservation that is known, the amount is a plain charge.
-            Err(_) => {}
+            // Without a reservation that is known, the amount is a plain charge. The protocol has no
+            // place for the reason, so the metric of errors has it.
+            Err(_) if reservation_id.is_empty() => {}
+            Err(_) => self.gate.metrics().count_error("bad-reservation"),
         }
 
         let request = charge(domain, descriptors, Some(actual_amount));

@@ -6,6 +6,7 @@ use tollgate_envoy::{
     RateLimitRequest, RateLimitUnit, ReserveRequest, ReserveResponse,
 };
 
+use testkit::reverse_proxy;
 use testkit::servers::{Flavor, Server};
 
 use super::client::{Client, Reply};
@@ -227,6 +228,9 @@ fn a_foreign_reservation_is_a_plain_charge() {
     assert!(!commit(&mut client, &actual(&foreign.reservation_id, 130)));
     assert_eq!(left(&mut client, "tokens"), 870);
     assert_eq!(left(&mut Client::connect(other.grpc), "tokens"), 600);
+    let page = reverse_proxy::get(service.admin, "/metrics", &[]).text();
+    let count = "tollgate_request_errors_total{code=\"bad-reservation\"} 1\n";
+    assert!(page.contains(count), "the metrics name the reason");
 }
 
 #[test]
