@@ -7,9 +7,11 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use smallvec::SmallVec;
+
 use crate::attribute::Attribute;
 use crate::config::{list_and, nearest};
-use crate::limit::{Cost, LimitConfig, TokenWeight};
+use crate::limit::{Cost, LimitConfig};
 use crate::select::SelectError;
 
 /// What the name of the attribute of a kind starts with.
@@ -71,11 +73,10 @@ impl TokenKinds {
     pub(crate) fn new(limits: &[LimitConfig]) -> Self {
         let attributes = limits.iter().flat_map(LimitConfig::attributes);
         let kinds = attributes.filter_map(|attribute| attribute.name().strip_prefix(PREFIX));
-        let weights = limits.iter().filter_map(|limit| limit.cost.as_ref());
-        let mut weights = weights.flat_map(|cost| &cost.tokens);
+        let mut costs = limits.iter().filter_map(|limit| limit.cost.as_ref());
         Self {
             own: kinds.map(Box::from).collect(),
-            counts_usage: weights.any(TokenWeight::is_usage),
+            counts_usage: costs.any(|cost| cost.kinds().any(TokenKinds::is_in_usage)),
         }
     }
 
@@ -132,40 +133,52 @@ impl TokenKinds {
     }
 }
 
-impl TokenWeight {
-    /// The kind of tokens.
-    fn kind(&self) -> &str {
-        let name = self.attribute.name();
-        name.strip_prefix(PREFIX).unwrap_or(name)
-    }
-
-    fn is_usage(&self) -> bool {
-        USAGE_KINDS.contains(&self.kind())
-    }
+/// The kind of tokens whose number an attribute holds.
+fn kind_of(attribute: &Attribute) -> Option<&str> {
+    attribute.name().strip_prefix(PREFIX)
 }
 
 impl Cost {
-    /// The weighted sum of token counts, rounded up. `count` returns the number of tokens that an
-    /// attribute holds; `None` if no kind has one. A request that has none of `input`, `output` and
-    /// `cached` may have those of a provider's usage object instead.
-    pub fn weigh<E>(
+    /// The kinds of tokens whose numbers make up the cost.
+    fn kinds(&self) -> impl Iterator<Item = &str> {
+        let weighed = self.tokens.iter().map(|weight| &weight.attribute);
+        self.attribute.iter().chain(weighed).filter_map(kind_of)
+    }
+
+    /// True when numbers of tokens decide the cost.
+    pub fn counts_tokens(&self) -> bool {
+        self.kinds().next().is_some()
+    }
+
+    /// The number in the attribute that decides the cost, or the weighed numbers of tokens, rounded
+    /// up. `count` returns the number that an attribute holds; `None` if nothing has one. A request
+    /// that lacks the number of a kind may have those of a provider's usage object instead.
+    pub fn measure<E>(
         &self,
         count: impl Fn(&Attribute) -> Result<Option<u64>, E>,
     ) -> Result<Option<u64>, E> {
-        let mut counts = Vec::with_capacity(self.tokens.len());
-        for weight in &self.tokens {
-            counts.push((weight, count(&weight.attribute)?));
+        let mut counts: SmallVec<[(&Attribute, u32, Option<u64>); 4]> = SmallVec::new();
+        let weights = self.tokens.iter();
+        let weights = weights.map(|weight| (&weight.attribute, weight.thousandths));
+        for (attribute, thousandths) in self.attribute.iter().map(|by| (by, 1_000)).chain(weights) {
+            counts.push((attribute, thousandths, count(attribute)?));
         }
-        let mut usage_kinds = counts.iter().filter(|(weight, _)| weight.is_usage());
-        if usage_kinds.clone().count() > 0 && usage_kinds.all(|(_, count)| count.is_none()) {
+
+        let is_open = |attribute: &Attribute, found: &Option<u64>| {
+            found.is_none() && kind_of(attribute).is_some_and(TokenKinds::is_in_usage)
+        };
+        if counts
+            .iter()
+            .any(|(attribute, _, found)| is_open(attribute, found))
+        {
             let usage = self.usage(count)?;
-            for (weight, count) in &mut counts {
-                *count = count.or(usage.get(weight.kind()));
+            for (attribute, _, found) in &mut counts {
+                *found = found.or_else(|| usage.get(kind_of(attribute)?));
             }
         }
 
-        let products = counts.iter().filter_map(|(weight, count)| {
-            count.map(|count| u128::from(count) * u128::from(weight.thousandths))
+        let products = counts.iter().filter_map(|(_, thousandths, found)| {
+            found.map(|found| u128::from(found) * u128::from(*thousandths))
         });
         let sum = products.reduce(u128::saturating_add);
         Ok(sum.map(|sum| u64::try_from(sum.div_ceil(1_000)).unwrap_or(u64::MAX)))
@@ -173,14 +186,14 @@ impl Cost {
 
     /// What a provider's usage object says, without the members that the limit counts itself.
     fn usage<E>(&self, count: impl Fn(&Attribute) -> Result<Option<u64>, E>) -> Result<Usage, E> {
-        let has = |attribute: &Attribute| self.tokens.iter().any(|own| own.attribute == *attribute);
         let mut counts = [None; USAGE_NAMES.len()];
-        for (found, attribute) in counts.iter_mut().zip(&*USAGE_ATTRIBUTES) {
-            if !has(attribute) {
+        let names = USAGE_NAMES.iter().zip(&*USAGE_ATTRIBUTES);
+        for (found, (name, attribute)) in counts.iter_mut().zip(names) {
+            if !self.kinds().any(|kind| kind == *name) {
                 *found = count(attribute)?;
             }
         }
-        let counts_cached = self.tokens.iter().any(|weight| weight.kind() == "cached");
+        let counts_cached = self.kinds().any(|kind| kind == "cached");
         Ok(Usage::new(counts, counts_cached))
     }
 }
@@ -243,6 +256,7 @@ impl Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limit::TokenWeight;
 
     fn cost(weights: &[(&str, u32)]) -> Cost {
         let weight = |(kind, units): &(&str, u32)| TokenWeight {
@@ -261,7 +275,7 @@ mod tests {
             let found = counts.iter().find(|(name, _)| Some(*name) == kind);
             Ok::<_, ()>(found.map(|(_, count)| *count))
         };
-        cost.weigh(count).expect("numbers")
+        cost.measure(count).expect("numbers")
     }
 
     /// Units of one, a hundred and ten thousand tell the kinds apart.
@@ -310,7 +324,8 @@ mod tests {
     fn own_kinds_come_first_and_nothing_weighs_nothing() {
         let all = cost(&[("input", 10), ("output", 1)]);
         assert_eq!(weigh(&all, &[("input", 2)]), Some(20));
-        assert_eq!(weigh(&all, &[("output", 2), ("prompt_tokens", 9)]), Some(2));
+        let mixed = [("output", 2), ("prompt_tokens", 9)];
+        assert_eq!(weigh(&all, &mixed), Some(92), "each kind by itself");
         assert_eq!(weigh(&all, &[]), None);
         assert_eq!(weigh(&all, &[("total_tokens", 9), ("images", 1)]), None);
         let images = cost(&[("images", 1)]);

@@ -129,6 +129,13 @@ impl ApiError {
         Self::unprocessable("bad-tokens", detail)
     }
 
+    /// There are numbers of tokens, but none that a limit counts.
+    pub fn no_token_counts() -> Self {
+        let detail = "`tokens` has no number that a limit counts: send those of the kinds that the \
+                      limits count, or the units as `cost`";
+        Self::unprocessable("bad-tokens", detail)
+    }
+
     /// The number of tokens of a kind is not valid.
     pub fn bad_token_count(kind: &str, found: &str) -> Self {
         let (kind, found) = (shortened(kind), shortened(found));

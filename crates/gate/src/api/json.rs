@@ -339,7 +339,7 @@ impl NamedAttributes<'_> {
     /// token counts already must be of a known kind, too.
     pub(super) fn add_tokens(
         &mut self,
-        tokens: &CountedTokens<'_>,
+        tokens: Option<&CountedTokens<'_>>,
         kinds: &TokenKinds,
     ) -> Result<(), ApiError> {
         for (name, _) in &self.0 {
@@ -347,7 +347,14 @@ impl NamedAttributes<'_> {
                 kinds.find(kind).map_err(DecideError::from)?;
             }
         }
-        for (kind, count) in tokens.counts(kinds)? {
+        let Some(tokens) = tokens else {
+            return Ok(());
+        };
+        let counts = tokens.counts(kinds)?;
+        if counts.is_empty() {
+            return Err(ApiError::no_token_counts());
+        }
+        for (kind, count) in counts {
             let name = format!("tokens.{kind}");
             if self.0.len() >= ATTRIBUTES_MAX || self.0.iter().any(|(other, _)| *other == name) {
                 return Err(ApiError::bad_tokens(&name));

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use http::StatusCode;
+use serde::{Deserialize as _, Deserializer};
 use tollgate::limiter::{RESERVATION_TTL_DEFAULT, RESERVATION_TTL_MAX};
 use tollgate::store::Intent;
 use tollgate::{Decision, Micros};
@@ -78,6 +79,10 @@ pub struct Answer {
     /// The decision, for the header fields. None if the operation decides nothing.
     pub decision: Option<Decision>,
 }
+
+/// The warning of a decision whose limits do not use the numbers of tokens in the request.
+const TOKENS_UNUSED: &str =
+    "no limit of this request counts tokens by their kind, so `tokens` changed nothing";
 
 impl ApiOperation {
     /// The operation with this name in a batch.
@@ -166,7 +171,8 @@ impl ApiOperation {
         let inline = active.inline_rules(options)?;
         let demands = gate.select(active, &body.attributes, &inline, options)?;
 
-        let decision = match self {
+        let counts_tokens = body.tokens.is_none() || active.counts_tokens(&demands);
+        let mut decision = match self {
             Self::Refund => {
                 Box::pin(active.refund(&demands)).await?;
                 return Ok(Answer::done(r#"{"refunded":true}"#));
@@ -184,6 +190,9 @@ impl ApiOperation {
             }
             _ => gate.spend(active, &demands, intent, origin).await?,
         };
+        if !counts_tokens {
+            decision.warning = decision.warning.or(Some(TOKENS_UNUSED));
+        }
         Ok(Answer::decided(decision, is_count))
     }
 }
@@ -294,10 +303,17 @@ struct CheckBody<'b> {
     limits: Option<Vec<RequestedLimit<'b>>>,
     cost: Option<u64>,
     count: Option<bool>,
-    #[serde(borrow, default)]
-    tokens: CountedTokens<'b>,
+    #[serde(borrow, default, deserialize_with = "given_tokens")]
+    tokens: Option<CountedTokens<'b>>,
     #[serde(borrow)]
     ttl: Option<BodyText<'b>>,
+}
+
+/// Null is not an object of token counts.
+fn given_tokens<'de: 'b, 'b, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<CountedTokens<'b>>, D::Error> {
+    CountedTokens::deserialize(from).map(Some)
 }
 
 /// The body of `/v1/settle`.
@@ -347,7 +363,7 @@ impl<'b> CheckBody<'b> {
             context.active.permit(context.caller, Permission::Inline)?;
         }
         let kinds = context.active.selector.token_kinds();
-        body.attributes.add_tokens(&body.tokens, kinds)?;
+        body.attributes.add_tokens(body.tokens.as_ref(), kinds)?;
 
         if body.ttl.is_some() && operation != ApiOperation::Reserve {
             return Err(ApiError::unprocessable(

@@ -243,3 +243,107 @@ async fn amounts_above_2_to_the_53_are_errors() {
     let (status, _) = settle(&gate, "/units", json!({}), json!({"actual": large - 1})).await;
     assert_eq!(status, 200);
 }
+
+/// Each pair of a body and a member that must have an effect or be named.
+#[tokio::test]
+async fn no_number_of_tokens_is_dropped_without_a_word() {
+    let gate = gate();
+    for operation in [ApiOperation::Check, ApiOperation::Reserve] {
+        for tokens in [
+            json!({}),
+            json!({"total_tokens": 900}),
+            json!({"input": null}),
+            json!({"completion_tokens_details": {"reasoning_tokens": 9}}),
+        ] {
+            let body = request("/llm", json!({"tokens": tokens}));
+            let (status, answer) = ask(&gate, operation, &body).await;
+            let detail = answer["detail"].as_str().unwrap_or_default();
+            let is_told = detail.contains("no number that a limit counts");
+            assert!(status == 422 && is_told, "{body}: {answer}");
+        }
+
+        let body = request("/units", json!({"tokens": {"input": 900}}));
+        let (_, answer) = ask(&gate, operation, &body).await;
+        let warning = answer["warning"].as_str().unwrap_or_default();
+        assert!(warning.contains("`tokens` changed nothing"), "{answer}");
+    }
+}
+
+/// A provider's name counts where the limit's own is missing, whatever else is there, and by
+/// whichever recipe the limit reads it.
+#[tokio::test]
+async fn the_names_of_a_provider_count_kind_by_kind() {
+    const LIMITS: &str = "
+limits:
+  - { name: both, key: [user], algorithm: fixed_window, limit: 99999, window: 1h, cost: { tokens: { input: 1, output: 4 } } }
+  - { name: out, key: [user], algorithm: fixed_window, limit: 99999, window: 1h, cost: { by: tokens.output } }
+  - { name: own, key: [user], algorithm: fixed_window, limit: 99999, window: 1h, cost: { tokens: { prompt_tokens: 1, output: 1 } } }
+";
+    let used = async |gate: &Gate, name: &str| {
+        let body = json!({"attributes": {"user": "ann"}, "limits": [name], "cost": 0});
+        let (_, answer) = ask(gate, ApiOperation::Peek, &body).await;
+        answer["limits"][0]["used"].as_u64()
+    };
+
+    let mixed = json!({"tokens.output": "2", "tokens.prompt_tokens": "900"});
+    let usage = json!({"prompt_tokens": 900, "completion_tokens": 2});
+    for body in [json!({"attributes": mixed}), json!({"tokens": usage})] {
+        let gate = gate_with(LIMITS);
+        let mut body = body;
+        body["attributes"]["user"] = json!("ann");
+        let (status, answer) = ask(&gate, ApiOperation::Check, &body).await;
+        assert_eq!(status, 200, "{answer}");
+        assert_eq!(used(&gate, "both").await, Some(908), "{body}");
+        assert_eq!(used(&gate, "out").await, Some(2), "{body}");
+        assert_eq!(used(&gate, "own").await, Some(902), "{body}");
+    }
+}
+
+/// A permit may be held longer than its reservation is open. It does not keep the reservation open.
+#[tokio::test]
+async fn a_permit_does_not_keep_an_expired_reservation_open() {
+    const LIMITS: &str = "
+limits:
+  - { name: in-flight, key: [user], algorithm: concurrency, limit: 4, permit_timeout: 5m }
+  - { name: units, key: [user], algorithm: fixed_window, limit: 99, window: 1h }
+";
+    let clock = ManualClock::default();
+    let config = Config::parse(LIMITS, "test.yaml", &|_: &str| None);
+    let gate = Gate::with_clock(&clock, config.expect("a configuration"));
+    let ends = [
+        (ApiOperation::Settle, json!({"actual": 5})),
+        (ApiOperation::Cancel, json!({})),
+    ];
+    for (operation, mut body) in ends {
+        let reserve = request("/", json!({"cost": 7, "ttl": "1s"}));
+        let (_, reserved) = ask(&gate, ApiOperation::Reserve, &reserve).await;
+        clock.advance(std::time::Duration::from_secs(2));
+
+        body["reservation"] = reserved["reservation"].clone();
+        let (_, answer) = ask(&gate, operation, &body).await;
+        assert_eq!(answer["reservation"], "unknown", "{operation:?}: {answer}");
+    }
+    let (_, peeked) = ask(&gate, ApiOperation::Peek, &request("/", json!({"cost": 0}))).await;
+    let used = |index: usize| peeked["limits"][index]["used"].clone();
+    assert_eq!((used(0), used(1)), (json!(0), json!(19)), "{peeked}");
+}
+
+/// Without `debt_max` a counter owes at most ten limits, and `charged` tells what was applied.
+#[tokio::test]
+async fn a_counter_owes_at_most_ten_limits() {
+    for numbers in [
+        "algorithm: fixed_window, limit: 10, window: 1h",
+        "algorithm: sliding_window, limit: 10, window: 1h",
+        "algorithm: sliding_log, limit: 10, window: 1h",
+        "algorithm: token_bucket, capacity: 10, refill_rate: 1/1h",
+    ] {
+        let gate = gate_with(&format!("limits: [{{ name: a, key: [user], {numbers} }}]"));
+        let actual = json!({"actual": 1_u64 << 53});
+        let (status, answer) = settle(&gate, "/", json!({"cost": 5}), actual).await;
+        assert_eq!(
+            (status, &answer["charged"]),
+            (200, &json!(110)),
+            "{numbers}"
+        );
+    }
+}

@@ -137,17 +137,15 @@ impl<'a, A: Attributes> RequestView<'a, A> {
             let highest = self.highest(attribute).transpose();
             highest.map_err(|found| (attribute.to_string(), found))
         };
-        if let Some(attribute) = &cost.attribute
-            && let Some(highest) = highest(attribute)?
-        {
-            // A client must not exempt itself by its cost.
-            return Ok(highest.max(u64::from(attribute.is_field())));
-        }
-
-        let weighed = cost.weigh(highest)?;
-        match weighed.filter(|units| *units > AMOUNT_MAX) {
+        let measured = cost.measure(highest)?;
+        match measured.filter(|units| *units > AMOUNT_MAX) {
             Some(units) => Err(("tokens".to_owned(), units.to_string())),
-            None => Ok(weighed.or(stated).unwrap_or(cost.default)),
+            None => {
+                // A client must not exempt itself by its cost.
+                let least = u64::from(cost.attribute.as_ref().is_some_and(Attribute::is_field));
+                let measured = measured.map(|units| units.max(least));
+                Ok(measured.or(stated).unwrap_or(cost.default))
+            }
         }
     }
 
