@@ -1,0 +1,126 @@
+//! Decides requests with one demand, which most requests have.
+
+use super::context::DemandContext;
+use super::counters::Counters;
+use super::shard::Shard;
+use super::small::SlotFormat;
+use crate::algorithm::{Outcome, PermitId, Quota};
+use crate::demand::Demand;
+use crate::store::Intent;
+use crate::time::Micros;
+
+/// How often a thread tries to decide without the lock, at growing intervals, before it takes it.
+const ATTEMPTS: u32 = 5;
+
+impl Counters {
+    /// Decides one demand. `map` selects the part of the outcome that the caller needs, so that the
+    /// compiler drops the computation of the rest.
+    #[inline(always)]
+    pub(super) fn spend_one<T>(
+        &self,
+        demand: &Demand<'_>,
+        intent: Intent,
+        permit_id: PermitId,
+        map: impl Copy + FnOnce(Outcome) -> T,
+    ) -> T {
+        // Hash first, then read the clock: reading the processor's counter stalls what comes after
+        // it, and the key may not be in the processor's cache.
+        let fingerprint = self.fingerprinter.fingerprint(&demand.key);
+        let now = self.clock.now();
+        self.sweep_if_due(now);
+
+        let context = DemandContext::new(demand, fingerprint, intent, permit_id, now);
+        if matches!(intent, Intent::Spend | Intent::Peek)
+            && demand.limit.lockout().is_none()
+            && !self.may_release_expired(demand.limit)
+            && let Some(result) = self.try_unlocked(&context, map)
+        {
+            return result;
+        }
+        map(self.spend_locked(demand, context))
+    }
+
+    /// Decides a demand on a known key whose state is in a slot, without the lock of its shard.
+    #[inline(always)]
+    fn try_unlocked<T>(
+        &self,
+        context: &DemandContext<'_>,
+        map: impl Copy + FnOnce(Outcome) -> T,
+    ) -> Option<T> {
+        let shard = &self.shards[self.shard_index(context.fingerprint)];
+        match context.quota {
+            Quota::TokenBucket(quota) => try_slot(shard, quota, context, map),
+            Quota::SlidingWindow(quota) => try_slot(shard, quota, context, map),
+            Quota::FixedWindow(quota) => try_slot(shard, quota, context, map),
+            Quota::LeakyBucket(quota) => try_slot(shard, quota, context, map),
+            Quota::SlidingLog(_) | Quota::Concurrency(_) => None,
+        }
+    }
+
+    /// Decides a demand under the lock of its shard: a new key, a state that does not fit into a
+    /// slot, a lockout, or one for which threads contend.
+    #[cold]
+    #[inline(never)]
+    fn spend_locked(&self, demand: &Demand<'_>, context: DemandContext<'_>) -> Outcome {
+        let fingerprint = context.fingerprint;
+        self.release_expired(demand, fingerprint, context.intent.is_reserve());
+        let mut shard = self.lock(fingerprint);
+        // A log must not see time go back: hits that one thread dropped as expired would make room
+        // for a hit with an earlier timestamp. So the clock is read again under the lock.
+        let now = self.clock.now();
+        let context = DemandContext { now, ..context };
+        let evaluation = self.evaluate(&mut shard, &context);
+        let is_charged = context.intent.is_conditional();
+        self.finish(&mut shard, &evaluation, &context, is_charged)
+    }
+}
+
+/// Decides a demand whose counter is in a slot, without the lock. A denial or a peek is decided from
+/// one version of the shard, and writes nothing. A charge holds the shard while it stores the next
+/// state, if the version is still the same. `None` if the key is new or other threads are faster.
+#[inline(always)]
+fn try_slot<Q: SlotFormat, T>(
+    shard: &Shard,
+    quota: &Q,
+    context: &DemandContext<'_>,
+    map: impl FnOnce(Outcome) -> T,
+) -> Option<T> {
+    let &DemandContext { cost, now, .. } = context;
+    for attempt in 0..ATTEMPTS {
+        if let Some(version) = shard.sequence.begin() {
+            let slot = shard.table.find(context.fingerprint)?;
+            let stored = slot.entry()?.state;
+            let (state, is_converted) = quota.read(&stored, now);
+            let (next, outcome) = quota.spend(state, cost, now);
+
+            let is_charge = outcome.verdict.is_allowed() && cost > 0;
+            let must_store = is_converted || Q::moment(&next) < Q::moment(&state);
+            if !is_charge && !must_store || context.intent == Intent::Peek {
+                if shard.sequence.is_unchanged(version) {
+                    let is_shown = context.intent == Intent::Spend || !is_charge;
+                    return Some(map(if is_shown {
+                        outcome
+                    } else {
+                        uncharged(quota, state, outcome, now)
+                    }));
+                }
+            } else if let Some(hold) = shard.sequence.try_hold(version) {
+                slot.set_state(quota.write(next));
+                drop(hold);
+                return Some(map(outcome));
+            }
+        }
+        (0..1 << attempt).for_each(|_| std::hint::spin_loop());
+    }
+    None
+}
+
+/// The outcome of a demand that would be charged: its verdict, and what is left without the charge.
+#[cold]
+fn uncharged<Q: SlotFormat>(quota: &Q, state: Q::State, outcome: Outcome, now: Micros) -> Outcome {
+    let (_, uncharged) = quota.spend(state, 0, now);
+    Outcome {
+        verdict: outcome.verdict,
+        ..uncharged
+    }
+}
