@@ -7,7 +7,7 @@ use super::store::MemoryStore;
 use crate::clock::{Clock, ClockSource};
 use crate::key::Fingerprinter;
 
-/// The default cap: a million keys, which take at most 86 MB.
+/// The default cap: a million keys, which take at most 96 MB.
 pub const KEYS_MAX_DEFAULT: usize = 1_000_000;
 
 /// Configures a [`MemoryStore`], see [`MemoryStore::builder`].

@@ -7,7 +7,6 @@ use super::small::SlotFormat;
 use crate::algorithm::{Outcome, PermitId, Quota};
 use crate::demand::Demand;
 use crate::store::Intent;
-use crate::time::Micros;
 
 /// How often a thread tries to decide without the lock, at growing intervals, before it takes it.
 const ATTEMPTS: u32 = 5;
@@ -77,7 +76,8 @@ impl Counters {
 
 /// Decides a demand whose counter is in a slot, without the lock. A denial or a peek is decided from
 /// one version of the shard, and writes nothing. A charge holds the shard while it stores the next
-/// state, if the version is still the same. `None` if the key is new or other threads are faster.
+/// state, if the version is still the same. `None` if the key is new, the clock was set back, the
+/// parameters of the quota have changed, or other threads are faster.
 #[inline(always)]
 fn try_slot<Q: SlotFormat, T>(
     shard: &Shard,
@@ -89,38 +89,33 @@ fn try_slot<Q: SlotFormat, T>(
     for attempt in 0..ATTEMPTS {
         if let Some(version) = shard.sequence.begin() {
             let slot = shard.table.find(context.fingerprint)?;
-            let stored = slot.entry()?.state;
-            let (state, is_converted) = quota.read(&stored, now);
-            let (next, outcome) = quota.spend(state, cost, now);
+            let stored = slot.state();
+            let state = quota.read(&stored)?;
+            let (next, verdict) = quota.apply(state, cost, now);
 
-            let is_charge = outcome.verdict.is_allowed() && cost > 0;
-            let must_store = is_converted || Q::moment(&next) < Q::moment(&state);
-            if !is_charge && !must_store || context.intent == Intent::Peek {
-                if shard.sequence.is_unchanged(version) {
-                    let is_shown = context.intent == Intent::Spend || !is_charge;
-                    return Some(map(if is_shown {
-                        outcome
-                    } else {
-                        uncharged(quota, state, outcome, now)
-                    }));
+            if verdict.is_allowed() && cost > 0 && context.intent == Intent::Spend {
+                if let Some(hold) = shard.sequence.try_hold(version) {
+                    slot.set_state(quota.write(next));
+                    drop(hold);
+                    return Some(map(quota.outcome(next, verdict, now)));
                 }
-            } else if let Some(hold) = shard.sequence.try_hold(version) {
-                slot.set_state(quota.write(next));
-                drop(hold);
-                return Some(map(outcome));
+            } else {
+                // A peek reports what is left without the charge.
+                let is_peek = context.intent == Intent::Peek;
+                let next = if is_peek {
+                    quota.apply(state, 0, now).0
+                } else {
+                    next
+                };
+                if Q::moment(&next) < Q::moment(&state) {
+                    return None;
+                }
+                if shard.sequence.is_unchanged(version) {
+                    return Some(map(quota.outcome(next, verdict, now)));
+                }
             }
         }
-        (0..1 << attempt).for_each(|_| std::hint::spin_loop());
+        (0..16 << attempt).for_each(|_| std::hint::spin_loop());
     }
     None
-}
-
-/// The outcome of a demand that would be charged: its verdict, and what is left without the charge.
-#[cold]
-fn uncharged<Q: SlotFormat>(quota: &Q, state: Q::State, outcome: Outcome, now: Micros) -> Outcome {
-    let (_, uncharged) = quota.spend(state, 0, now);
-    Outcome {
-        verdict: outcome.verdict,
-        ..uncharged
-    }
 }

@@ -18,6 +18,9 @@ pub(super) struct EvictionCandidates {
     lowest_usage: QuotaUsage,
 }
 
+/// One of this many candidates is evicted at a time. With more of them, the shards would differ more
+/// in size, and the largest determine how much memory the tables take.
+const EVICTED_PART: usize = 32;
 /// With fewer keys than this to choose from, all of them exhausted, other shards are searched for a
 /// key that is not. With more, the other shards are hardly different.
 const CANDIDATES_MIN: usize = 64;
@@ -64,12 +67,12 @@ impl EvictionCandidates {
         self.lowest_usage < QuotaUsage::EXHAUSTED
     }
 
-    /// Evicts the candidates with the most quota left, an eighth of them at a time so that many
-    /// insertions share the cost of the search, but no more than the limit has above its share.
-    /// Exhausted keys are among them only when there are no others.
+    /// Evicts the candidates with the most quota left, some of them at a time so that insertions
+    /// share the cost of the search, but no more than the limit has above its share. Exhausted keys
+    /// are among them only when there are no others.
     fn evict(mut self, shard: &mut LockedShard<'_>, key_cap: &KeyCap) {
         let above_share = key_cap.above_share(self.limit);
-        let count = (self.len() / 8).min(above_share).max(1);
+        let count = (self.len() / EVICTED_PART).min(above_share).max(1);
         let has_unexhausted = self.has_unexhausted();
         if count < self.len() {
             self.ranks.select_nth_unstable(count);

@@ -102,6 +102,6 @@ fn small_state<Q: SlotFormat>(
 ) -> Q::State {
     let stored = shard.small(context.fingerprint);
     stored.map_or_else(Q::State::default, |stored| {
-        quota.read(&stored, context.now).0
+        quota.read_at(&stored, context.now).0
     })
 }

@@ -129,7 +129,7 @@ impl<'a> LockedShard<'a> {
     }
 
     pub(super) fn small(&mut self, fingerprint: Fingerprint) -> Option<SlotState> {
-        Some(self.table().find(fingerprint)?.entry()?.state)
+        Some(self.table().find(fingerprint)?.state())
     }
 
     pub(super) fn set_small(&mut self, fingerprint: Fingerprint, state: SlotState) {

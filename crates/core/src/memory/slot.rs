@@ -54,17 +54,39 @@ pub(super) enum StateKind {
 /// The state of a counter as words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlotState {
-    pub(super) kind: StateKind,
+    /// The kind of the state, and the usage of a sliding window; that of other states follows from
+    /// their words.
+    form: u64,
     pub(super) first: u64,
     pub(super) second: u64,
     /// The moment from which on dropping the counter changes no decision. The moment of a bucket
     /// may have a fraction, so the counter is expired only after it.
     pub(super) until: Micros,
-    /// The usage of a sliding window; that of other states follows from their words.
-    pub(super) usage: QuotaUsage,
 }
 
 impl SlotState {
+    #[inline(always)]
+    pub(super) const fn new(kind: StateKind, [first, second]: [u64; 2], until: Micros) -> Self {
+        Self {
+            form: kind as u64,
+            first,
+            second,
+            until,
+        }
+    }
+
+    /// The same state with its usage.
+    #[inline(always)]
+    pub(super) fn with_usage(self, usage: QuotaUsage) -> Self {
+        let form = self.form | usage_bits(usage);
+        Self { form, ..self }
+    }
+
+    #[inline(always)]
+    pub(super) const fn is(&self, kind: StateKind) -> bool {
+        self.form & KIND_BITS == kind as u64
+    }
+
     pub(super) fn is_expired(&self, now: Micros) -> bool {
         self.until < now
     }
@@ -72,14 +94,13 @@ impl SlotState {
     /// How much of the quota is used at `now`. The limit itself is not known here.
     pub(super) fn usage(&self, now: Micros) -> QuotaUsage {
         if self.is_expired(now) {
-            return QuotaUsage::NONE;
-        }
-        match self.kind {
-            StateKind::Fixed => QuotaUsage::from_ratio(self.first, self.second),
-            StateKind::Sliding => self.usage,
-            StateKind::Bucket | StateKind::IndebtedBucket => {
-                QuotaUsage::from_ratio(self.until.since(now).get(), self.second)
-            }
+            QuotaUsage::NONE
+        } else if self.is(StateKind::Sliding) {
+            usage_of(self.form)
+        } else if self.is(StateKind::Fixed) {
+            QuotaUsage::from_ratio(self.first, self.second)
+        } else {
+            QuotaUsage::from_ratio(self.until.since(now).get(), self.second)
         }
     }
 }
@@ -96,30 +117,27 @@ impl SlotEntry {
     /// The words of the counter: in a slot, and in a snapshot.
     pub(super) fn to_words(self) -> [u64; 5] {
         let SlotState {
+            form,
             first,
             second,
             until,
-            ..
         } = self.state;
-        let tag = key_bits(self.fingerprint, self.limit) | state_bits(self.state);
+        let tag = key_bits(self.fingerprint, self.limit) | form;
         [self.fingerprint.low, tag, first, second, until.get()]
     }
 
     /// The counter with these words; `None` if they belong to a vacant slot.
-    pub(super) const fn from_words([low, tag, first, second, until]: [u64; 5]) -> Option<Self> {
-        let Some(kind) = kind_of(tag) else {
-            return None;
-        };
+    pub(super) fn from_words([low, tag, first, second, until]: [u64; 5]) -> Option<Self> {
         let (fingerprint, limit) = key_of(low, tag);
-        Some(Self {
+        let is_small = (1..=StateKind::IndebtedBucket as u64).contains(&(tag & KIND_BITS));
+        is_small.then_some(Self {
             fingerprint,
             limit,
             state: SlotState {
-                kind,
+                form: tag & STATE_BITS,
                 first,
                 second,
                 until: Micros::new(until),
-                usage: usage_of(tag),
             },
         })
     }
@@ -155,7 +173,6 @@ impl Slot {
     }
 
     /// The counter in the slot; `None` if it is vacant.
-    #[inline(always)]
     pub(super) fn entry(&self) -> Option<SlotEntry> {
         let Self {
             low,
@@ -167,11 +184,22 @@ impl Slot {
         SlotEntry::from_words([low, tag, first, second, until].map(|word| word.load(Relaxed)))
     }
 
+    /// The state of the counter in the slot.
+    #[inline(always)]
+    pub(super) fn state(&self) -> SlotState {
+        SlotState {
+            form: self.tag.load(Relaxed) & STATE_BITS,
+            first: self.first.load(Relaxed),
+            second: self.second.load(Relaxed),
+            until: Micros::new(self.until.load(Relaxed)),
+        }
+    }
+
     /// Replaces the state of the counter in the slot. The shard must be held.
     #[inline(always)]
     pub(super) fn set_state(&self, state: SlotState) {
-        let tag = self.tag.load(Relaxed) & !STATE_BITS;
-        self.tag.store(tag | state_bits(state), Relaxed);
+        let key = self.tag.load(Relaxed) & !STATE_BITS;
+        self.tag.store(key | state.form, Relaxed);
         self.first.store(state.first, Relaxed);
         self.second.store(state.second, Relaxed);
         self.until.store(state.until.get(), Relaxed);
@@ -195,7 +223,8 @@ impl Slot {
 const HIGH_SHIFT: u32 = 32;
 const USAGE_SHIFT: u32 = 16;
 const LIMIT_SHIFT: u32 = 8;
-const STATE_BITS: u64 = 0xffff << USAGE_SHIFT | 0xff;
+const KIND_BITS: u64 = 0xff;
+const STATE_BITS: u64 = 0xffff << USAGE_SHIFT | KIND_BITS;
 
 pub(super) fn key_bits(fingerprint: Fingerprint, limit: LimitNumber) -> u64 {
     u64::from(fingerprint.high) << HIGH_SHIFT | u64::from(limit.get()) << LIMIT_SHIFT
@@ -203,11 +232,6 @@ pub(super) fn key_bits(fingerprint: Fingerprint, limit: LimitNumber) -> u64 {
 
 pub(super) fn usage_bits(usage: QuotaUsage) -> u64 {
     u64::from(usage.0) << USAGE_SHIFT
-}
-
-#[inline(always)]
-fn state_bits(state: SlotState) -> u64 {
-    usage_bits(state.usage) | state.kind as u64
 }
 
 #[inline(always)]
@@ -228,15 +252,4 @@ pub(super) const fn key_of(low: u64, tag: u64) -> (Fingerprint, LimitNumber) {
 )]
 pub(super) const fn usage_of(tag: u64) -> QuotaUsage {
     QuotaUsage((tag >> USAGE_SHIFT) as u16)
-}
-
-#[inline(always)]
-const fn kind_of(tag: u64) -> Option<StateKind> {
-    match tag & 0xff {
-        1 => Some(StateKind::Fixed),
-        2 => Some(StateKind::Sliding),
-        3 => Some(StateKind::Bucket),
-        4 => Some(StateKind::IndebtedBucket),
-        _ => None,
-    }
 }

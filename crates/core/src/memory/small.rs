@@ -22,8 +22,13 @@ pub(super) struct Evaluation {
 
 /// The format of a quota's state in a slot.
 pub(super) trait SlotFormat: FixedStateAlgorithm {
-    /// Reads the state, and returns whether it was converted from other parameters of the quota.
-    fn read(&self, stored: &SlotState, now: Micros) -> (Self::State, bool);
+    /// Reads the state; `None` if it was last used with other parameters of the quota.
+    fn read(&self, stored: &SlotState) -> Option<Self::State>;
+
+    /// Reads or converts the state, and returns whether it was converted.
+    fn read_at(&self, stored: &SlotState, _now: Micros) -> (Self::State, bool) {
+        (self.read(stored).unwrap_or_default(), false)
+    }
 
     /// Writes a state.
     fn write(&self, state: Self::State) -> SlotState;
@@ -59,7 +64,7 @@ impl<Q: SlotFormat> SmallQuota for Q {
     fn evaluate(&self, stored: Option<&SlotState>, context: &DemandContext<'_>) -> Evaluation {
         let &DemandContext { cost, now, .. } = context;
         let (state, is_converted) =
-            stored.map_or_else(Default::default, |stored| self.read(stored, now));
+            stored.map_or_else(Default::default, |stored| self.read_at(stored, now));
         let (mut next, outcome) = self.spend(state, cost, now);
         let must_store = is_converted || Self::moment(&next) < Self::moment(&state);
         if context.intent == Intent::Count && !outcome.verdict.is_allowed() {
@@ -73,7 +78,7 @@ impl<Q: SlotFormat> SmallQuota for Q {
     }
 
     fn refunded(&self, stored: &SlotState, cost: u64, now: Micros) -> SlotState {
-        let (state, _) = self.read(stored, now);
+        let (state, _) = self.read_at(stored, now);
         self.write(self.refund(state, cost, now))
     }
 
@@ -84,12 +89,12 @@ impl<Q: SlotFormat> SmallQuota for Q {
         charged_in: Micros,
         now: Micros,
     ) -> SlotState {
-        let (state, _) = self.read(stored, now);
+        let (state, _) = self.read_at(stored, now);
         self.write(self.give_back(state, units, charged_in, now))
     }
 
     fn window_of_charge(&self, stored: &SlotState, now: Micros) -> Micros {
-        Self::charged_in(self.read(stored, now).0)
+        Self::charged_in(self.read_at(stored, now).0)
     }
 }
 
@@ -106,24 +111,24 @@ pub(super) fn small_quota(quota: &Quota) -> Option<&dyn SmallQuota> {
 
 impl SlotFormat for SlidingWindow {
     #[inline(always)]
-    fn read(&self, stored: &SlotState, _: Micros) -> (SlidingCounts, bool) {
-        let counts = SlidingCounts {
+    fn read(&self, stored: &SlotState) -> Option<SlidingCounts> {
+        Some(SlidingCounts {
             current: stored.first,
             previous: stored.second,
             start: stored.until.since(self.length).since(self.length),
-        };
-        (counts, false)
+        })
     }
 
     #[inline(always)]
     fn write(&self, counts: SlidingCounts) -> SlotState {
-        SlotState {
-            kind: StateKind::Sliding,
-            first: counts.current,
-            second: counts.previous,
-            until: counts.start.after(self.length).after(self.length),
-            usage: QuotaUsage::from_ratio(counts.current.max(counts.previous), self.limit),
-        }
+        let SlidingCounts {
+            current,
+            previous,
+            start,
+        } = counts;
+        let until = start.after(self.length).after(self.length);
+        SlotState::new(StateKind::Sliding, [current, previous], until)
+            .with_usage(QuotaUsage::from_ratio(current.max(previous), self.limit))
     }
 
     #[inline(always)]
@@ -134,23 +139,16 @@ impl SlotFormat for SlidingWindow {
 
 impl SlotFormat for FixedWindow {
     #[inline(always)]
-    fn read(&self, stored: &SlotState, _: Micros) -> (WindowCount, bool) {
-        let window = WindowCount {
+    fn read(&self, stored: &SlotState) -> Option<WindowCount> {
+        Some(WindowCount {
             count: stored.first,
             ends: stored.until,
-        };
-        (window, false)
+        })
     }
 
     #[inline(always)]
     fn write(&self, window: WindowCount) -> SlotState {
-        SlotState {
-            kind: StateKind::Fixed,
-            first: window.count,
-            second: self.limit,
-            until: window.ends,
-            usage: QuotaUsage::NONE,
-        }
+        SlotState::new(StateKind::Fixed, [window.count, self.limit], window.ends)
     }
 
     #[inline(always)]
@@ -163,7 +161,12 @@ macro_rules! bucket_format {
     ($($quota:ty),*) => {$(
         impl SlotFormat for $quota {
             #[inline(always)]
-            fn read(&self, stored: &SlotState, now: Micros) -> (BucketState, bool) {
+            fn read(&self, stored: &SlotState) -> Option<BucketState> {
+                let is_same = stored.second == self.gcra.span.get();
+                is_same.then(|| bucket_state(stored))
+            }
+
+            fn read_at(&self, stored: &SlotState, now: Micros) -> (BucketState, bool) {
                 read_bucket(&self.gcra, stored, now)
             }
 
@@ -181,36 +184,32 @@ macro_rules! bucket_format {
 }
 bucket_format!(TokenBucket, LeakyBucket);
 
-/// Reads the state of a bucket, and returns whether it was converted from other parameters.
 #[inline(always)]
-pub(super) fn read_bucket(gcra: &Gcra, stored: &SlotState, now: Micros) -> (BucketState, bool) {
-    let state = BucketState {
+const fn bucket_state(stored: &SlotState) -> BucketState {
+    BucketState {
         at: stored.until,
         part: stored.first,
-        is_in_debt: stored.kind == StateKind::IndebtedBucket,
-    };
-    let span = Micros::new(stored.second);
-    let converted = if span == gcra.span {
-        None
-    } else {
-        gcra.convert(state, span, now)
-    };
-    (converted.unwrap_or(state), converted.is_some())
+        is_in_debt: stored.is(StateKind::IndebtedBucket),
+    }
+}
+
+/// Reads the state of a bucket, and returns whether it was converted from other parameters.
+pub(super) fn read_bucket(gcra: &Gcra, stored: &SlotState, now: Micros) -> (BucketState, bool) {
+    let state = bucket_state(stored);
+    match gcra.convert(state, Micros::new(stored.second), now) {
+        Some(converted) => (converted, true),
+        None => (state, false),
+    }
 }
 
 /// Writes the state of a bucket, and the span with which the bucket is used, so that a change of its
 /// parameters is noticed.
 #[inline(always)]
-pub(super) const fn write_bucket(gcra: &Gcra, state: BucketState) -> SlotState {
-    SlotState {
-        kind: if state.is_in_debt {
-            StateKind::IndebtedBucket
-        } else {
-            StateKind::Bucket
-        },
-        first: state.part,
-        second: gcra.span.get(),
-        until: state.at,
-        usage: QuotaUsage::NONE,
-    }
+pub(super) fn write_bucket(gcra: &Gcra, state: BucketState) -> SlotState {
+    let kind = if state.is_in_debt {
+        StateKind::IndebtedBucket
+    } else {
+        StateKind::Bucket
+    };
+    SlotState::new(kind, [state.part, gcra.span.get()], state.at)
 }

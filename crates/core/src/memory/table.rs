@@ -95,7 +95,7 @@ impl Table {
             return slot.set_state(entry.state);
         }
         let live = self.live() + 1;
-        if live * 10 > self.capacity.load(Relaxed) * 7 {
+        if is_crowded(live, self.capacity.load(Relaxed)) {
             self.reserve(live);
         }
         self.insert(entry);
@@ -142,7 +142,7 @@ impl Table {
     pub(super) fn reserve(&self, keys: usize) {
         let before = self.capacity.load(Relaxed);
         let (mut capacity, mut segments) = (before, position(before).0);
-        while keys * 10 > capacity * 7 && segments < self.segments.len() {
+        while is_crowded(keys, capacity) && segments < self.segments.len() {
             let size = segment_size(segments);
             self.segments[segments].get_or_init(|| (0..size).map(|_| Slot::default()).collect());
             capacity += size;
@@ -156,14 +156,21 @@ impl Table {
     }
 }
 
+/// True when a table of this capacity is too small for this many counters: when they would fill more
+/// than three quarters of it.
+const fn is_crowded(keys: usize, capacity: usize) -> bool {
+    keys * 4 > capacity * 3
+}
+
 /// The segment of an index, and the index within it.
 #[inline(always)]
 const fn position(index: usize) -> (usize, usize) {
     let index = index + (1 << OFFSET_LOG2);
-    let log2 = index.ilog2();
-    let half = log2 - 1;
-    let segment = 2 * (log2 - OFFSET_LOG2) as usize + (index >> half & 1);
-    (segment, index & ((1 << half) - 1))
+    // The two highest bits are 10 in the first of two segments of the same size, and 11 in the other.
+    let size_log2 = index.ilog2() - 1;
+    let highest = index >> size_log2;
+    let segment = 2 * (size_log2 + 1 - OFFSET_LOG2) as usize + highest - 2;
+    (segment, index - (highest << size_log2))
 }
 
 /// The number of slots of a segment.
