@@ -315,21 +315,20 @@ impl Gcra {
         verdict: Verdict,
         now: Micros,
     ) -> Outcome {
-        let (backlog, state) = self.backlog::<W>(state, now);
+        // The state has just been corrected, so its moment is in range.
+        let (ahead, part) = if state.at < now {
+            (Micros::ZERO, 0)
+        } else {
+            let part = state.part.min(self.per.get() - 1);
+            (state.at.since(now), part)
+        };
+        let backlog = W::product(ahead.get(), self.per.get()) + W::from(part);
         let full_backlog = W::product(self.capacity, self.period.get());
         let unspent = full_backlog.minus_or_zero(backlog);
         let (remaining, started) = unspent.divide_by(self.period);
-        // The moment of a bucket that is not idle gives the quotient of the backlog and the rate.
-        let is_idle = backlog == W::from(0);
-        let part = u64::from(state.part.min(self.per.get() - 1) > 0);
-        let reset_after = if is_idle {
-            Micros::ZERO
-        } else {
-            state.at.since(now).after(Micros::new(part))
-        };
 
         // What is missing of the next unit, after what is owed.
-        let more_after = if !is_idle && verdict.is_allowed() {
+        let more_after = if backlog > W::from(0) && verdict.is_allowed() {
             let owed = backlog.minus_or_zero(full_backlog);
             let missing = W::from(self.period.get() - started) + owed;
             Micros::new(missing.divide_ceil_by(self.per))
@@ -341,7 +340,7 @@ impl Gcra {
             verdict,
             limit: self.capacity,
             remaining,
-            reset_after,
+            reset_after: ahead.after(Micros::new(u64::from(part > 0))),
             more_after,
             lock: KeyLock::NONE,
         }

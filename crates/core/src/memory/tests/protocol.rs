@@ -15,6 +15,7 @@ mod atomics {
 }
 
 /// The sequence word of the store, compiled with the atomics of the model.
+#[expect(clippy::duplicate_mod, reason = "compiled with other atomics")]
 #[path = "../sequence.rs"]
 mod sequence;
 
@@ -97,9 +98,9 @@ fn threads_that_spend_without_the_lock_lose_no_update_and_admit_no_unit_twice() 
             thread::spawn(spend(shard.clone())),
             thread::spawn(spend(shard.clone())),
         ];
-        let spent = threads.map(|thread| thread.join().unwrap());
-        let admitted = spent.iter().filter(|spent| **spent == Some(true)).count();
-        assert_eq!(admitted, 1, "{spent:?}");
+        let results = threads.map(|thread| thread.join().unwrap());
+        let admitted = results.iter().filter(|result| **result == Some(true));
+        assert_eq!(admitted.count(), 1, "{results:?}");
         assert_eq!(shard.count(), FULL);
     });
 }
