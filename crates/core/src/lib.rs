@@ -109,7 +109,6 @@ mod lock;
 pub mod memory;
 mod name;
 mod rate;
-mod seqlock;
 pub mod store;
 mod time;
 

@@ -20,26 +20,6 @@ impl<T> PaddedMutex<T> {
         self.0.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
-    /// Locks, and returns whether another thread held the lock.
-    #[inline(always)]
-    pub(crate) fn lock_observed(&self) -> (PaddedGuard<'_, T>, bool) {
-        match self.0.try_lock() {
-            Some(guard) => (guard, false),
-            None => (self.lock_contended(), true),
-        }
-    }
-
-    /// The protected value, without locking: `&mut self` guarantees exclusive access.
-    #[inline(always)]
-    pub(crate) fn get_mut(&mut self) -> &mut T {
-        self.0.get_mut()
-    }
-
-    /// Locks without waiting; `None` while another thread holds the lock.
-    pub(crate) fn try_lock(&self) -> Option<PaddedGuard<'_, T>> {
-        self.0.try_lock()
-    }
-
     #[cold]
     fn lock_contended(&self) -> PaddedGuard<'_, T> {
         for spin in 0..SPINS {

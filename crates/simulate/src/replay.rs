@@ -6,9 +6,11 @@
 
 use std::ops::Range;
 
-use tollgate::memory::Ledger;
-use tollgate::store::DEMANDS_MAX;
-use tollgate::{Concurrency, Demand, EncodedKey, Micros, Outcome, Quota};
+use tollgate::store::{DEMANDS_MAX, Intent};
+use tollgate::{
+    Concurrency, Demand, EncodedKey, ManualClock, MemoryStore, Micros, Outcome, PermitId, Quota,
+    Store as _,
+};
 use tollgate_rules::config::StoreConfig;
 use tollgate_rules::{
     Attributes, Config, LimitConfig, MissingKeyPolicy, SelectError, Selector, StandingEffect,
@@ -31,7 +33,9 @@ const PERMIT_MIN: Micros = Micros::from_millis(1);
 pub struct ConfigReplay {
     selector: Selector,
     standing: StandingIndex,
-    ledger: Ledger,
+    store: MemoryStore,
+    /// The clock of the store, moved to the time of each request.
+    clock: ManualClock,
 }
 
 /// The decision of a configuration on one request.
@@ -109,18 +113,18 @@ impl ConfigReplay {
     ) -> Self {
         let mut config = config.clone();
         config.limits.retain_mut(change);
-        let selector = Selector::new(&config);
+        let (selector, clock) = (Selector::new(&config), ManualClock::default());
+        let store = MemoryStore::builder().keys_max(keys_max);
         Self {
             standing: StandingIndex::new(&selector),
             selector,
-            ledger: Ledger::new(keys_max),
+            store: store.clock(clock.clone()).build(),
+            clock,
         }
     }
 
     /// Decides a batch of requests in order and passes each decision to `on_decision`. The times
     /// must never go back.
-    ///
-    /// The counters of the whole batch are prefetched first, so that their memory accesses overlap.
     pub fn decide<R: Attributes>(
         &mut self,
         requests: &[ReplayRequest<R>],
@@ -129,16 +133,12 @@ impl ConfigReplay {
         let Self {
             selector,
             standing,
-            ledger,
+            store,
+            clock,
         } = self;
 
         let batch = BatchSelection::new(selector, standing, requests);
         let demands: Vec<Demand<'_>> = batch.limits.iter().map(Demand::as_demand).collect();
-        let counter_ids: Vec<_> = demands
-            .iter()
-            .map(|demand| ledger.counter_id(&demand.key))
-            .collect();
-        ledger.prefetch(&counter_ids);
 
         let mut outcomes = Vec::new();
         for (request, selection) in requests.iter().zip(&batch.requests) {
@@ -151,9 +151,10 @@ impl ConfigReplay {
             };
 
             let limits = selection.limits;
-            let (demands, ids) = (&demands[limits.clone()], &counter_ids[limits.clone()]);
+            let demands = &demands[limits.clone()];
+            clock.set(request.at);
             outcomes.clear();
-            ledger.spend(demands, ids, request.at, &mut outcomes);
+            spend(store, demands, &mut outcomes);
 
             let standing = &batch.standing[selection.standing];
             let decision = ReplayDecision {
@@ -176,7 +177,7 @@ impl ConfigReplay {
 
     /// Whether the table of counters is full, so that some counters were evicted early.
     pub fn is_full(&self) -> bool {
-        self.ledger.keys() >= self.ledger.keys_max()
+        self.store.keys() >= self.store.keys_max()
     }
 
     /// A key of the limit with this index, as text. Hashed parts stay hashed.
@@ -293,6 +294,18 @@ impl StandingDemand<'_> {
     /// Whether the list denies the request. It does even on a shadow limit.
     pub(crate) fn is_blocked(&self) -> bool {
         self.effect == StandingEffect::Block
+    }
+}
+
+/// Spends all demands or none of them, and appends their outcomes. Their permits end with their
+/// timeouts.
+fn spend(store: &MemoryStore, demands: &[Demand<'_>], outcomes: &mut Vec<Outcome>) {
+    let (intent, permit_id) = (Intent::Spend, PermitId::NONE);
+    if let [demand] = demands {
+        let spent = store.try_spend(demand, intent, permit_id);
+        outcomes.extend(spent.map(|(outcome, _)| outcome));
+    } else if let Some(reply) = store.try_spend_all(demands, intent, permit_id) {
+        outcomes.extend(reply.outcomes().iter().map(|(outcome, _)| *outcome));
     }
 }
 

@@ -10,7 +10,6 @@ use testkit::differential::{
     Kind, StepsBack, Trace, any_trace_strategy, run_trace, trace_strategy,
 };
 use testkit::volume;
-use tollgate::memory::MemoryStoreBuilder;
 use tollgate::store::Intent;
 use tollgate::{DemandBuf, Limit, ManualClock, MemoryStore, Micros, PermitId, Rate, Store};
 
@@ -31,36 +30,18 @@ fn runner(round: u64, regressions: &'static str) -> TestRunner {
     })
 }
 
-/// Whether keys are used by one thread, or treated as hot: read and split without the lock.
-#[derive(Clone, Copy, Debug)]
-enum Heat {
-    Cold,
-    Hot,
-}
-
-impl Heat {
-    const ALL: [Self; 2] = [Self::Cold, Self::Hot];
-
-    fn builder(self) -> MemoryStoreBuilder {
-        match self {
-            Self::Cold => MemoryStore::builder(),
-            Self::Hot => MemoryStore::builder().split_every_key(),
-        }
-    }
-
-    fn store(self, clock: &ManualClock) -> MemoryStore {
-        self.builder()
-            .keys_max(KEYS_MAX)
-            .clock(clock.clone())
-            .build()
-    }
+fn store(clock: &ManualClock) -> MemoryStore {
+    MemoryStore::builder()
+        .keys_max(KEYS_MAX)
+        .clock(clock.clone())
+        .build()
 }
 
 /// A store that does not sweep while a trace runs. Sweeping removes expired counters; if the clock
 /// is then set back, a counter may or may not be gone, depending on when the sweep ran, and both
 /// are correct.
-fn unswept_store(heat: Heat, clock: &ManualClock) -> MemoryStore {
-    let store = heat.store(clock);
+fn unswept_store(clock: &ManualClock) -> MemoryStore {
+    let store = store(clock);
     clock.set(Micros::MAX);
     let rule = Limit::token_bucket("far-away", 1, Rate::per_second(1))
         .validate()
@@ -90,16 +71,14 @@ fn compare(
         if compared.get() >= wanted {
             break;
         }
-        for heat in Heat::ALL {
-            let clock = ManualClock::default();
-            let result = runner(round, regressions)
-                .run(&straight, |trace| play(heat.store(&clock), &clock, &trace));
-            result.unwrap_or_else(|failure| panic!("{name}, {heat:?}, clock forward: {failure}"));
-            let result = runner(round, regressions).run(&set_back, |trace| {
-                play(unswept_store(heat, &clock), &clock, &trace)
-            });
-            result.unwrap_or_else(|failure| panic!("{name}, {heat:?}, clock set back: {failure}"));
-        }
+        let clock = ManualClock::default();
+        let result =
+            runner(round, regressions).run(&straight, |trace| play(store(&clock), &clock, &trace));
+        result.unwrap_or_else(|failure| panic!("{name}, clock forward: {failure}"));
+        let result = runner(round, regressions).run(&set_back, |trace| {
+            play(unswept_store(&clock), &clock, &trace)
+        });
+        result.unwrap_or_else(|failure| panic!("{name}, clock set back: {failure}"));
     }
     println!(
         "{name}: {} operations compared with the model",
@@ -145,18 +124,13 @@ fn mixed() {
 
 #[test]
 fn conformance() {
-    for heat in Heat::ALL {
-        println!("{heat:?}");
-        let clock = ManualClock::default();
-        let store = Arc::new(heat.builder().clock(clock.clone()).build());
-        run_all(&ByHand { clock, store });
-    }
+    let clock = ManualClock::default();
+    let store = Arc::new(MemoryStore::builder().clock(clock.clone()).build());
+    run_all(&ByHand { clock, store });
 }
 
 /// Other stores run in real time; this shows that the suite can be passed there.
 #[test]
 fn conformance_in_real_time() {
-    for heat in Heat::ALL {
-        run_all(&InRealTime(Arc::new(heat.builder().build())));
-    }
+    run_all(&InRealTime(Arc::new(MemoryStore::new())));
 }

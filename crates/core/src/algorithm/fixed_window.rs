@@ -96,8 +96,8 @@ impl FixedWindow {
 impl FixedStateAlgorithm for FixedWindow {
     type State = WindowCount;
 
-    #[inline]
-    fn spend(&self, state: WindowCount, cost: u64, now: Micros) -> (WindowCount, Outcome) {
+    #[inline(always)]
+    fn apply(&self, state: WindowCount, cost: u64, now: Micros) -> (WindowCount, Verdict) {
         let open = self.open_window(state, now);
         let verdict = if cost > self.limit {
             Verdict::Never
@@ -117,13 +117,17 @@ impl FixedStateAlgorithm for FixedWindow {
         } else {
             open
         };
+        (next, verdict)
+    }
 
-        let (count, reset_after) = if next.ends > now && next.count > 0 {
-            (next.count, next.ends.since(now))
+    #[inline(always)]
+    fn outcome(&self, state: WindowCount, verdict: Verdict, now: Micros) -> Outcome {
+        let (count, reset_after) = if state.ends > now && state.count > 0 {
+            (state.count, state.ends.since(now))
         } else {
             (0, Micros::ZERO)
         };
-        let outcome = Outcome {
+        Outcome {
             verdict,
             limit: self.limit,
             remaining: self.limit.saturating_sub(count),
@@ -134,8 +138,7 @@ impl FixedStateAlgorithm for FixedWindow {
                 Micros::ZERO
             },
             lock: KeyLock::NONE,
-        };
-        (next, outcome)
+        }
     }
 
     fn charge(&self, state: WindowCount, cost: u64, debt_max: u64, now: Micros) -> WindowCount {

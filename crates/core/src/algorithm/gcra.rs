@@ -9,7 +9,7 @@
 //! values are integers and nothing is ever rounded. The moment is stored as whole microseconds and
 //! a remainder in `per`-ths of one.
 
-use super::division::ProductInt;
+use super::division::{Divisor, ProductInt};
 use super::key_lock::KeyLock;
 use super::outcome::{CLOCK_SLACK, Outcome, Verdict};
 use crate::limit_error::{AMOUNT_MAX, LimitError, validate_amount};
@@ -25,8 +25,8 @@ const SPAN_MAX: Micros = Micros::from_secs(100 * 366 * 86_400);
 pub(crate) struct Gcra {
     pub(crate) capacity: u64,
     /// The rate is `per` units every `period` microseconds, in lowest terms.
-    per: u64,
-    period: u64,
+    per: Divisor,
+    period: Divisor,
     /// The time to work off the backlog of the whole capacity, rounded up.
     pub(crate) span: Micros,
     /// True when every product of the computation fits into 64 bits.
@@ -67,8 +67,8 @@ impl Gcra {
         let largest = backlog + u128::product(capacity, period);
         Some(Self {
             capacity,
-            per,
-            period,
+            per: Divisor::new(per),
+            period: Divisor::new(period),
             span,
             is_narrow: u64::try_from(largest).is_ok(),
         })
@@ -76,22 +76,31 @@ impl Gcra {
 
     /// The rate in lowest terms, as `(units, microseconds)`.
     pub(crate) const fn rate(&self) -> (u64, u64) {
-        (self.per, self.period)
+        (self.per.get(), self.period.get())
     }
 
     /// Spends `cost` when it fits.
     #[inline(always)]
-    pub(crate) fn spend(
+    pub(crate) fn apply(
         &self,
         state: BucketState,
         cost: u64,
         now: Micros,
-    ) -> (BucketState, Outcome) {
+    ) -> (BucketState, Verdict) {
         if self.is_narrow && !state.is_in_debt {
-            return self.spend_in::<u64>(state, cost, now);
+            return self.apply_in::<u64>(state, cost, now);
         }
         // In pieces, so that the usual case keeps the state in registers.
-        self.spend_wide((state.at, state.part), state.is_in_debt, cost, now)
+        self.apply_wide((state.at, state.part), state.is_in_debt, cost, now)
+    }
+
+    /// The outcome with this verdict and this state after it.
+    #[inline(always)]
+    pub(crate) fn outcome(&self, state: BucketState, verdict: Verdict, now: Micros) -> Outcome {
+        if self.is_narrow && !state.is_in_debt {
+            return self.outcome_in::<u64>(state, verdict, now);
+        }
+        self.outcome_wide((state.at, state.part), state.is_in_debt, verdict, now)
     }
 
     /// Converts a state last used with other parameters, under which a whole bucket took `span` to
@@ -120,25 +129,25 @@ impl Gcra {
                 ..BucketState::default()
             });
         }
-        let backlog = u128::product(ahead.min(SPAN_MAX.get()), self.per);
+        let backlog = u128::product(ahead.min(SPAN_MAX.get()), self.per.get());
         Some(self.state_after(backlog, now))
     }
 
     /// How long `units` take to work off, as whole microseconds and `per`-ths of one.
     pub(super) fn drain_time(&self, units: u64) -> (u64, u64) {
-        u128::product(units, self.period).divide(self.per)
+        u128::product(units, self.period.get()).divide_by(self.per)
     }
 
     /// How long the units already in the bucket take to drain: the wait of the next request in a
     /// queue.
     pub(crate) fn wait(&self, state: BucketState, now: Micros) -> Micros {
-        Micros::new(self.backlog::<u128>(state, now).0.divide_ceil(self.per))
+        Micros::new(self.backlog::<u128>(state, now).0.divide_ceil_by(self.per))
     }
 
     /// What was spent and has not been worked off, in units times `scale`, rounded up.
     pub(super) fn used(&self, state: BucketState, scale: u64, now: Micros) -> u64 {
         let (backlog, _) = self.backlog::<u128>(state, now);
-        (backlog * u128::from(scale)).divide_ceil(self.period)
+        (backlog * u128::from(scale)).divide_ceil_by(self.period)
     }
 
     /// Returns `cost` units to the bucket, at most what was spent.
@@ -148,7 +157,7 @@ impl Gcra {
 
     /// How long `units` take to work off, in `per`-ths of a microsecond.
     pub(crate) fn weight(&self, units: u64) -> u128 {
-        u128::product(units, self.period)
+        u128::product(units, self.period.get())
     }
 
     /// The backlog that is left at `now` of a state that was written earlier. None is left if the
@@ -158,7 +167,7 @@ impl Gcra {
         if state.at < now || ahead > self.longest(state).after(CLOCK_SLACK) {
             return 0;
         }
-        u128::product(ahead.get(), self.per) + u128::from(state.part)
+        u128::product(ahead.get(), self.per.get()) + u128::from(state.part)
     }
 
     /// Returns this much backlog to the bucket, at most all of it.
@@ -177,7 +186,7 @@ impl Gcra {
         now: Micros,
     ) -> BucketState {
         let (backlog, _) = self.backlog::<u128>(state, now);
-        let charged = backlog + u128::product(cost, self.period);
+        let charged = backlog + u128::product(cost, self.period.get());
         self.state_after(charged.min(self.backlog_max(debt_max).max(backlog)), now)
     }
 
@@ -185,62 +194,77 @@ impl Gcra {
     /// [`SPAN_MAX`].
     fn backlog_max(&self, debt_max: u64) -> u128 {
         let units = self.capacity.saturating_add(debt_max);
-        u128::product(units, self.period).min(u128::product(SPAN_MAX.get(), self.per))
+        u128::product(units, self.period.get()).min(u128::product(SPAN_MAX.get(), self.per.get()))
     }
 
     /// How long a bucket takes to work off the longest backlog that a charge may leave.
     pub(super) fn recovery_time(&self, debt_max: u64) -> (u64, u64) {
-        self.backlog_max(debt_max).divide(self.per)
+        self.backlog_max(debt_max).divide_by(self.per)
     }
 
     /// Takes units until at most `remaining` are left.
     pub(crate) fn drain(&self, state: BucketState, remaining: u64, now: Micros) -> BucketState {
         let (backlog, _) = self.backlog::<u128>(state, now);
         let taken = self.capacity.saturating_sub(remaining);
-        self.state_after(backlog.max(u128::product(taken, self.period)), now)
+        self.state_after(backlog.max(u128::product(taken, self.period.get())), now)
     }
 
     #[cold]
-    fn spend_wide(
+    fn apply_wide(
         &self,
         (at, part): (Micros, u64),
         is_in_debt: bool,
         cost: u64,
         now: Micros,
-    ) -> (BucketState, Outcome) {
+    ) -> (BucketState, Verdict) {
         let state = BucketState {
             at,
             part,
             is_in_debt,
         };
-        self.spend_in::<u128>(state, cost, now)
+        self.apply_in::<u128>(state, cost, now)
+    }
+
+    #[cold]
+    fn outcome_wide(
+        &self,
+        (at, part): (Micros, u64),
+        is_in_debt: bool,
+        verdict: Verdict,
+        now: Micros,
+    ) -> Outcome {
+        let state = BucketState {
+            at,
+            part,
+            is_in_debt,
+        };
+        self.outcome_in::<u128>(state, verdict, now)
     }
 
     #[inline(always)]
-    fn spend_in<W: ProductInt>(
+    fn apply_in<W: ProductInt>(
         &self,
         state: BucketState,
         cost: u64,
         now: Micros,
-    ) -> (BucketState, Outcome) {
-        let full_backlog = W::product(self.capacity, self.period);
+    ) -> (BucketState, Verdict) {
+        let full_backlog = W::product(self.capacity, self.period.get());
         let (backlog, state) = self.backlog::<W>(state, now);
         if cost > self.capacity {
-            return (state, self.outcome(Verdict::Never, backlog));
+            return (state, Verdict::Never);
         }
 
-        let wanted = backlog + W::product(cost, self.period);
+        let wanted = backlog + W::product(cost, self.period.get());
         if wanted > full_backlog && cost > 0 {
-            let retry_after = Micros::new((wanted - full_backlog).divide_ceil(self.per));
-            return (state, self.outcome(Verdict::Deny { retry_after }, backlog));
+            let retry_after = Micros::new((wanted - full_backlog).divide_ceil_by(self.per));
+            return (state, Verdict::Deny { retry_after });
         }
-
         let spent = if cost == 0 {
             state
         } else {
             self.state_after(wanted, now)
         };
-        (spent, self.outcome(Verdict::ALLOW, wanted))
+        (spent, Verdict::ALLOW)
     }
 
     /// How far ahead the moment of a state can be, if the clock was not set back.
@@ -263,36 +287,51 @@ impl Gcra {
 
         let ahead = state.at.since(now);
         if ahead <= self.longest(state).after(CLOCK_SLACK) {
-            let part = state.part.min(self.per - 1);
-            return (W::product(ahead.get(), self.per) + W::from(part), state);
+            let part = state.part.min(self.per.get() - 1);
+            return (
+                W::product(ahead.get(), self.per.get()) + W::from(part),
+                state,
+            );
         }
 
-        let full_backlog = W::product(self.capacity, self.period);
+        let full_backlog = W::product(self.capacity, self.period.get());
         (full_backlog, self.state_after(full_backlog, now))
     }
 
     #[inline(always)]
     fn state_after<W: ProductInt>(&self, backlog: W, now: Micros) -> BucketState {
-        let (micros, part) = backlog.divide(self.per);
+        let (micros, part) = backlog.divide_by(self.per);
         BucketState {
             at: now.after(Micros::new(micros)),
             part,
-            is_in_debt: backlog > W::product(self.capacity, self.period),
+            is_in_debt: backlog > W::product(self.capacity, self.period.get()),
         }
     }
 
     #[inline(always)]
-    fn outcome<W: ProductInt>(&self, verdict: Verdict, backlog: W) -> Outcome {
-        let full_backlog = W::product(self.capacity, self.period);
+    fn outcome_in<W: ProductInt>(
+        &self,
+        state: BucketState,
+        verdict: Verdict,
+        now: Micros,
+    ) -> Outcome {
+        // The state has just been corrected, so its moment is in range.
+        let (ahead, part) = if state.at < now {
+            (Micros::ZERO, 0)
+        } else {
+            let part = state.part.min(self.per.get() - 1);
+            (state.at.since(now), part)
+        };
+        let backlog = W::product(ahead.get(), self.per.get()) + W::from(part);
+        let full_backlog = W::product(self.capacity, self.period.get());
         let unspent = full_backlog.minus_or_zero(backlog);
-        let (remaining, started) = unspent.divide(self.period);
-        let reset_after = Micros::new(backlog.divide_ceil(self.per));
+        let (remaining, started) = unspent.divide_by(self.period);
 
         // What is missing of the next unit, after what is owed.
         let more_after = if backlog > W::from(0) && verdict.is_allowed() {
             let owed = backlog.minus_or_zero(full_backlog);
-            let missing = W::from(self.period - started) + owed;
-            Micros::new(missing.divide_ceil(self.per))
+            let missing = W::from(self.period.get() - started) + owed;
+            Micros::new(missing.divide_ceil_by(self.per))
         } else {
             Micros::ZERO
         };
@@ -301,7 +340,7 @@ impl Gcra {
             verdict,
             limit: self.capacity,
             remaining,
-            reset_after,
+            reset_after: ahead.after(Micros::new(u64::from(part > 0))),
             more_after,
             lock: KeyLock::NONE,
         }

@@ -61,15 +61,19 @@ impl FixedStateAlgorithm for LeakyBucket {
     type State = BucketState;
 
     /// Spends `cost` when it fits. The verdict of a queue contains the wait.
-    #[inline]
-    fn spend(&self, state: BucketState, cost: u64, now: Micros) -> (BucketState, Outcome) {
-        let (next, mut outcome) = self.gcra.spend(state, cost, now);
-        if self.mode == LeakyMode::Queue && outcome.verdict.is_allowed() {
+    #[inline(always)]
+    fn apply(&self, state: BucketState, cost: u64, now: Micros) -> (BucketState, Verdict) {
+        let (next, verdict) = self.gcra.apply(state, cost, now);
+        if self.mode == LeakyMode::Queue && verdict.is_allowed() {
             let wait = self.gcra.wait(state, now);
-            outcome.verdict = Verdict::Allow { wait };
+            return (next, Verdict::Allow { wait });
         }
+        (next, verdict)
+    }
 
-        (next, outcome)
+    #[inline(always)]
+    fn outcome(&self, state: BucketState, verdict: Verdict, now: Micros) -> Outcome {
+        self.gcra.outcome(state, verdict, now)
     }
 
     fn charge(&self, state: BucketState, cost: u64, debt_max: u64, now: Micros) -> BucketState {

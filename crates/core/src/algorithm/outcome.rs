@@ -68,12 +68,22 @@ pub(crate) trait FixedStateAlgorithm {
     /// The state of a counter; the default is that of a counter that was never used.
     type State: Copy + Default;
 
-    /// Spends `cost` when it fits. Returns the state after that and the outcome.
+    /// Spends `cost` when it fits. Returns the state after that and the verdict.
     ///
     /// A demand that is denied or costs nothing changes the state only when the clock has been set
     /// back since the last change: that never refills a budget, and denies no key for longer than
     /// an empty budget takes to fill.
-    fn spend(&self, state: Self::State, cost: u64, now: Micros) -> (Self::State, Outcome);
+    fn apply(&self, state: Self::State, cost: u64, now: Micros) -> (Self::State, Verdict);
+
+    /// The outcome with this verdict and this state after it.
+    fn outcome(&self, state: Self::State, verdict: Verdict, now: Micros) -> Outcome;
+
+    /// Spends `cost` when it fits. Returns the state after that and the outcome.
+    #[inline(always)]
+    fn spend(&self, state: Self::State, cost: u64, now: Micros) -> (Self::State, Outcome) {
+        let (next, verdict) = self.apply(state, cost, now);
+        (next, self.outcome(next, verdict, now))
+    }
 
     /// Charges `cost` whether it fits or not. The counter then owes what did not fit, up to
     /// `debt_max` units; what would be more is not charged.

@@ -128,38 +128,6 @@ impl SlidingWindow {
             .saturating_add(previous.divide_ceil(self.length.get()))
     }
 
-    #[inline(always)]
-    fn outcome(&self, verdict: Verdict, counts: SlidingCounts, now: Micros) -> Outcome {
-        let left = self.left_of_window(counts, now);
-        let (whole, rest) = self
-            .weighted_previous(counts, now)
-            .divide(self.length.get());
-        let used = counts
-            .current
-            .saturating_add(whole)
-            .saturating_add(u64::from(rest > 0));
-        let reset_after = if counts.current > 0 {
-            left.saturating_add(self.length.get())
-        } else if counts.previous > 0 {
-            left
-        } else {
-            0
-        };
-
-        Outcome {
-            verdict,
-            limit: self.limit,
-            remaining: self.limit.saturating_sub(used),
-            reset_after: Micros::new(reset_after),
-            more_after: if verdict.is_allowed() && reset_after > 0 {
-                self.more_after(counts, used, rest, now)
-            } else {
-                Micros::ZERO
-            },
-            lock: KeyLock::NONE,
-        }
-    }
-
     /// How long until the weighted count, which is `used` when rounded up, falls by a unit. `rest`
     /// is the part of a unit by which the weighted previous count exceeds a whole number, times the
     /// length.
@@ -187,10 +155,10 @@ impl FixedStateAlgorithm for SlidingWindow {
     type State = SlidingCounts;
 
     #[inline(always)]
-    fn spend(&self, counts: SlidingCounts, cost: u64, now: Micros) -> (SlidingCounts, Outcome) {
+    fn apply(&self, counts: SlidingCounts, cost: u64, now: Micros) -> (SlidingCounts, Verdict) {
         let counts = self.roll(counts, now);
         if cost > self.limit {
-            return (counts, self.outcome(Verdict::Never, counts, now));
+            return (counts, Verdict::Never);
         }
 
         // All of these are at most 2^53, so the sums fit.
@@ -200,12 +168,42 @@ impl FixedStateAlgorithm for SlidingWindow {
 
         if fits || cost == 0 {
             let current = counts.current + cost;
-            let spent = SlidingCounts { current, ..counts };
-            (spent, self.outcome(Verdict::ALLOW, spent, now))
+            (SlidingCounts { current, ..counts }, Verdict::ALLOW)
         } else {
             let retry_after = self.retry_after(counts, cost, now);
-            let outcome = self.outcome(Verdict::Deny { retry_after }, counts, now);
-            (counts, outcome)
+            (counts, Verdict::Deny { retry_after })
+        }
+    }
+
+    #[inline(always)]
+    fn outcome(&self, counts: SlidingCounts, verdict: Verdict, now: Micros) -> Outcome {
+        let left = self.left_of_window(counts, now);
+        let (whole, rest) = self
+            .weighted_previous(counts, now)
+            .divide(self.length.get());
+        let used = counts
+            .current
+            .saturating_add(whole)
+            .saturating_add(u64::from(rest > 0));
+        let reset_after = if counts.current > 0 {
+            left.saturating_add(self.length.get())
+        } else if counts.previous > 0 {
+            left
+        } else {
+            0
+        };
+
+        Outcome {
+            verdict,
+            limit: self.limit,
+            remaining: self.limit.saturating_sub(used),
+            reset_after: Micros::new(reset_after),
+            more_after: if verdict.is_allowed() && reset_after > 0 {
+                self.more_after(counts, used, rest, now)
+            } else {
+                Micros::ZERO
+            },
+            lock: KeyLock::NONE,
         }
     }
 

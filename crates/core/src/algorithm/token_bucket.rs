@@ -2,7 +2,7 @@
 //! s it allows at most `capacity + rate * s` units, exactly.
 
 use super::gcra::{BucketState, Gcra};
-use super::outcome::{FixedStateAlgorithm, Outcome};
+use super::outcome::{FixedStateAlgorithm, Outcome, Verdict};
 use crate::limit_error::LimitError;
 use crate::rate::Rate;
 use crate::time::Micros;
@@ -39,8 +39,13 @@ impl FixedStateAlgorithm for TokenBucket {
     type State = BucketState;
 
     #[inline(always)]
-    fn spend(&self, state: BucketState, cost: u64, now: Micros) -> (BucketState, Outcome) {
-        self.gcra.spend(state, cost, now)
+    fn apply(&self, state: BucketState, cost: u64, now: Micros) -> (BucketState, Verdict) {
+        self.gcra.apply(state, cost, now)
+    }
+
+    #[inline(always)]
+    fn outcome(&self, state: BucketState, verdict: Verdict, now: Micros) -> Outcome {
+        self.gcra.outcome(state, verdict, now)
     }
 
     fn charge(&self, state: BucketState, cost: u64, debt_max: u64, now: Micros) -> BucketState {

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use super::counters::Counters;
-use super::hot_key::SplitPolicy;
 use super::store::MemoryStore;
 use crate::clock::{Clock, ClockSource};
 use crate::key::Fingerprinter;
 
-/// The default cap: a million keys, which take at most 58 MB.
+/// The default cap: a million keys, which take at most 96 MB.
 pub const KEYS_MAX_DEFAULT: usize = 1_000_000;
 
 /// Configures a [`MemoryStore`], see [`MemoryStore::builder`].
@@ -16,7 +15,6 @@ pub const KEYS_MAX_DEFAULT: usize = 1_000_000;
 pub struct MemoryStoreBuilder {
     keys_max: usize,
     clock: Option<ClockSource>,
-    split_policy: SplitPolicy,
 }
 
 impl Default for MemoryStoreBuilder {
@@ -24,7 +22,6 @@ impl Default for MemoryStoreBuilder {
         Self {
             keys_max: KEYS_MAX_DEFAULT,
             clock: None,
-            split_policy: SplitPolicy::default(),
         }
     }
 }
@@ -56,22 +53,14 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// Treats every key as hot, for tests of the store: budgets are split between threads without
-    /// contention, however little is left. Then `remaining` may be far too low.
-    #[must_use]
-    pub fn split_every_key(mut self) -> Self {
-        self.split_policy = SplitPolicy::EAGER;
-        self
-    }
-
     /// Builds the store.
     pub fn build(self) -> MemoryStore {
         self.build_with(Fingerprinter::with_random_seeds())
     }
 
     pub(super) fn build_with(self, fingerprinter: Fingerprinter) -> MemoryStore {
-        let counters = Counters::new(self.keys_max, self.split_policy, fingerprinter);
-        MemoryStore::from_counters(counters, self.clock.unwrap_or_default())
+        let clock = self.clock.unwrap_or_default();
+        MemoryStore::from_counters(Counters::new(self.keys_max, fingerprinter, clock))
     }
 }
 

@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use smallvec::SmallVec;
 
-use super::context::{DemandContext, ShardSettings};
-use super::hot_key::SplitPolicy;
+use super::context::DemandContext;
 use super::key_cap::{CapCharge, KeyCap};
 use super::limit_usage::LimitNumber;
-use super::locked_shard::{LockedShard, ShardGuard};
-use super::shard::{CounterShard, PermitChange};
-use super::slot_quota::Evaluation;
-use crate::algorithm::{Outcome, PermitId, Quota, Verdict};
+use super::shard::{LockedShard, PermitChange, Shard};
+use super::small::Evaluation;
+use crate::algorithm::{Outcome, PermitId, Verdict};
+use crate::clock::ClockSource;
 use crate::demand::Demand;
 use crate::key::{Fingerprint, Fingerprinter, Key};
-use crate::store::Intent;
+use crate::limit::{ReservationExpiry, Rule};
+use crate::store::{Intent, Source, SpendReply};
 use crate::time::Micros;
 
 /// The number of keys for which one more shard is worthwhile.
@@ -27,14 +27,15 @@ const SWEEP_EVERY: Micros = Micros::from_secs(30);
 /// When to retry a permit or a reservation for which the store has no room. They end at any time.
 pub(super) const RETRY_WITHOUT_ROOM: Micros = Micros::from_secs(1);
 
-/// All counters of a store. Time is an argument: where it is a function, it is called once the
-/// shards are locked, because a log must not see time go back. Hits that one thread dropped as
-/// expired would make room for a hit with an earlier timestamp.
+/// All counters of a store, and its clock.
 pub(super) struct Counters {
+    pub(super) clock: ClockSource,
     pub(super) fingerprinter: Fingerprinter,
     /// The number of shards is a power of two.
-    pub(super) shards: Box<[LockedShard]>,
-    pub(super) settings: ShardSettings,
+    pub(super) shards: Box<[Shard]>,
+    pub(super) key_cap: KeyCap,
+    /// How many reservations are open or remembered.
+    pub(super) open_reservations: AtomicUsize,
     /// When the next shard is due to be swept, in microseconds.
     sweep_at: AtomicU64,
     /// The number of shards swept so far, which selects the next one.
@@ -43,133 +44,63 @@ pub(super) struct Counters {
 
 impl Counters {
     /// No counters, of which there may be `keys_max`.
-    pub(super) fn new(
-        keys_max: usize,
-        split_policy: SplitPolicy,
-        fingerprinter: Fingerprinter,
-    ) -> Self {
+    pub(super) fn new(keys_max: usize, fingerprinter: Fingerprinter, clock: ClockSource) -> Self {
         let shards = (keys_max / KEYS_PER_SHARD_MIN)
             .clamp(1, SHARDS_MAX)
             .next_power_of_two();
 
         Self {
+            clock,
             fingerprinter,
-            shards: (0..shards)
-                .map(|_| LockedShard::new(&split_policy))
-                .collect(),
-            settings: ShardSettings {
-                key_cap: KeyCap::new(keys_max),
-                split_policy,
-                reservations: AtomicUsize::new(0),
-            },
+            shards: (0..shards).map(|_| Shard::new(keys_max)).collect(),
+            key_cap: KeyCap::new(keys_max),
+            open_reservations: AtomicUsize::new(0),
             sweep_at: AtomicU64::new(0),
             shards_swept: AtomicUsize::new(0),
         }
     }
 
-    pub(super) const fn key_cap(&self) -> &KeyCap {
-        &self.settings.key_cap
-    }
-
     pub(super) fn keys(&self) -> usize {
-        let shards = self.shards.iter();
-        shards.map(|shard| shard.lock_hot().0.keys()).sum()
+        self.shards.iter().map(|shard| shard.lock().keys()).sum()
     }
 
-    /// The size of the table in bytes, without the logs and permits outside it.
+    /// The size of the table in bytes, without logs and permits.
     pub(super) fn table_bytes(&self) -> usize {
-        let shards = self.shards.iter();
-        let tables = shards.map(|shard| shard.lock_hot().0.table_bytes());
+        let tables = self.shards.iter().map(|shard| shard.table.bytes());
         tables.sum::<usize>() + size_of_val(&*self.shards)
     }
 
+    #[inline(always)]
     pub(super) fn shard_index(&self, fingerprint: Fingerprint) -> usize {
         // The number of shards is a power of two.
         fingerprint.high as usize & (self.shards.len() - 1)
     }
 
-    pub(super) fn lock(&self, fingerprint: Fingerprint) -> ShardGuard<'_> {
+    pub(super) fn lock(&self, fingerprint: Fingerprint) -> LockedShard<'_> {
         self.shards[self.shard_index(fingerprint)].lock()
     }
 
-    /// Reads the memory where the search for a counter begins, without locking.
-    #[inline]
-    pub(super) fn touch(&mut self, fingerprint: Fingerprint) -> u64 {
-        let index = self.shard_index(fingerprint);
-        self.shards[index].touch(fingerprint)
-    }
-
-    #[inline(always)]
-    pub(super) fn context<'a>(
-        &'a self,
-        demand: &'a Demand<'_>,
-        fingerprint: Fingerprint,
-        intent: Intent,
-        permit_id: PermitId,
-        now: Micros,
-    ) -> DemandContext<'a> {
-        DemandContext {
-            limit: demand.limit,
-            quota: demand.quota(),
-            cost: demand.cost,
-            intent,
-            fingerprint,
-            permit_id,
-            now,
-            settings: &self.settings,
-        }
-    }
-
-    /// A demand of which nothing is charged yet.
-    pub(super) fn peek_context<'a>(
-        &'a self,
-        demand: &'a Demand<'_>,
-        fingerprint: Fingerprint,
-        now: Micros,
-    ) -> DemandContext<'a> {
-        self.context(demand, fingerprint, Intent::Peek, PermitId::NONE, now)
-    }
-
-    /// Charges a new slot to the cap, and makes room for it if there is none.
-    pub(super) fn charge_slot(
-        &self,
-        shard: &mut CounterShard,
-        limit: LimitNumber,
-        needy: Fingerprint,
-        now: Micros,
-    ) {
-        if self.key_cap().charge(limit, CapCharge::SLOT) > 0 {
-            self.make_room(shard, needy, now);
-        }
-    }
-
-    /// Decides several demands: evaluates all of them, then commits all or none. Passes their
-    /// outcomes to `report` in the order of the demands, and returns the moment of the decision.
+    /// Decides several demands: evaluates all of them, then commits all or none.
     pub(super) fn spend_all(
         &self,
         demands: &[Demand<'_>],
-        fingerprints: &[Fingerprint],
         intent: Intent,
         permit_id: PermitId,
-        clock: impl Fn() -> Micros,
-        report: impl FnMut(Outcome),
-    ) -> Micros {
-        let mut locks = self.lock_all(demands, fingerprints, intent.is_reserve(), &clock);
-        let now = clock();
-        let contexts = demands
-            .iter()
-            .zip(fingerprints)
-            .map(|(demand, fingerprint)| {
-                self.context(demand, *fingerprint, intent, permit_id, now)
-            });
+    ) -> SpendReply {
+        let fingerprints = self.fingerprints(demands);
+        let mut locks = self.lock_all(demands, &fingerprints, intent.is_reserve());
+        let now = self.clock.now();
+        let rows = demands.iter().zip(&fingerprints);
+        let contexts = rows.map(|(demand, fingerprint)| {
+            DemandContext::new(demand, *fingerprint, intent, permit_id, now)
+        });
 
         let mut evaluations: SmallVec<[Evaluation; 4]> = SmallVec::new();
         let mut is_charged = intent.is_conditional();
-        for (context, demand) in contexts.clone().zip(demands) {
+        for context in contexts.clone() {
             let shard = self.locked_shard(&mut locks, context.fingerprint);
-            let index = shard.find(context.fingerprint);
-            let evaluation = self.evaluate(shard, index, &context);
-            is_charged &= demand.limit.is_shadow() || evaluation.outcome.verdict.is_allowed();
+            let evaluation = self.evaluate(shard, &context);
+            is_charged &= context.limit.is_shadow() || evaluation.outcome.verdict.is_allowed();
             evaluations.push(evaluation);
         }
 
@@ -177,38 +108,37 @@ impl Counters {
             let shard = self.locked_shard(&mut locks, context.fingerprint);
             self.finish(shard, evaluation, &context, is_charged)
         });
-        outcomes.for_each(report);
+        let reply = SpendReply::new(outcomes, Source::Store, now);
 
         drop(locks);
         self.sweep_if_due(now);
-        now
+        reply
     }
 
-    /// Evaluates a demand, see [`CounterShard::evaluate`], and counts its denial if the limit has a
+    /// Evaluates a demand, see [`LockedShard::evaluate`], and counts its denial if the limit has a
     /// lockout. Permits and reservations are never evicted, so those for which there is no room are
     /// denied.
     pub(super) fn evaluate(
         &self,
-        shard: &mut CounterShard,
-        index: Option<usize>,
+        shard: &mut LockedShard<'_>,
         context: &DemandContext<'_>,
     ) -> Evaluation {
-        let mut evaluation = shard.evaluate(index, context);
+        let mut evaluation = shard.evaluate(context);
         if let Some(lockout) = context.limit.lockout() {
             self.apply_lockout(shard, &mut evaluation, lockout, context);
         }
 
-        let is_permit = matches!(context.quota, Quota::Concurrency(_)) && context.cost > 0;
+        let is_permit = context.is_permit() && context.cost > 0;
         let is_reserved = context.intent.is_reserve();
         if !(is_permit || is_reserved)
             || !evaluation.outcome.verdict.is_allowed()
-            || (!is_permit || self.has_room_for_permit(index, context))
+            || (!is_permit || self.has_room_for_permit(shard, context))
                 && (!is_reserved || self.has_room_for_reservation())
         {
             return evaluation;
         }
 
-        let mut denied = shard.evaluate(index, &context.with_cost(0));
+        let mut denied = shard.evaluate(&context.with_cost(0));
         denied.outcome.verdict = Verdict::Deny {
             retry_after: RETRY_WITHOUT_ROOM,
         };
@@ -217,29 +147,27 @@ impl Counters {
 
     pub(super) fn has_room_for_permit(
         &self,
-        index: Option<usize>,
+        shard: &mut LockedShard<'_>,
         context: &DemandContext<'_>,
     ) -> bool {
-        let slot = usize::from(index.is_none());
-        let limit = self.limit_number(context);
-        self.key_cap().has_room_for_permits(limit, slot + 1)
+        let key = usize::from(!shard.contains(context));
+        let limit = self.limit_number(context.limit);
+        self.key_cap.has_room_for_permits(limit, key + 1)
     }
 
-    pub(super) fn limit_number(&self, context: &DemandContext<'_>) -> LimitNumber {
-        if !context.limit.has_share() {
+    pub(super) fn limit_number(&self, limit: &Rule) -> LimitNumber {
+        if !limit.has_share() {
             return LimitNumber::OTHERS;
         }
-        let prefix = context.limit.prefix();
-        let (digest, name) = (prefix.digest(), prefix.name());
-        self.key_cap().limit_number(digest, name)
+        let prefix = limit.prefix();
+        self.key_cap.limit_number(prefix.digest(), prefix.name())
     }
 
     /// Commits or discards the evaluation of one demand. `is_charged` is true when the request as
     /// a whole is allowed and charged. A demand that is only counted is always charged.
-    #[inline]
     pub(super) fn finish(
         &self,
-        shard: &mut CounterShard,
+        shard: &mut LockedShard<'_>,
         evaluation: &Evaluation,
         context: &DemandContext<'_>,
         is_charged: bool,
@@ -253,7 +181,7 @@ impl Counters {
         if fits && !is_charged {
             // The verdict stays, and what is left is reported without the charge.
             let context = context.with_cost(0);
-            let evaluation = shard.evaluate(shard.find(context.fingerprint), &context);
+            let evaluation = shard.evaluate(&context);
             let uncharged = self.finish(shard, &evaluation, &context, false);
             let verdict = outcome.verdict;
             return Outcome {
@@ -273,25 +201,32 @@ impl Counters {
         outcome
     }
 
-    /// Stores the result of an evaluation. Looks the counter up again: making room for another
-    /// counter may have moved or evicted it.
+    /// Stores the result of an evaluation.
     pub(super) fn commit(
         &self,
-        shard: &mut CounterShard,
+        shard: &mut LockedShard<'_>,
         evaluation: &Evaluation,
         context: &DemandContext<'_>,
     ) {
-        let &DemandContext {
-            fingerprint, now, ..
-        } = context;
+        let limit = self.limit_number(context.limit);
+        if !shard.contains(context) {
+            self.charge_key(shard, limit, context.fingerprint, context.now);
+        }
+        if shard.commit(evaluation, limit, context, &self.key_cap) > 0 {
+            self.make_room(shard, context.fingerprint, context.now);
+        }
+    }
 
-        let index = shard.find(fingerprint).unwrap_or_else(|| {
-            let limit = self.limit_number(context);
-            self.charge_slot(shard, limit, fingerprint, now);
-            shard.create(limit, evaluation, context)
-        });
-        if shard.commit(index, evaluation, context) > 0 {
-            self.make_room(shard, fingerprint, now);
+    /// Charges a new key to the cap, and makes room for it if there is none.
+    pub(super) fn charge_key(
+        &self,
+        shard: &mut LockedShard<'_>,
+        limit: LimitNumber,
+        needy: Fingerprint,
+        now: Micros,
+    ) {
+        if self.key_cap.charge(limit, CapCharge::KEY) > 0 {
+            self.make_room(shard, needy, now);
         }
     }
 
@@ -305,16 +240,14 @@ impl Counters {
     }
 
     /// Refunds the costs of demands to the counters that exist, in one step.
-    pub(super) fn refund(&self, demands: &[Demand<'_>], now: Micros) {
-        let fingerprints = self.fingerprints(demands);
-        let mut locks = self.lock_all(demands, &fingerprints, false, || now);
+    pub(super) fn refund(&self, demands: &[Demand<'_>]) {
+        let (fingerprints, now) = (self.fingerprints(demands), self.clock.now());
+        let mut locks = self.lock_all(demands, &fingerprints, false);
         for (demand, fingerprint) in demands.iter().zip(fingerprints) {
-            let context = self.peek_context(demand, fingerprint, now);
+            let context = DemandContext::peek(demand, fingerprint, now);
             let shard = self.locked_shard(&mut locks, fingerprint);
-            if let Some(index) = shard.find(fingerprint) {
-                shard.refund(index, &context);
-                Self::update_marks(shard, &context);
-            }
+            shard.refund(&context, &self.key_cap);
+            Self::update_marks(shard, &context);
         }
     }
 
@@ -323,21 +256,20 @@ impl Counters {
         demand: &Demand<'_>,
         permit_id: PermitId,
         change: PermitChange,
-        now: Micros,
     ) -> bool {
         let fingerprint = self.fingerprinter.fingerprint(&demand.key);
-        let context = self.context(demand, fingerprint, Intent::Spend, permit_id, now);
+        let now = self.clock.now();
+        let context = DemandContext::new(demand, fingerprint, Intent::Spend, permit_id, now);
         let mut shard = self.lock(fingerprint);
-        let index = shard.find(fingerprint);
-        index.is_some_and(|index| shard.change_permit(index, change, &context))
+        shard.change_permit(change, &context, &self.key_cap)
     }
 
     /// Removes a counter, if there is one, its reservations and its lockout.
     pub(super) fn remove(&self, key: &Key<'_>) {
         let fingerprint = self.fingerprinter.fingerprint(key);
         let mut shard = self.lock(fingerprint);
-        shard.remove(fingerprint, self.key_cap());
-        shard.remove(fingerprint.for_lockout(), self.key_cap());
+        shard.remove(fingerprint, &self.key_cap);
+        shard.remove(fingerprint.for_lockout(), &self.key_cap);
         self.update_reservations(&mut shard, |reservations| reservations.forget(fingerprint));
     }
 
@@ -348,10 +280,9 @@ impl Counters {
         demands: &[Demand<'_>],
         fingerprints: &[Fingerprint],
         is_final: bool,
-        clock: impl Fn() -> Micros,
     ) -> ShardLocks<'_> {
         for (demand, fingerprint) in demands.iter().zip(fingerprints) {
-            self.release_expired(demand, *fingerprint, is_final, &clock);
+            self.release_expired(demand, *fingerprint, is_final);
         }
 
         let mut indexes: SmallVec<[usize; 4]> = SmallVec::new();
@@ -368,15 +299,21 @@ impl Counters {
         locks
     }
 
-    #[inline]
-    pub(super) fn locked_shard<'l>(
+    pub(super) fn locked_shard<'l, 'c>(
         &self,
-        locks: &'l mut ShardLocks<'_>,
+        locks: &'l mut ShardLocks<'c>,
         fingerprint: Fingerprint,
-    ) -> &'l mut CounterShard {
+    ) -> &'l mut LockedShard<'c> {
         let home = self.shard_index(fingerprint);
         let lock = locks.iter_mut().find(|(index, _)| *index == home);
         &mut lock.expect("the shard of every demand is locked").1
+    }
+
+    /// True when expired reservations of a limit are released by the next request for their key.
+    #[inline(always)]
+    pub(super) fn may_release_expired(&self, limit: &Rule) -> bool {
+        limit.on_reservation_expiry() == ReservationExpiry::Release
+            && self.open_reservations.load(Relaxed) > 0
     }
 
     /// Drops all expired counters.
@@ -386,13 +323,13 @@ impl Counters {
         }
     }
 
-    fn sweep_shard(&self, shard: &mut CounterShard, now: Micros) {
-        shard.sweep(now, self.key_cap());
+    fn sweep_shard(&self, shard: &mut LockedShard<'_>, now: Micros) {
+        shard.sweep(now, &self.key_cap);
         self.sweep_reservations(shard, now);
     }
 
     /// Sweeps one shard if the next sweep is due.
-    #[inline]
+    #[inline(always)]
     pub(super) fn sweep_if_due(&self, now: Micros) {
         let due = self.sweep_at.load(Relaxed);
         if now.get() >= due {
@@ -419,4 +356,4 @@ impl Counters {
 }
 
 /// The locked shards of a request, each with its index.
-pub(super) type ShardLocks<'a> = SmallVec<[(usize, ShardGuard<'a>); 4]>;
+pub(super) type ShardLocks<'a> = SmallVec<[(usize, LockedShard<'a>); 4]>;

@@ -14,15 +14,15 @@ const PERMITS_MIN: usize = 4_096;
 /// What a counter takes of the cap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CapCharge {
-    /// The memory in keys: 1 for a slot, and more for a log or permits.
+    /// The memory in keys: 1, and more for a log or permits.
     pub(super) weight: usize,
     /// True when the counter has permits in flight, which are never evicted.
     pub(super) is_pinned: bool,
 }
 
 impl CapCharge {
-    /// The charge of a counter that consists of a slot only.
-    pub(super) const SLOT: Self = Self {
+    /// The charge of a counter whose state has a fixed size.
+    pub(super) const KEY: Self = Self {
         weight: 1,
         is_pinned: false,
     };
@@ -164,6 +164,6 @@ impl std::ops::Index<LimitNumber> for KeyCap {
     type Output = LimitUsage;
 
     fn index(&self, limit: LimitNumber) -> &LimitUsage {
-        &self.limits[limit.get()]
+        &self.limits[usize::from(limit.get())]
     }
 }

@@ -18,8 +18,12 @@ impl LimitNumber {
     /// The number of the limits that have none of their own.
     pub(super) const OTHERS: Self = Self(u8::MAX);
 
-    pub(super) const fn get(self) -> usize {
-        self.0 as usize
+    pub(super) const fn from_byte(byte: u8) -> Self {
+        Self(byte)
+    }
+
+    pub(super) const fn get(self) -> u8 {
+        self.0
     }
 
     /// Every number.

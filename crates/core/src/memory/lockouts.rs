@@ -1,46 +1,25 @@
 //! Lockouts: keys that are denied too often are locked for a time.
 //!
-//! The lockout of a key is a slot of its own in the key's shard, so it counts towards the cap, is
-//! swept and is part of snapshots like a counter. Limits with a lockout go around the hot slot and
-//! the hot key, which would not count denials.
-
-use std::slice;
+//! The lockout of a key is an entry of its own in the key's shard, so it counts towards the cap, is
+//! swept and is part of snapshots like a counter. Demands on limits with a lockout always take the
+//! lock of the shard, because denials must be counted.
 
 use super::context::DemandContext;
 use super::counters::Counters;
-use super::shard::CounterShard;
-use super::slot::Slot;
-use super::slot_quota::Evaluation;
+use super::large::{LargeEntry, LargeState};
+use super::shard::LockedShard;
+use super::small::Evaluation;
 use super::store::MemoryStore;
-use crate::algorithm::{KeyLock, Lockout, LockoutState, Outcome, PermitId};
+use crate::algorithm::{KeyLock, Lockout, LockoutState, Outcome};
 use crate::demand::Demand;
-use crate::key::Fingerprint;
 use crate::store::Intent;
-use crate::time::Micros;
 
 impl Counters {
-    /// Decides one demand on a limit with a lockout.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn spend_with_lockout(
-        &self,
-        demand: &Demand<'_>,
-        fingerprint: Fingerprint,
-        intent: Intent,
-        permit_id: PermitId,
-        clock: impl Fn() -> Micros,
-    ) -> Outcome {
-        let mut decided = None;
-        let (demands, report) = (slice::from_ref(demand), |outcome| decided = Some(outcome));
-        self.spend_all(demands, &[fingerprint], intent, permit_id, clock, report);
-        decided.expect("one demand has one outcome")
-    }
-
     /// Denies a demand whose key is locked, and counts a denial by the limit itself.
     #[cold]
     pub(super) fn apply_lockout(
         &self,
-        shard: &mut CounterShard,
+        shard: &mut LockedShard<'_>,
         evaluation: &mut Evaluation,
         lockout: &Lockout,
         context: &DemandContext<'_>,
@@ -66,8 +45,7 @@ impl Counters {
         // others charge nothing, so their outcome must not show a charge.
         if cost > 0 && !is_denied && intent != Intent::Count {
             let verdict = evaluation.outcome.verdict;
-            let index = shard.find(context.fingerprint);
-            *evaluation = shard.evaluate(index, &context.with_cost(0));
+            *evaluation = shard.evaluate(&context.with_cost(0));
             evaluation.outcome.verdict = verdict;
         }
         let lock = KeyLock::new(rest, !was_locked);
@@ -76,7 +54,7 @@ impl Counters {
 
     /// The outcome of a demand that was only counted: a denial if its key is locked.
     pub(super) fn with_lock(
-        shard: &mut CounterShard,
+        shard: &mut LockedShard<'_>,
         outcome: Outcome,
         context: &DemandContext<'_>,
     ) -> Outcome {
@@ -86,8 +64,7 @@ impl Counters {
         };
 
         // As after the charge, and without another one.
-        let index = shard.find(context.fingerprint);
-        let charged = shard.evaluate(index, &context.with_intent(Intent::Peek).with_cost(0));
+        let charged = shard.evaluate(&context.with_intent(Intent::Peek).with_cost(0));
         let verdict = outcome.verdict;
         let outcome = Outcome {
             verdict,
@@ -98,7 +75,7 @@ impl Counters {
 
     /// The lockout of a demand's key now; `None` if its limit has none.
     pub(super) fn lockout_state(
-        shard: &CounterShard,
+        shard: &mut LockedShard<'_>,
         context: &DemandContext<'_>,
     ) -> Option<LockoutState> {
         let lockout = context.limit.lockout()?;
@@ -107,18 +84,20 @@ impl Counters {
 
     fn store_lockout(
         &self,
-        shard: &mut CounterShard,
+        shard: &mut LockedShard<'_>,
         state: LockoutState,
         context: &DemandContext<'_>,
     ) {
         let fingerprint = context.fingerprint.for_lockout();
-        let slot = Slot::lockout(fingerprint, state);
-        if let Some(index) = shard.find(fingerprint) {
-            shard.set(index, slot);
-        } else {
-            let limit = self.limit_number(context);
-            self.charge_slot(shard, limit, fingerprint, context.now);
-            shard.insert_lockout(slot, limit);
+        let limit = self.limit_number(context.limit);
+        if shard.large(fingerprint).is_none() {
+            self.charge_key(shard, limit, fingerprint, context.now);
+            let entry = LargeEntry::new(LargeState::Lockout(state), limit);
+            shard.insert_large(fingerprint, entry);
+        }
+        if let Some(entry) = shard.large(fingerprint) {
+            entry.state = LargeState::Lockout(state);
+            entry.update(context.quota, &self.key_cap);
         }
     }
 }
@@ -130,18 +109,20 @@ impl MemoryStore {
             return;
         };
 
-        let (counters, now) = (self.counters(), self.now());
+        let counters = self.counters();
+        let now = counters.clock.now();
         let fingerprint = counters.fingerprinter.fingerprint(&demand.key);
-        let context = counters.peek_context(demand, fingerprint, now);
+        let context = DemandContext::peek(demand, fingerprint, now);
         let mut shard = counters.lock(fingerprint);
         let state = LockoutState::locked(lockout, rest, now);
         counters.store_lockout(&mut shard, state, &context);
     }
 }
 
-fn stored_state(shard: &CounterShard, context: &DemandContext<'_>) -> LockoutState {
-    let index = shard.find(context.fingerprint.for_lockout());
-    index.map_or_else(LockoutState::default, |index| {
-        shard.slot(index).lockout_state()
-    })
+fn stored_state(shard: &mut LockedShard<'_>, context: &DemandContext<'_>) -> LockoutState {
+    let entry = shard.large(context.fingerprint.for_lockout());
+    match entry.map(|entry| &entry.state) {
+        Some(LargeState::Lockout(state)) => *state,
+        _ => LockoutState::default(),
+    }
 }

@@ -219,7 +219,7 @@ impl Reservations {
 
     /// Forgets some of the reservations that have expired and give nothing back, and of the ends
     /// that are long ago. `exists` tells whether the shard has a counter.
-    pub(super) fn sweep(&mut self, now: Micros, exists: impl Fn(Fingerprint) -> bool) {
+    pub(super) fn sweep(&mut self, now: Micros, mut exists: impl FnMut(Fingerprint) -> bool) {
         self.forget_ends(SHARD_SWEEP_MAX, now);
 
         let mut over: Vec<ReservationKey> = Vec::new();

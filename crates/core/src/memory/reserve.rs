@@ -4,10 +4,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::context::DemandContext;
 use super::counters::{Counters, RETRY_WITHOUT_ROOM};
+use super::inspect::view;
 use super::reservations::{HeldReservation, KnownReservation, Reservations};
-use super::shard::{CounterShard, PermitChange};
-use super::slot_quota::Evaluation;
-use crate::algorithm::{IN_FLIGHT_MAX, Outcome, PermitId, Quota, Verdict};
+use super::shard::{LockedShard, PermitChange};
+use super::small::Evaluation;
+use crate::algorithm::{IN_FLIGHT_MAX, LowWaterMarks, Outcome, PermitId, Quota, Verdict};
 use crate::demand::Demand;
 use crate::key::Fingerprint;
 use crate::limit::ReservationExpiry;
@@ -24,7 +25,7 @@ impl Counters {
     #[cold]
     pub(super) fn finish_count(
         &self,
-        shard: &mut CounterShard,
+        shard: &mut LockedShard<'_>,
         evaluation: &Evaluation,
         context: &DemandContext<'_>,
     ) -> Outcome {
@@ -44,48 +45,41 @@ impl Counters {
         if outcome.verdict.is_allowed() {
             return outcome;
         }
-        let index = shard.find(context.fingerprint);
-        shard
-            .evaluate(index, &context.with_intent(Intent::Peek))
-            .outcome
+        shard.evaluate(&context.with_intent(Intent::Peek)).outcome
     }
 
     /// False for a permit beyond what a concurrency limit may owe, or for which there is no room.
     fn can_count(
         &self,
-        shard: &mut CounterShard,
+        shard: &mut LockedShard<'_>,
         outcome: &Outcome,
         context: &DemandContext<'_>,
     ) -> bool {
         let Quota::Concurrency(quota) = context.quota else {
             return true;
         };
-        let index = shard.find(context.fingerprint);
-        let held = index.map_or(0, |index| shard.units_in_flight(index));
+        let held = shard.units_in_flight(context.fingerprint);
         let most = quota
             .limit()
             .saturating_add(context.limit.debt_max(context.quota));
         let fits = outcome.verdict.is_allowed()
             || held.saturating_add(context.cost) <= most.min(IN_FLIGHT_MAX);
-        fits && self.has_room_for_permit(index, context)
+        fits && self.has_room_for_permit(shard, context)
     }
 
     /// Remembers what was just charged.
     pub(super) fn reserve(
         &self,
-        shard: &mut CounterShard,
+        shard: &mut LockedShard<'_>,
         context: &DemandContext<'_>,
         ttl: Micros,
     ) {
         let (counter, now) = (context.fingerprint, context.now);
-        let index = shard.find(counter);
-        let Some(index) = index.filter(|_| !matches!(context.quota, Quota::Concurrency(_))) else {
+        let Some(charged_in) = shard.charged_in(context) else {
             return;
         };
-
-        let charged_in = shard.charged_in(index, context);
         let bucket = context.quota.bucket();
-        let bucket = bucket.map(|gcra| (gcra, shard.bucket(index, gcra, now)));
+        let bucket = bucket.and_then(|gcra| Some((gcra, shard.bucket(gcra, context)?)));
         self.update_reservations(shard, |reservations| {
             let number = bucket.map_or(0, |(gcra, state)| {
                 let marks = reservations.new_marks(counter);
@@ -106,81 +100,84 @@ impl Counters {
 
     /// Updates the low-water marks of a bucket whose units were just charged or refunded, if it has
     /// reservations.
-    pub(super) fn update_marks(shard: &mut CounterShard, context: &DemandContext<'_>) {
-        let (counter, now) = (context.fingerprint, context.now);
-        if let (Some(gcra), Some(index)) = (context.quota.bucket(), shard.find(counter)) {
-            let state = shard.bucket(index, gcra, now);
-            let reservations = shard.reservations.as_deref_mut();
-            if let Some(marks) = reservations.and_then(|all| all.marks(counter)) {
-                marks.observe(gcra, now);
-                marks.record(gcra, state);
-            }
+    pub(super) fn update_marks(shard: &mut LockedShard<'_>, context: &DemandContext<'_>) {
+        let Some(gcra) = context.quota.bucket() else {
+            return;
+        };
+        if shard.reservations().is_some()
+            && let Some(state) = shard.bucket(gcra, context)
+            && let Some(marks) = Self::marks(shard, context)
+        {
+            marks.observe(gcra, context.now);
+            marks.record(gcra, state);
         }
+    }
+
+    /// The low-water marks of a demand's bucket, if it has reservations.
+    fn marks<'s>(
+        shard: &'s mut LockedShard<'_>,
+        context: &DemandContext<'_>,
+    ) -> Option<&'s mut LowWaterMarks> {
+        let reservations = shard.reservations().as_deref_mut()?;
+        reservations.marks(context.fingerprint)
     }
 
     /// Returns units that a reservation has charged to a counter, if it exists: at most what it
     /// still lacks because of the reservation.
     fn give_back(
-        shard: &mut CounterShard,
+        &self,
+        shard: &mut LockedShard<'_>,
         reservation: &HeldReservation,
         units: u64,
         context: &DemandContext<'_>,
     ) {
-        let (counter, now) = (context.fingerprint, context.now);
-        if let Some(index) = shard.find(counter).filter(|_| units > 0) {
-            if let Some(gcra) = context.quota.bucket() {
-                let state = shard.bucket(index, gcra, now);
-                let reservations = shard.reservations.as_deref_mut();
-                if let Some(marks) = reservations.and_then(|all| all.marks(counter)) {
-                    marks.observe(gcra, now);
-                    let returned = marks.take(reservation.number, gcra.weight(units));
-                    let state = gcra.give_back(state, returned, now);
-                    marks.record(gcra, state);
-                    shard.set_bucket(index, gcra, state);
-                }
-            } else {
-                shard.give_back(index, units, reservation.charged_in, context);
-            }
+        if units == 0 {
+            return;
+        }
+        let Some(gcra) = context.quota.bucket() else {
+            return shard.give_back(units, reservation.charged_in, context, &self.key_cap);
+        };
+        if let Some(state) = shard.bucket(gcra, context)
+            && let Some(marks) = Self::marks(shard, context)
+        {
+            marks.observe(gcra, context.now);
+            let returned = marks.take(reservation.number, gcra.weight(units));
+            let state = gcra.give_back(state, returned, context.now);
+            marks.record(gcra, state);
+            shard.set_bucket(context.fingerprint, gcra, state);
         }
     }
 
     /// Forgets a counter whose last reservation has ended.
-    fn drop_unused(&self, shard: &mut CounterShard, counter: Fingerprint) {
+    fn drop_unused(&self, shard: &mut LockedShard<'_>, counter: Fingerprint) {
         self.update_reservations(shard, |reservations| reservations.drop_unused(counter));
     }
 
     /// Gives back what expired reservations have charged, if the limit says so. `is_final` forgets
     /// them in any case.
-    #[inline]
     pub(super) fn release_expired(
         &self,
         demand: &Demand<'_>,
         counter: Fingerprint,
         is_final: bool,
-        clock: impl Fn() -> Micros,
     ) {
-        let is_released = demand.limit.on_reservation_expiry() == ReservationExpiry::Release;
-        if (is_released || is_final) && self.settings.reservations.load(Relaxed) > 0 {
-            self.release_expired_at(demand, counter, clock());
+        let is_any = || self.open_reservations.load(Relaxed) > 0;
+        if self.may_release_expired(demand.limit) || is_final && is_any() {
+            let mut shard = self.lock(counter);
+            let context = DemandContext::peek(demand, counter, self.clock.now());
+            self.end_expired(&mut shard, &context);
+            self.drop_unused(&mut shard, counter);
         }
     }
 
-    #[cold]
-    fn release_expired_at(&self, demand: &Demand<'_>, counter: Fingerprint, now: Micros) {
-        let mut shard = self.lock(counter);
-        let context = self.peek_context(demand, counter, now);
-        self.end_expired(&mut shard, &context);
-        self.drop_unused(&mut shard, counter);
-    }
-
-    fn end_expired(&self, shard: &mut CounterShard, context: &DemandContext<'_>) {
+    fn end_expired(&self, shard: &mut LockedShard<'_>, context: &DemandContext<'_>) {
         let expired = self.update_reservations(shard, |reservations| {
             reservations.take_expired(context.fingerprint, context.now)
         });
         let is_released =
             |expired: &HeldReservation| expired.on_expiry == ReservationExpiry::Release;
         for reservation in expired.into_iter().filter(is_released) {
-            Self::give_back(shard, &reservation, reservation.units, context);
+            self.give_back(shard, &reservation, reservation.units, context);
         }
     }
 
@@ -190,7 +187,6 @@ impl Counters {
         &self,
         settlements: &[Settlement<'_>],
         ending: Ending,
-        now: Micros,
     ) -> Vec<SettleReply> {
         let mut following = Some(ending);
         let mut replies: Vec<SettleReply> = Vec::with_capacity(settlements.len());
@@ -199,7 +195,7 @@ impl Counters {
             let demand = &settlement.demand;
             if demand.is_permit() {
                 let id = ending.reservation;
-                let was_held = self.change_permit(demand, id, PermitChange::Release, now);
+                let was_held = self.change_permit(demand, id, PermitChange::Release);
                 replies.push(SettleReply::for_permit(was_held, ending.end));
                 continue;
             }
@@ -208,7 +204,7 @@ impl Counters {
                     charged: 0,
                     ..first
                 },
-                (following, _) => self.settle(settlement, following.unwrap_or(ending), now),
+                (following, _) => self.settle(settlement, following.unwrap_or(ending)),
             };
             if decided.is_none() {
                 following = reply.ending_of_others(ending);
@@ -220,14 +216,15 @@ impl Counters {
     }
 
     /// Ends a reservation at one counter, and applies the actual cost.
-    fn settle(&self, settlement: &Settlement<'_>, ending: Ending, now: Micros) -> SettleReply {
+    fn settle(&self, settlement: &Settlement<'_>, ending: Ending) -> SettleReply {
         let (demand, end) = (&settlement.demand, ending.end);
         let counter = self.fingerprinter.fingerprint(&demand.key);
         let mut shard = self.lock(counter);
+        let now = self.clock.now();
         let known = self.update_reservations(&mut shard, |reservations| {
             reservations.end(counter, ending, now)
         });
-        let context = self.context(demand, counter, Intent::Count, ending.reservation, now);
+        let context = DemandContext::new(demand, counter, Intent::Count, ending.reservation, now);
         self.end_expired(&mut shard, &context);
 
         let (kind, before, more) = match known {
@@ -242,14 +239,14 @@ impl Counters {
             KnownReservation::Unknown => (SettlementKind::Unreserved, 0, settlement.late),
             KnownReservation::Expired(expired) => {
                 if expired.on_expiry == ReservationExpiry::Release {
-                    Self::give_back(&mut shard, &expired, expired.units, &context);
+                    self.give_back(&mut shard, &expired, expired.units, &context);
                 }
                 (SettlementKind::Unreserved, 0, settlement.late)
             }
             KnownReservation::Open(open) => {
                 let actual = settlement.actual.unwrap_or(open.units);
                 let returned = open.units.saturating_sub(actual);
-                Self::give_back(&mut shard, &open, returned, &context);
+                self.give_back(&mut shard, &open, returned, &context);
                 let more = actual.saturating_sub(open.units);
                 (SettlementKind::Reserved, open.units.min(actual), more)
             }
@@ -267,77 +264,72 @@ impl Counters {
     /// what the counter would owe beyond its debt is not.
     fn charge_more(
         &self,
-        shard: &mut CounterShard,
+        shard: &mut LockedShard<'_>,
         context: &DemandContext<'_>,
         units: u64,
     ) -> u64 {
         if units == 0 {
             return 0;
         }
-        let used = |shard: &mut CounterShard| {
-            let index = shard.find(context.fingerprint);
-            shard.view(index, context).map_or(0, |view| view.used)
-        };
+        let used = |shard: &mut LockedShard<'_>| view(shard, context).map_or(0, |view| view.used);
         let before = used(shard);
 
         let context = context.with_cost(units);
-        let index = shard.find(context.fingerprint);
-        let evaluation = shard.evaluate(index, &context);
+        let evaluation = shard.evaluate(&context);
         self.commit(shard, &evaluation, &context);
         Self::update_marks(shard, &context);
         used(shard).saturating_sub(before)
     }
 
     /// Takes back what a reservation has charged to a counter, as if it had never been made.
-    pub(super) fn cancel(&self, demand: &Demand<'_>, id: PermitId, now: Micros) {
+    pub(super) fn cancel(&self, demand: &Demand<'_>, id: PermitId) {
         let counter = self.fingerprinter.fingerprint(&demand.key);
         let mut shard = self.lock(counter);
         let removed =
             self.update_reservations(&mut shard, |reservations| reservations.remove(counter, id));
         if let Some(reservation) = removed {
-            let context = self.peek_context(demand, counter, now);
-            Self::give_back(&mut shard, &reservation, reservation.units, &context);
+            let context = DemandContext::peek(demand, counter, self.clock.now());
+            self.give_back(&mut shard, &reservation, reservation.units, &context);
             self.drop_unused(&mut shard, counter);
         }
     }
 
     pub(super) fn has_room_for_reservation(&self) -> bool {
-        let most = (self.key_cap().max() / CAP_SHARE).max(RESERVATIONS_MIN);
-        self.settings.reservations.load(Relaxed) < most
+        let most = (self.key_cap.max() / CAP_SHARE).max(RESERVATIONS_MIN);
+        self.open_reservations.load(Relaxed) < most
     }
 
     /// Changes the reservations of a shard, and counts them.
     pub(super) fn update_reservations<T>(
         &self,
-        shard: &mut CounterShard,
+        shard: &mut LockedShard<'_>,
         update: impl FnOnce(&mut Reservations) -> T,
     ) -> T {
-        let reservations = shard.reservations.get_or_insert_default();
+        let slot = shard.reservations();
+        let reservations = slot.get_or_insert_default();
         let before = reservations.len();
         let result = update(reservations);
         let after = reservations.len();
 
-        let total = &self.settings.reservations;
+        let total = &self.open_reservations;
         if after >= before {
             total.fetch_add(after - before, Relaxed);
         } else {
             total.fetch_sub(before - after, Relaxed);
         }
         if reservations.is_empty() {
-            shard.reservations = None;
+            *slot = None;
         }
         result
     }
 
-    pub(super) fn sweep_reservations(&self, shard: &mut CounterShard, now: Micros) {
-        if let Some(mut reservations) = shard.reservations.take() {
+    pub(super) fn sweep_reservations(&self, shard: &mut LockedShard<'_>, now: Micros) {
+        if let Some(mut reservations) = shard.reservations().take() {
             let before = reservations.len();
-            reservations.sweep(now, |counter| shard.find(counter).is_some());
+            reservations.sweep(now, |counter| shard.contains_key(counter));
             let after = reservations.len();
-            self.settings
-                .reservations
-                .fetch_sub(before - after, Relaxed);
-            shard.reservations = Some(reservations).filter(|left| !left.is_empty());
+            self.open_reservations.fetch_sub(before - after, Relaxed);
+            *shard.reservations() = Some(reservations).filter(|left| !left.is_empty());
         }
     }
 }

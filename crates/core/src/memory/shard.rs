@@ -1,517 +1,374 @@
-//! One shard of the counters: a table of slots and a side table, and how a demand is evaluated and
-//! committed.
+//! One shard of the counters, and what a thread that has locked it can do.
+
+use std::collections::HashMap;
+
+use ahash::RandomState;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::context::DemandContext;
-use super::hot_key::Heat;
 use super::key_cap::{CapCharge, KeyCap};
+use super::large::{LargeEntry, LargeState};
 use super::limit_usage::LimitNumber;
 use super::reservations::Reservations;
-use super::side_table::{SideEntry, SideState, SideTable};
-use super::slot::{QuotaUsage, Slot};
-use super::slot_quota::{
-    CounterHome, Evaluation, SlotFormat as _, SlotQuota, bucket_slot, read_bucket,
-};
-use super::slot_table::SlotTable;
-use crate::algorithm::remote::{CounterState, EntryTotals};
-use crate::algorithm::{
-    BucketState, CounterView, Gcra, HitLog, Outcome, PermitEntry, Permits, Quota, SlidingLog,
-};
+use super::sequence::{Hold, Sequence};
+use super::slot::{QuotaUsage, SlotEntry, SlotState};
+use super::small::{Evaluation, SmallQuota, read_bucket, small_quota, write_bucket};
+use super::table::Table;
+use crate::algorithm::{BucketState, CLOCK_SLACK, Gcra, HitLog, PermitEntry, Permits, Quota};
 use crate::key::Fingerprint;
 use crate::time::Micros;
 
-/// What to do with a permit.
+/// A shard: slots that any thread may read, and what only one thread at a time may use. It is on
+/// cache lines of its own, so that neighbours do not share a line (no false sharing).
+#[derive(Debug)]
+#[repr(align(128))]
+pub(super) struct Shard {
+    pub(super) sequence: Sequence,
+    pub(super) table: Table,
+    locked: Mutex<LockedPart>,
+}
+
+/// The part of a shard behind its mutex.
+#[derive(Debug, Default)]
+struct LockedPart {
+    large: HashMap<Fingerprint, LargeEntry, RandomState>,
+    /// The reservations of the shard's counters; `None` until there is one.
+    reservations: Option<Box<Reservations>>,
+    /// Changes with every eviction, to break ties differently each time.
+    eviction_salt: u64,
+}
+
+/// A locked shard. Other threads can still change the states in its slots, until this one first uses
+/// a slot.
+#[derive(Debug)]
+pub(super) struct LockedShard<'a> {
+    hold: Option<Hold<'a>>,
+    shard: &'a Shard,
+    locked: MutexGuard<'a, LockedPart>,
+}
+
+/// The change of a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PermitChange {
     Release,
     Renew,
 }
 
-/// The index that [`CounterShard::find`] returns for the counter in the hot slot.
-const HOT_INDEX: usize = usize::MAX;
+impl Shard {
+    /// An empty shard for at most this many counters.
+    pub(super) fn new(keys_max: usize) -> Self {
+        Self {
+            sequence: Sequence::new(),
+            table: Table::new(keys_max),
+            locked: Mutex::default(),
+        }
+    }
 
-/// A shard keeps a copy of one counter, the hot slot, on its first cache line, which it shares with
-/// the lock. A key that is checked twice in a row moves into the hot slot. While it is checked
-/// again and again, no other memory is touched. The copy in the table is out of date meanwhile.
-#[derive(Debug, Default)]
-#[repr(C)]
-pub(super) struct CounterShard {
-    hot_slot: Slot,
-    /// The low bits of the fingerprint of the last key, if that was not the hot one. The field
-    /// is on the next cache line, which checks of the hot key only read.
-    last_low: u64,
-    table: SlotTable,
-    side_table: SideTable,
-    /// Changes with every eviction, to break ties differently each time.
-    eviction_salt: u64,
-    /// What is known of the shard's hot key.
-    pub(super) heat: Heat,
-    /// The reservations of the shard's counters; `None` until there is one.
-    pub(super) reservations: Option<Box<Reservations>>,
+    pub(super) fn lock(&self) -> LockedShard<'_> {
+        LockedShard {
+            hold: None,
+            shard: self,
+            locked: self.locked.lock(),
+        }
+    }
+
+    /// Locks the shard without waiting; `None` while another thread has locked it.
+    pub(super) fn try_lock(&self) -> Option<LockedShard<'_>> {
+        Some(LockedShard {
+            hold: None,
+            shard: self,
+            locked: self.locked.try_lock()?,
+        })
+    }
 }
 
-impl CounterShard {
+impl<'a> LockedShard<'a> {
+    /// The slots, for this thread alone from now on.
+    pub(super) fn table(&mut self) -> &'a Table {
+        let sequence = &self.shard.sequence;
+        self.hold.get_or_insert_with(|| sequence.hold());
+        &self.shard.table
+    }
+
+    /// The number of counters.
     pub(super) fn keys(&self) -> usize {
-        self.table.live()
+        self.shard.table.live() + self.locked.large.len()
     }
 
-    /// The size of the table in bytes, without the side table.
-    pub(super) fn table_bytes(&self) -> usize {
-        self.table.bytes()
+    /// The reservations of the shard's counters; `None` if there are none.
+    pub(super) fn reservations(&mut self) -> &mut Option<Box<Reservations>> {
+        &mut self.locked.reservations
     }
 
-    #[inline(always)]
-    pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<usize> {
-        if self.hot_slot.holds(fingerprint) {
-            Some(HOT_INDEX)
-        } else {
-            self.table.find(fingerprint)
+    pub(super) fn large(&mut self, fingerprint: Fingerprint) -> Option<&mut LargeEntry> {
+        self.locked.large.get_mut(&fingerprint)
+    }
+
+    /// The counters of a limit, each with how much of its quota is used at `now`. Other threads may
+    /// be changing the states in the slots.
+    pub(super) fn usages(
+        &self,
+        limit: LimitNumber,
+        now: Micros,
+    ) -> impl Iterator<Item = (Fingerprint, QuotaUsage)> {
+        let slots = self.shard.table.iter();
+        let slots = slots.filter(move |entry| entry.limit == limit);
+        let slots = slots.map(move |entry| (entry.fingerprint, entry.state.usage(now)));
+        let large = self.large_entries();
+        let large = large.filter(move |(_, entry)| entry.limit == limit);
+        slots.chain(large.map(move |(fingerprint, entry)| (*fingerprint, entry.usage(now))))
+    }
+
+    /// The counters whose state is not in a slot.
+    pub(super) fn large_entries(&self) -> impl Iterator<Item = (&Fingerprint, &LargeEntry)> {
+        self.locked.large.iter()
+    }
+
+    pub(super) fn insert_large(&mut self, fingerprint: Fingerprint, entry: LargeEntry) {
+        self.locked.large.insert(fingerprint, entry);
+    }
+
+    pub(super) fn small(&mut self, fingerprint: Fingerprint) -> Option<SlotState> {
+        Some(self.table().find(fingerprint)?.state())
+    }
+
+    pub(super) fn set_small(&mut self, fingerprint: Fingerprint, state: SlotState) {
+        if let Some(slot) = self.table().find(fingerprint) {
+            slot.set_state(state);
         }
     }
 
-    /// Reads the memory where the search for a counter begins, see [`SlotTable::touch`].
-    #[inline(always)]
-    pub(super) fn touch(&self, fingerprint: Fingerprint) -> u64 {
-        self.table.touch(fingerprint)
-    }
-
-    /// Moves a key into the hot slot when it was the last key too. `index` is where it was found.
-    #[inline(always)]
-    pub(super) fn update_hot_slot(&mut self, index: Option<usize>, fingerprint: Fingerprint) {
-        if index != Some(HOT_INDEX) {
-            if self.last_low == fingerprint.low {
-                self.replace_hot_slot(fingerprint);
-            }
-            self.last_low = fingerprint.low;
-        } else if self.last_low != 0 {
-            self.last_low = 0;
+    /// True when the counter of a demand exists.
+    pub(super) fn contains(&mut self, context: &DemandContext<'_>) -> bool {
+        match small_quota(context.quota) {
+            Some(_) => self.table().find(context.fingerprint).is_some(),
+            None => self.large(context.fingerprint).is_some(),
         }
     }
 
-    #[cold]
-    fn replace_hot_slot(&mut self, fingerprint: Fingerprint) {
-        self.flush_hot_slot();
-        self.hot_slot = self
-            .table
-            .find(fingerprint)
-            .map_or(Slot::VACANT, |index| *self.table.get(index));
-    }
-
-    /// Writes the hot slot back to the table and vacates it.
-    fn flush_hot_slot(&mut self) {
-        if self.hot_slot.is_vacant() {
-            return;
-        }
-        if let Some(index) = self.table.find(self.hot_slot.fingerprint()) {
-            self.table.set(index, self.hot_slot);
-        }
-        self.hot_slot = Slot::VACANT;
-    }
-
-    /// The table, brought up to date. Only the path of a single demand works without this.
-    pub(super) fn flushed_table(&mut self) -> &mut SlotTable {
-        self.flush_hot_slot();
-        &mut self.table
-    }
-
-    /// The counters: each slot with its limit, and with the log or the permits to which it refers.
-    pub(super) fn iter(
-        &mut self,
-    ) -> impl Iterator<Item = (&Slot, LimitNumber, Option<&SideState>)> {
-        self.flush_hot_slot();
-        self.table.iter_with_limits().map(|(slot, limit)| {
-            let entry = slot
-                .side_index()
-                .and_then(|index| self.side_table.get(index));
-            (slot, limit, entry.map(|entry| &entry.state))
-        })
+    /// True when any counter has this fingerprint.
+    pub(super) fn contains_key(&mut self, fingerprint: Fingerprint) -> bool {
+        self.large(fingerprint).is_some() || self.table().find(fingerprint).is_some()
     }
 
     /// A number that differs from the previous one in many bits.
     pub(super) fn next_salt(&mut self) -> u64 {
-        self.eviction_salt = self.eviction_salt.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        self.eviction_salt
-    }
-
-    #[inline(always)]
-    pub(super) fn slot(&self, index: usize) -> &Slot {
-        if index == HOT_INDEX {
-            &self.hot_slot
-        } else {
-            self.table.get(index)
-        }
-    }
-
-    #[inline(always)]
-    fn slot_mut(&mut self, index: usize) -> &mut Slot {
-        if index == HOT_INDEX {
-            &mut self.hot_slot
-        } else {
-            self.table.get_mut(index)
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn set(&mut self, index: usize, slot: Slot) {
-        *self.slot_mut(index) = slot;
-    }
-
-    /// The fast path, which evaluates and commits in one step: a known key whose state fits into a
-    /// slot, to be charged. Returns `None` without any effect when the state is in the side table.
-    #[inline(always)]
-    pub(super) fn spend_at<T>(
-        &mut self,
-        index: usize,
-        context: &DemandContext<'_>,
-        map: impl FnOnce(Outcome) -> T,
-    ) -> Option<T> {
-        let slot = self.slot_mut(index);
-        match context.quota {
-            Quota::SlidingWindow(quota) => Some(map(spend_in(slot, quota, context))),
-            Quota::TokenBucket(quota) => Some(map(spend_in(slot, quota, context))),
-            Quota::LeakyBucket(quota) => Some(map(spend_in(slot, quota, context))),
-            Quota::FixedWindow(quota) => Some(map(spend_in(slot, quota, context))),
-            Quota::SlidingLog(_) | Quota::Concurrency(_) => None,
-        }
-    }
-
-    /// Spends from the slot at `index`.
-    pub(super) fn spend_in_slot(
-        &mut self,
-        index: usize,
-        quota: &dyn SlotQuota,
-        context: &DemandContext<'_>,
-    ) -> Outcome {
-        spend_in(self.slot_mut(index), quota, context)
+        let salt = &mut self.locked.eviction_salt;
+        *salt = salt.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        *salt
     }
 
     /// Evaluates a demand. Logs and permits are pruned, which changes no outcome; nothing else is
-    /// changed. If the demand is only counted, the slot is as it is after the charge, whether it
-    /// fits or not.
-    pub(super) fn evaluate(
-        &mut self,
-        index: Option<usize>,
-        context: &DemandContext<'_>,
-    ) -> Evaluation {
+    /// changed.
+    pub(super) fn evaluate(&mut self, context: &DemandContext<'_>) -> Evaluation {
         let &DemandContext {
-            quota, cost, now, ..
+            fingerprint,
+            quota,
+            cost,
+            now,
+            ..
         } = context;
+        if let Some(quota) = small_quota(quota) {
+            return quota.evaluate(self.small(fingerprint).as_ref(), context);
+        }
 
-        let slot = index.map(|index| *self.slot(index));
-        let slot = slot.as_ref();
-
-        let outcome = match CounterHome::new(quota) {
-            CounterHome::Slot(quota) => return quota.evaluate_demand(slot, context),
-            CounterHome::Log(quota) => match self.side_state(slot) {
-                Some(SideState::Log(log)) => quota.evaluate(log, cost, now),
-                _ => quota.evaluate(&mut HitLog::default(), cost, now),
-            },
-            CounterHome::Permits(quota) => match self.side_state(slot) {
-                Some(SideState::Permits(permits)) => quota.evaluate(permits, cost, now),
-                _ => quota.evaluate(&mut Permits::default(), cost, now),
-            },
+        let state = self.large(fingerprint).map(|entry| &mut entry.state);
+        let outcome = match (quota, state) {
+            (Quota::SlidingLog(quota), Some(LargeState::Log(log))) => {
+                quota.evaluate(log, cost, now)
+            }
+            (Quota::SlidingLog(quota), _) => quota.evaluate(&mut HitLog::default(), cost, now),
+            (Quota::Concurrency(quota), Some(LargeState::Permits(permits))) => {
+                quota.evaluate(permits, cost, now)
+            }
+            (Quota::Concurrency(quota), _) => quota.evaluate(&mut Permits::default(), cost, now),
+            _ => unreachable!("all other quotas are small"),
         };
         Evaluation {
             outcome,
-            next: Slot::VACANT,
+            next: None,
             must_store: false,
         }
     }
 
-    /// Adds a counter that was never used, and returns its index. It must have been charged to the
-    /// cap as a [`CapCharge::SLOT`].
-    pub(super) fn create(
-        &mut self,
-        limit: LimitNumber,
-        evaluation: &Evaluation,
-        context: &DemandContext<'_>,
-    ) -> usize {
-        if !evaluation.next.is_vacant() {
-            return self.table.insert(evaluation.next, limit);
-        }
-        let state = SideState::new(context.quota);
-        let side_index = self.side_table.insert(SideEntry::new(state, limit));
-        let (until, usage) = (context.now, QuotaUsage::ALL);
-        let slot = Slot::side(context.fingerprint, side_index, until, usage);
-        self.table.insert(slot, limit)
-    }
-
-    /// Adds the lockout of a key that has none. It must have been charged to the cap as a
-    /// [`CapCharge::SLOT`].
-    pub(super) fn insert_lockout(&mut self, slot: Slot, limit: LimitNumber) {
-        self.table.insert(slot, limit);
-    }
-
-    /// Stores the result of [`evaluate`](Self::evaluate) in the counter at `index`. Returns by how
-    /// many keys the store now exceeds its cap, if a log or the number of permits has grown.
+    /// Stores the result of [`evaluate`](Self::evaluate), and adds the counter if there is none; it
+    /// must then have been charged to the cap. Returns by how many keys the store now exceeds its
+    /// cap, if a log or the number of permits has grown.
     pub(super) fn commit(
         &mut self,
-        index: usize,
         evaluation: &Evaluation,
+        limit: LimitNumber,
         context: &DemandContext<'_>,
+        key_cap: &KeyCap,
     ) -> usize {
-        if evaluation.next.is_vacant() {
-            return self.commit_side(index, context);
+        let fingerprint = context.fingerprint;
+        if let Some(state) = evaluation.next {
+            let entry = SlotEntry {
+                fingerprint,
+                limit,
+                state,
+            };
+            self.table().put(entry);
+            return 0;
         }
-        self.set(index, evaluation.next);
-        0
+
+        let entry = self.locked.large.entry(fingerprint).or_insert_with(|| {
+            let state = LargeState::new(context.quota);
+            LargeEntry::new(state, limit)
+        });
+        entry.charge(context);
+        entry.update(context.quota, key_cap)
     }
 
-    /// Refunds the cost of a demand to the counter at `index`.
-    pub(super) fn refund(&mut self, index: usize, context: &DemandContext<'_>) {
-        let slot = *self.slot(index);
+    /// Refunds the cost of a demand to its counter, if it exists.
+    pub(super) fn refund(&mut self, context: &DemandContext<'_>, key_cap: &KeyCap) {
         let &DemandContext { cost, now, .. } = context;
-
-        let refunded = match CounterHome::new(context.quota) {
-            CounterHome::Slot(quota) => quota.refund_slot(&slot, cost, now),
-            CounterHome::Log(quota) => {
-                return self.update_log(index, quota, context, |log| log.refund(cost));
-            }
-            CounterHome::Permits(_) => return,
-        };
-        self.set(index, refunded);
+        self.change(
+            context,
+            key_cap,
+            |state, quota| quota.refunded(&state, cost, now),
+            |log| log.refund(cost),
+        );
     }
 
-    /// The state of the bucket at `index`.
-    pub(super) fn bucket(&self, index: usize, gcra: &Gcra, now: Micros) -> BucketState {
-        read_bucket(gcra, self.slot(index), now).0
-    }
-
-    /// Replaces the state of the bucket at `index`.
-    pub(super) fn set_bucket(&mut self, index: usize, gcra: &Gcra, state: BucketState) {
-        let slot = bucket_slot(gcra, self.slot(index).fingerprint(), state);
-        self.set(index, slot);
-    }
-
-    /// Returns units that a reservation has charged in this window to the counter at `index`, which
-    /// is not a bucket.
+    /// Returns units that a reservation has charged in this window to a counter that is no bucket,
+    /// if it exists.
     pub(super) fn give_back(
         &mut self,
-        index: usize,
         units: u64,
         charged_in: Micros,
         context: &DemandContext<'_>,
+        key_cap: &KeyCap,
     ) {
-        let (slot, now) = (*self.slot(index), context.now);
-        let returned = match CounterHome::new(context.quota) {
-            CounterHome::Slot(quota) => quota.give_back_slot(&slot, units, charged_in, now),
-            CounterHome::Log(quota) => {
-                let update = |log: &mut HitLog| log.give_back(units, charged_in);
-                return self.update_log(index, quota, context, update);
-            }
-            CounterHome::Permits(_) => return,
-        };
-        self.set(index, returned);
+        let now = context.now;
+        self.change(
+            context,
+            key_cap,
+            |state, quota| quota.given_back(&state, units, charged_in, now),
+            |log| log.give_back(units, charged_in),
+        );
     }
 
-    /// The window to which the counter at `index` was just charged, for
-    /// [`give_back`](Self::give_back).
-    pub(super) fn charged_in(&mut self, index: usize, context: &DemandContext<'_>) -> Micros {
-        let (slot, now) = (*self.slot(index), context.now);
-        match CounterHome::new(context.quota) {
-            CounterHome::Slot(quota) => quota.charged_in_slot(&slot, now),
-            CounterHome::Permits(_) => Micros::ZERO,
-            CounterHome::Log(_) => match self.side_state(Some(&slot)) {
-                Some(SideState::Log(log)) => log.newest(),
-                _ => Micros::ZERO,
-            },
+    /// Changes a state in a slot or a log, if it exists.
+    fn change(
+        &mut self,
+        context: &DemandContext<'_>,
+        key_cap: &KeyCap,
+        change_state: impl FnOnce(SlotState, &dyn SmallQuota) -> SlotState,
+        change_log: impl FnOnce(&mut HitLog),
+    ) {
+        let fingerprint = context.fingerprint;
+        if let Some(quota) = small_quota(context.quota) {
+            if let Some(state) = self.small(fingerprint) {
+                self.set_small(fingerprint, change_state(state, quota));
+            }
+        } else if let (Quota::SlidingLog(quota), Some(entry)) =
+            (context.quota, self.large(fingerprint))
+        {
+            entry.change_log(quota, context.now, change_log);
+            entry.update(context.quota, key_cap);
         }
     }
 
-    /// What the counter at `index` contains, without its reservations. `None` if it belongs to
-    /// another algorithm.
-    pub(super) fn view(
+    /// The state of a demand's bucket, if it exists.
+    pub(super) fn bucket(
         &mut self,
-        index: Option<usize>,
+        gcra: &Gcra,
         context: &DemandContext<'_>,
-    ) -> Option<CounterView> {
-        let &DemandContext { quota, now, .. } = context;
-        let slot = index.map(|index| *self.slot(index));
-        let slot = slot.as_ref();
-
-        let (state, oldest) = match quota {
-            Quota::FixedWindow(quota) => (CounterState::Fixed(quota.state(slot, now)), None),
-            Quota::SlidingWindow(quota) => (CounterState::Sliding(quota.state(slot, now)), None),
-            Quota::TokenBucket(quota) => (CounterState::Bucket(quota.state(slot, now)), None),
-            Quota::LeakyBucket(quota) => (CounterState::Bucket(quota.state(slot, now)), None),
-            Quota::SlidingLog(_) | Quota::Concurrency(_) => {
-                let (sum, oldest) = match self.side_state(slot) {
-                    Some(SideState::Log(log)) => (log.sum(), log.oldest()),
-                    Some(SideState::Permits(permits)) => (permits.sum(), None),
-                    None => (0, None),
-                };
-                // The other totals matter for outcomes only.
-                let (until, frees) = (Micros::ZERO, Micros::ZERO);
-                let totals = EntryTotals { sum, until, frees };
-                (CounterState::Entries(totals), oldest)
-            }
-        };
-        CounterView::new(quota, state, oldest, now)
+    ) -> Option<BucketState> {
+        let state = self.small(context.fingerprint)?;
+        Some(read_bucket(gcra, &state, context.now).0)
     }
 
-    /// The units of the permits of the counter at `index`.
-    pub(super) fn units_in_flight(&mut self, index: usize) -> u64 {
-        let slot = *self.slot(index);
-        match self.side_state(Some(&slot)) {
-            Some(SideState::Permits(permits)) => permits.sum(),
+    /// Replaces the state of a bucket that exists.
+    pub(super) fn set_bucket(&mut self, fingerprint: Fingerprint, gcra: &Gcra, state: BucketState) {
+        self.set_small(fingerprint, write_bucket(gcra, state));
+    }
+
+    /// The window to which a counter was just charged, for [`give_back`](Self::give_back); `None` if
+    /// it does not exist.
+    pub(super) fn charged_in(&mut self, context: &DemandContext<'_>) -> Option<Micros> {
+        if let Some(quota) = small_quota(context.quota) {
+            let state = self.small(context.fingerprint)?;
+            return Some(quota.window_of_charge(&state, context.now));
+        }
+        match &self.large(context.fingerprint)?.state {
+            LargeState::Log(log) => Some(log.newest()),
+            _ => None,
+        }
+    }
+
+    /// The units of the permits of a counter.
+    pub(super) fn units_in_flight(&mut self, fingerprint: Fingerprint) -> u64 {
+        match self.large(fingerprint).map(|entry| &entry.state) {
+            Some(LargeState::Permits(permits)) => permits.sum(),
             _ => 0,
         }
     }
 
-    /// Releases or renews a permit of the counter at `index`. Returns false when the permit has
-    /// expired or was released before.
+    /// Releases or renews a permit. Returns false when the permit has expired or was released before.
     pub(super) fn change_permit(
         &mut self,
-        index: usize,
         change: PermitChange,
         context: &DemandContext<'_>,
+        key_cap: &KeyCap,
     ) -> bool {
         let &DemandContext { permit_id, now, .. } = context;
-        let mut removed = None;
+        let Quota::Concurrency(quota) = context.quota else {
+            return false;
+        };
+        let Some(entry) = self.large(context.fingerprint) else {
+            return false;
+        };
+        let LargeState::Permits(permits) = &mut entry.state else {
+            return false;
+        };
 
-        self.update_side(index, context, |state| {
-            let (SideState::Permits(permits), Quota::Concurrency(quota)) = (state, context.quota)
-            else {
-                return;
-            };
-            permits.prune(now);
-            removed = permits.remove(permit_id);
-            if let (PermitChange::Renew, Some(PermitEntry { cost, .. })) = (change, removed) {
-                let timeout = quota.permit_timeout;
-                permits.insert(PermitEntry::new(permit_id, cost, timeout, now));
-            }
-        });
+        permits.prune(now);
+        let removed = permits.remove(permit_id);
+        if let (PermitChange::Renew, Some(PermitEntry { cost, .. })) = (change, removed) {
+            permits.insert(PermitEntry::new(permit_id, cost, quota.permit_timeout, now));
+        }
+        entry.update(context.quota, key_cap);
         removed.is_some()
     }
 
-    /// Makes room for this number of counters from a snapshot. They come in the order of their
-    /// homes: a table that grew with them would have all of them in its first part.
-    pub(super) fn reserve(&mut self, keys: usize) {
-        self.flushed_table().resize_for(keys);
-    }
-
-    /// Adds a counter from a snapshot. Its slot must have been charged to the cap.
-    pub(super) fn restore(
-        &mut self,
-        slot: Slot,
-        limit: LimitNumber,
-        side: Option<SideState>,
-        key_cap: &KeyCap,
-    ) {
-        let Some(state) = side else {
-            self.table.insert(slot, limit);
-            return;
-        };
-
-        let mut entry = SideEntry::new(state, limit);
-        entry.update_charge(key_cap);
-        let index = self.side_table.insert(entry);
-        let (until, usage) = (slot.until(), slot.usage(Micros::ZERO));
-        let slot = Slot::side(slot.fingerprint(), index, until, usage);
-        self.table.insert(slot, limit);
-    }
-
-    /// Removes a counter, if there is one. Frees the memory of the side table with its last entry.
+    /// Removes a counter, if there is one.
     pub(super) fn remove(&mut self, fingerprint: Fingerprint, key_cap: &KeyCap) {
-        let Some(index) = self.flushed_table().find(fingerprint) else {
-            return;
-        };
-
-        let side_index = self.table.get(index).side_index();
-        let limit = self.table.remove(index);
-        let charge = side_index.map_or(CapCharge::SLOT, |side_index| {
-            self.side_table.remove(side_index).charge()
-        });
-        key_cap.release(limit, charge);
-
-        if self.side_table.is_empty() && side_index.is_some() {
-            self.side_table = SideTable::default();
+        if let Some(entry) = self.locked.large.remove(&fingerprint) {
+            key_cap.release(entry.limit, entry.cap_charge);
+        } else if let Some(limit) = self.table().remove(fingerprint) {
+            key_cap.release(limit, CapCharge::KEY);
         }
     }
 
-    /// The log or the permits to which a slot refers.
-    fn side_state(&mut self, slot: Option<&Slot>) -> Option<&mut SideState> {
-        let entry = self.side_table.get_mut(slot?.side_index()?)?;
-        Some(&mut entry.state)
-    }
+    /// Drops expired counters, and the memory of logs and permits that are gone.
+    pub(super) fn sweep(&mut self, now: Micros, key_cap: &KeyCap) {
+        // Another thread may have read the clock slightly earlier and not decided yet.
+        let now = now.since(CLOCK_SLACK);
 
-    /// Adds a hit or a permit to the side table. Returns by how many keys the store now exceeds its
-    /// cap.
-    fn commit_side(&mut self, index: usize, context: &DemandContext<'_>) -> usize {
-        let &DemandContext {
-            quota,
-            cost,
-            permit_id,
-            now,
-            ..
-        } = context;
-
-        self.update_side(index, context, |state| match (state, quota) {
-            (SideState::Permits(permits), Quota::Concurrency(quota)) => {
-                let timeout = quota.permit_timeout;
-                permits.insert(PermitEntry::new(permit_id, cost, timeout, now));
+        let slots = self.shard.table.iter();
+        let slots = slots.filter(|entry| entry.state.is_expired(now));
+        let slots: Vec<Fingerprint> = slots.map(|entry| entry.fingerprint).collect();
+        for fingerprint in slots {
+            // It may have been used since.
+            if self
+                .small(fingerprint)
+                .is_some_and(|state| state.is_expired(now))
+            {
+                self.remove(fingerprint, key_cap);
             }
-            (SideState::Log(log), _) => {
-                log.charge(
-                    cost,
-                    quota.limit(),
-                    context.limit.debt_max(context.quota),
-                    now,
-                );
-            }
-            _ => {}
-        })
+        }
+
+        let large = self.large_entries().filter(|(_, entry)| entry.until < now);
+        let large: Vec<Fingerprint> = large.map(|(fingerprint, _)| *fingerprint).collect();
+        for fingerprint in large {
+            self.remove(fingerprint, key_cap);
+        }
+
+        let large = &mut self.locked.large;
+        if large.len() * 4 < large.capacity() {
+            large.shrink_to_fit();
+        }
     }
-
-    /// Changes the log of the counter at `index`, without what has expired.
-    fn update_log(
-        &mut self,
-        index: usize,
-        quota: &SlidingLog,
-        context: &DemandContext<'_>,
-        update: impl FnOnce(&mut HitLog),
-    ) {
-        self.update_side(index, context, |state| {
-            if let SideState::Log(log) = state {
-                quota.prune(log, context.now);
-                update(log);
-            }
-        });
-    }
-
-    /// Changes a state in the side table, and updates its slot and its charge. Returns by how many
-    /// keys the store now exceeds its cap.
-    fn update_side(
-        &mut self,
-        index: usize,
-        context: &DemandContext<'_>,
-        update: impl FnOnce(&mut SideState),
-    ) -> usize {
-        let Some(side_index) = self.slot(index).side_index() else {
-            return 0;
-        };
-        let entry = &mut self.side_table[side_index];
-
-        update(&mut entry.state);
-        let excess = entry.update_charge(&context.settings.key_cap);
-        let (until, usage) = entry.state.usage(context.quota);
-        let slot = Slot::side(context.fingerprint, side_index, until, usage);
-        self.set(index, slot);
-        excess
-    }
-}
-
-/// Evaluates a demand, and stores the slot that follows if it is charged.
-#[inline(always)]
-fn spend_in(
-    slot: &mut Slot,
-    quota: &(impl SlotQuota + ?Sized),
-    context: &DemandContext<'_>,
-) -> Outcome {
-    let cost = context.cost;
-    let evaluation = quota.evaluate(Some(slot), context.fingerprint, cost, context.now);
-
-    if (evaluation.outcome.verdict.is_allowed() && cost > 0) || evaluation.must_store {
-        *slot = evaluation.next;
-    }
-    evaluation.outcome
 }

@@ -1,19 +1,23 @@
-//! One counter, in 32 bytes.
+//! One counter of fixed size, in five words.
 
-use crate::algorithm::LockoutState;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::limit_usage::LimitNumber;
 use crate::key::Fingerprint;
 use crate::time::Micros;
 
 /// How much of a quota is used, from 0 (nothing) to [`QuotaUsage::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct QuotaUsage(pub(super) u32);
+pub(super) struct QuotaUsage(pub(super) u16);
 
 impl QuotaUsage {
-    pub(super) const ALL: Self = Self(1 << 20);
+    /// Fifteen bits, so that the values above all of them fit into 16.
+    const BITS: u32 = 15;
+    pub(super) const NONE: Self = Self(0);
+    pub(super) const ALL: Self = Self(1 << Self::BITS);
     /// From this usage on, 95 %, a key counts as exhausted. Exhausted keys are evicted only when
     /// no other key is left.
-    pub(super) const EXHAUSTED: Self = Self((1 << 20) / 20 * 19);
-
+    pub(super) const EXHAUSTED: Self = Self((1 << Self::BITS) / 20 * 19);
     /// The usage of a key that is locked out: more than all, so that it is evicted last.
     pub(super) const LOCKED: Self = Self(Self::ALL.0 + 1);
     /// The usage of permits in flight: more than any that can be evicted.
@@ -25,257 +29,227 @@ impl QuotaUsage {
         if used >= limit {
             return Self::ALL;
         }
-
-        // A division of 128 bits takes several times as long.
-        let parts = if used >> (u64::BITS - 20) == 0 {
-            (used << 20).div_ceil(limit)
+        let parts = if used.leading_zeros() >= Self::BITS {
+            (used << Self::BITS).div_ceil(limit)
         } else {
-            let parts = (u128::from(used) << 20).div_ceil(u128::from(limit));
-            u64::try_from(parts).unwrap_or(u64::MAX)
+            used.div_ceil(limit >> Self::BITS)
         };
-        Self(u32::try_from(parts).unwrap_or(Self::ALL.0))
+        Self(u16::try_from(parts).unwrap_or(Self::ALL.0))
     }
 }
 
-/// What the two words of a slot contain.
+/// The algorithm whose state the words of a slot contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// The slot is empty.
-    Vacant,
-    /// A fixed window: count and limit.
-    Fixed,
-    /// A sliding window: current and previous count. `until` is two lengths after the start of the
-    /// current window.
+pub(super) enum StateKind {
+    /// Count and limit, until the end of the window.
+    Fixed = 1,
+    /// Current and previous count, until two lengths after the start of the current window.
     Sliding,
-    /// A bucket: part of a microsecond, and span. `until` is the moment at which the bucket is
-    /// idle.
+    /// Part of a microsecond and span, until the moment at which the bucket is idle.
     Bucket,
-    /// A log or permits: the index in the shard's side table, and usage.
-    Side,
     /// A bucket that was charged more than it holds; its words are those of a bucket.
     IndebtedBucket,
-    /// The lockout of a key, next to its counter: the end of the window or of the lockout, and
-    /// denials and level.
-    Lockout,
 }
 
-/// A counter, packed into half a cache line:
-///
-/// - 64 bits of its fingerprint;
-/// - two words of 54 bits, whose meaning depends on the kind, each with ten more bits of the
-///   fingerprint above them;
-/// - a word with the moment from which on the counter is expired (53 bits), the usage where the
-///   two words do not determine it (8 bits), and the kind (3 bits).
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(align(32))]
-pub(super) struct Slot {
-    low: u64,
-    first: u64,
-    second: u64,
-    meta: u64,
-}
-
-const KIND_BITS: u32 = 3;
-/// The bits of a lockout's level.
-const LEVEL_BITS: u32 = 8;
-const USAGE_BITS: u32 = 8;
-const USAGE_MAX: u64 = (1 << USAGE_BITS) - 1;
-/// Enough for a limit of 2^53 that is used up.
-const WORD_BITS: u32 = 54;
-const WORD_MAX: u64 = (1 << WORD_BITS) - 1;
-/// How many bits of the fingerprint are stored above each word.
-const TAG_BITS: u32 = u64::BITS - WORD_BITS;
-const TAG_MAX: u32 = (1 << TAG_BITS) - 1;
-
-impl Slot {
-    pub(super) const VACANT: Self = Self {
-        low: 0,
-        first: 0,
-        second: 0,
-        meta: 0,
-    };
-
-    #[inline(always)]
-    pub(super) const fn new(
-        fingerprint: Fingerprint,
-        first: u64,
-        second: u64,
-        kind: Kind,
-        until: Micros,
-    ) -> Self {
-        let until = if until.get() > Micros::MAX.get() {
-            Micros::MAX.get()
-        } else {
-            until.get()
-        };
-
-        Self {
-            low: fingerprint.low,
-            first: word(first, fingerprint.high & TAG_MAX),
-            second: word(second, fingerprint.high >> TAG_BITS & TAG_MAX),
-            meta: until << (KIND_BITS + USAGE_BITS) | kind as u64,
-        }
-    }
-
-    /// The same counter with its usage, where the two words do not determine it.
-    #[inline(always)]
-    pub(super) fn with_usage(self, usage: QuotaUsage) -> Self {
-        let usage = u64::from(usage.0) * USAGE_MAX / u64::from(QuotaUsage::ALL.0);
-        Self {
-            meta: self.meta | usage << KIND_BITS,
-            ..self
-        }
-    }
-
-    /// The slot of a log or of permits, whose state is at `index` of the side table.
-    pub(super) const fn side(
-        fingerprint: Fingerprint,
-        index: usize,
-        until: Micros,
-        usage: QuotaUsage,
-    ) -> Self {
-        Self::new(fingerprint, index as u64, usage.0 as u64, Kind::Side, until)
-    }
-
-    /// The low 64 bits of the fingerprint.
-    #[inline(always)]
-    pub(super) const fn low(&self) -> u64 {
-        self.low
-    }
-
-    /// The fingerprint of the key.
-    #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "two tags make twenty bits")]
-    pub(super) const fn fingerprint(&self) -> Fingerprint {
-        let high = (self.second >> WORD_BITS << TAG_BITS | self.first >> WORD_BITS) as u32;
-        Fingerprint {
-            low: self.low,
-            high,
-        }
-    }
-
-    /// Returns true when the slot holds the counter of this key.
-    #[inline(always)]
-    pub(super) fn holds(&self, fingerprint: Fingerprint) -> bool {
-        self.low == fingerprint.low && self.fingerprint() == fingerprint && !self.is_vacant()
-    }
-
-    pub(super) const fn first(&self) -> u64 {
-        self.first & WORD_MAX
-    }
-
-    pub(super) const fn second(&self) -> u64 {
-        self.second & WORD_MAX
-    }
-
-    pub(super) const fn kind(&self) -> Kind {
-        match self.meta & ((1 << KIND_BITS) - 1) {
-            1 => Kind::Fixed,
-            2 => Kind::Sliding,
-            3 => Kind::Bucket,
-            4 => Kind::Side,
-            5 => Kind::IndebtedBucket,
-            6 => Kind::Lockout,
-            _ => Kind::Vacant,
-        }
-    }
-
-    pub(super) const fn is_vacant(&self) -> bool {
-        self.meta == 0
-    }
-
+/// The state of a counter as words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SlotState {
+    /// The kind of the state, and the usage of a sliding window; that of other states follows from
+    /// their words.
+    form: u64,
+    pub(super) first: u64,
+    pub(super) second: u64,
     /// The moment from which on dropping the counter changes no decision. The moment of a bucket
     /// may have a fraction, so the counter is expired only after it.
-    pub(super) const fn until(&self) -> Micros {
-        Micros::new(self.meta >> (KIND_BITS + USAGE_BITS))
+    pub(super) until: Micros,
+}
+
+impl SlotState {
+    #[inline(always)]
+    pub(super) const fn new(kind: StateKind, [first, second]: [u64; 2], until: Micros) -> Self {
+        Self {
+            form: kind as u64,
+            first,
+            second,
+            until,
+        }
+    }
+
+    /// The same state with its usage.
+    #[inline(always)]
+    pub(super) fn with_usage(self, usage: QuotaUsage) -> Self {
+        let form = self.form | usage_bits(usage);
+        Self { form, ..self }
+    }
+
+    #[inline(always)]
+    pub(super) const fn is(&self, kind: StateKind) -> bool {
+        self.form & KIND_BITS == kind as u64
     }
 
     pub(super) fn is_expired(&self, now: Micros) -> bool {
-        self.until() < now
-    }
-
-    /// The index of a log or of permits in the shard's side table; `None` for other counters.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "it was a usize when it was packed"
-    )]
-    pub(super) fn side_index(&self) -> Option<usize> {
-        (self.kind() == Kind::Side).then_some(self.first() as usize)
+        self.until < now
     }
 
     /// How much of the quota is used at `now`. The limit itself is not known here.
-    #[inline(always)]
     pub(super) fn usage(&self, now: Micros) -> QuotaUsage {
         if self.is_expired(now) {
-            return QuotaUsage(0);
-        }
-
-        let (used, limit) = match self.kind() {
-            Kind::Vacant => return QuotaUsage(0),
-            Kind::Lockout => return self.lockout_usage(now),
-            Kind::Side => return QuotaUsage(u32::try_from(self.second()).unwrap_or(u32::MAX)),
-            Kind::Fixed => (self.first(), self.second()),
-            Kind::Bucket | Kind::IndebtedBucket => (self.until().since(now).get(), self.second()),
-            Kind::Sliding => (self.meta >> KIND_BITS & USAGE_MAX, USAGE_MAX),
-        };
-        QuotaUsage::from_ratio(used, limit)
-    }
-
-    /// The slot of a lockout.
-    pub(super) fn lockout(fingerprint: Fingerprint, state: LockoutState) -> Self {
-        let second = u64::from(state.denials) << LEVEL_BITS | u64::from(state.level);
-        let first = state.ends.get();
-        Self::new(fingerprint, first, second, Kind::Lockout, state.until)
-    }
-
-    /// The state of a lockout; that of a key that was never denied if this is another slot.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "it was packed from 32 bits"
-    )]
-    pub(super) fn lockout_state(&self) -> LockoutState {
-        if self.kind() != Kind::Lockout {
-            return LockoutState::default();
-        }
-        LockoutState {
-            ends: Micros::new(self.first()),
-            denials: (self.second() >> LEVEL_BITS) as u32,
-            level: (self.second() & ((1 << LEVEL_BITS) - 1)) as u32,
-            until: self.until(),
+            QuotaUsage::NONE
+        } else if self.is(StateKind::Sliding) {
+            usage_of(self.form)
+        } else if self.is(StateKind::Fixed) {
+            QuotaUsage::from_ratio(self.first, self.second)
+        } else {
+            QuotaUsage::from_ratio(self.until.since(now).get(), self.second)
         }
     }
+}
 
-    /// Who is locked out is evicted after all others, who is being denied like an exhausted key.
-    fn lockout_usage(&self, now: Micros) -> QuotaUsage {
-        match self.lockout_state().locked_for(now) {
-            Some(_) => QuotaUsage::LOCKED,
-            None => QuotaUsage::EXHAUSTED,
-        }
-    }
+/// A counter with its key and its limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SlotEntry {
+    pub(super) fingerprint: Fingerprint,
+    pub(super) limit: LimitNumber,
+    pub(super) state: SlotState,
+}
 
-    pub(super) const fn to_words(self) -> [u64; 4] {
-        [self.low, self.first, self.second, self.meta]
-    }
-
-    pub(super) const fn from_words([low, first, second, meta]: [u64; 4]) -> Self {
-        Self {
-            low,
+impl SlotEntry {
+    /// The words of the counter: in a slot, and in a snapshot.
+    pub(super) fn to_words(self) -> [u64; 5] {
+        let SlotState {
+            form,
             first,
             second,
-            meta,
-        }
+            until,
+        } = self.state;
+        let tag = key_bits(self.fingerprint, self.limit) | form;
+        [self.fingerprint.low, tag, first, second, until.get()]
+    }
+
+    /// The counter with these words; `None` if they belong to a vacant slot.
+    pub(super) fn from_words([low, tag, first, second, until]: [u64; 5]) -> Option<Self> {
+        let (fingerprint, limit) = key_of(low, tag);
+        let is_small = (1..=StateKind::IndebtedBucket as u64).contains(&(tag & KIND_BITS));
+        is_small.then_some(Self {
+            fingerprint,
+            limit,
+            state: SlotState {
+                form: tag & STATE_BITS,
+                first,
+                second,
+                until: Micros::new(until),
+            },
+        })
     }
 }
 
-/// A word of 54 bits with ten bits of the fingerprint above it. All stored values fit: counts,
-/// limits, moments and their parts are at most 2^53. A larger value becomes the largest word.
-#[inline(always)]
-const fn word(value: u64, tag: u32) -> u64 {
-    let value = if value > WORD_MAX { WORD_MAX } else { value };
-    (tag as u64) << WORD_BITS | value
+/// A counter in the table. All words are read and written relaxed: the sequence word of the shard
+/// orders them.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    /// 64 bits of the fingerprint.
+    low: AtomicU64,
+    /// The other bits of the fingerprint, the usage, the limit and the kind, which is 0 in a vacant
+    /// slot.
+    tag: AtomicU64,
+    first: AtomicU64,
+    second: AtomicU64,
+    until: AtomicU64,
 }
 
-const _: () = assert!(
-    size_of::<Slot>() == 32,
-    "the documented size of a counter is 32 bytes"
-);
+impl Slot {
+    #[inline(always)]
+    pub(super) fn is_vacant(&self) -> bool {
+        self.tag.load(Relaxed) == 0
+    }
+
+    /// True when the slot holds the counter of this key.
+    #[inline(always)]
+    pub(super) fn holds(&self, fingerprint: Fingerprint) -> bool {
+        let tag = self.tag.load(Relaxed);
+        self.low.load(Relaxed) == fingerprint.low
+            && tag >> HIGH_SHIFT == u64::from(fingerprint.high)
+            && tag != 0
+    }
+
+    /// The counter in the slot; `None` if it is vacant.
+    pub(super) fn entry(&self) -> Option<SlotEntry> {
+        let Self {
+            low,
+            tag,
+            first,
+            second,
+            until,
+        } = self;
+        SlotEntry::from_words([low, tag, first, second, until].map(|word| word.load(Relaxed)))
+    }
+
+    /// The state of the counter in the slot.
+    #[inline(always)]
+    pub(super) fn state(&self) -> SlotState {
+        SlotState {
+            form: self.tag.load(Relaxed) & STATE_BITS,
+            first: self.first.load(Relaxed),
+            second: self.second.load(Relaxed),
+            until: Micros::new(self.until.load(Relaxed)),
+        }
+    }
+
+    /// Replaces the state of the counter in the slot. The shard must be held.
+    #[inline(always)]
+    pub(super) fn set_state(&self, state: SlotState) {
+        let key = self.tag.load(Relaxed) & !STATE_BITS;
+        self.tag.store(key | state.form, Relaxed);
+        self.first.store(state.first, Relaxed);
+        self.second.store(state.second, Relaxed);
+        self.until.store(state.until.get(), Relaxed);
+    }
+
+    /// Writes a counter into the slot. The shard must be held.
+    pub(super) fn set(&self, entry: SlotEntry) {
+        let [low, tag, ..] = entry.to_words();
+        self.low.store(low, Relaxed);
+        self.tag.store(tag, Relaxed);
+        self.set_state(entry.state);
+    }
+
+    /// Vacates the slot. The shard must be held.
+    pub(super) fn vacate(&self) {
+        self.tag.store(0, Relaxed);
+    }
+}
+
+// A tag: 32 bits of the fingerprint, 16 of usage, 8 of the limit's number, and 8 of the kind.
+const HIGH_SHIFT: u32 = 32;
+const USAGE_SHIFT: u32 = 16;
+const LIMIT_SHIFT: u32 = 8;
+const KIND_BITS: u64 = 0xff;
+const STATE_BITS: u64 = 0xffff << USAGE_SHIFT | KIND_BITS;
+
+pub(super) fn key_bits(fingerprint: Fingerprint, limit: LimitNumber) -> u64 {
+    u64::from(fingerprint.high) << HIGH_SHIFT | u64::from(limit.get()) << LIMIT_SHIFT
+}
+
+pub(super) fn usage_bits(usage: QuotaUsage) -> u64 {
+    u64::from(usage.0) << USAGE_SHIFT
+}
+
+#[inline(always)]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a tag has 32 bits of the fingerprint"
+)]
+pub(super) const fn key_of(low: u64, tag: u64) -> (Fingerprint, LimitNumber) {
+    let high = (tag >> HIGH_SHIFT) as u32;
+    let limit = LimitNumber::from_byte((tag >> LIMIT_SHIFT) as u8);
+    (Fingerprint { low, high }, limit)
+}
+
+#[inline(always)]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a tag has 16 bits of usage"
+)]
+pub(super) const fn usage_of(tag: u64) -> QuotaUsage {
+    QuotaUsage((tag >> USAGE_SHIFT) as u16)
+}

@@ -9,30 +9,36 @@ use std::collections::HashMap;
 use std::io;
 
 use super::builder::MemoryStoreBuilder;
+use super::counters::Counters;
 use super::key_cap::KeyCap;
+use super::large::{LargeEntry, LargeState};
 use super::limit_usage::LimitNumber;
-use super::shard::CounterShard;
-use super::side_table::SideState;
-use super::slot::{Kind, Slot};
+use super::shard::LockedShard;
+use super::slot::{SlotEntry, key_bits, key_of, usage_bits, usage_of};
 use super::store::MemoryStore;
-use crate::algorithm::{HitLog, IN_FLIGHT_MAX, LOG_HITS_MAX, PermitEntry, PermitId, Permits};
-use crate::key::{Digest, Fingerprinter, digest};
+use crate::algorithm::{
+    HitLog, IN_FLIGHT_MAX, LOG_HITS_MAX, LockoutState, PermitEntry, PermitId, Permits,
+};
+use crate::key::{Digest, Fingerprint, Fingerprinter, digest};
 use crate::name::{LimitName, NAME_MAX};
 use crate::time::Micros;
 
 // A snapshot consists of little-endian words of 64 bits: these eight bytes, the version, the hash
-// seeds, the probe, the number of limits, the limits, the slots with their limits, logs and permits,
-// and a digest of all that in two words.
+// seeds, the probe, the number of limits, the limits, the counters, and a digest of all that in two
+// words. A counter has the five words of a slot, in which logs, permits and lockouts have kinds of
+// their own. After those of a log or of permits come its hits or permits.
 const MAGIC: [u8; 8] = *b"TOLLGATE";
-const VERSION: u64 = 4;
-/// The size of a counter without its log or permits: a slot and the number of its limit.
+const VERSION: u64 = 5;
+/// The size of a counter without its hits or permits.
 const COUNTER_BYTES: usize = 40;
 /// The words of a limit's name, padded with zeros.
 const NAME_WORDS: usize = NAME_MAX.div_ceil(8);
-/// Marks the hits of a log in a snapshot.
-const TAG_LOG: u64 = 0;
-/// Marks the permits of a concurrency limit in a snapshot.
-const TAG_PERMITS: u64 = 1;
+/// The kinds of the counters that are not in a slot.
+const KIND_LOG: u64 = 16;
+const KIND_PERMITS: u64 = 17;
+const KIND_LOCKOUT: u64 = 18;
+/// All counts, moments and parts of them are at most this.
+const WORD_MAX: u64 = 1 << 54;
 
 /// Why a snapshot cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,7 +85,8 @@ impl MemoryStore {
     /// memory. No shard is locked while the writer works, so decisions wait at most until the
     /// counters of one shard, of up to 256, are copied.
     pub fn write_snapshot(&self, writer: &mut impl io::Write) -> io::Result<()> {
-        let (now, counters) = (self.now(), self.counters());
+        let counters = self.counters();
+        let now = counters.clock.now();
         let mut writer = SnapshotWriter::new(writer);
         let part = &mut writer.part;
 
@@ -89,7 +96,7 @@ impl MemoryStore {
         let probe = counters.fingerprinter.probe();
         write(part, &[probe.high.into(), probe.low]);
 
-        let owners: Vec<_> = counters.key_cap().owners().collect();
+        let owners: Vec<_> = counters.key_cap.owners().collect();
         write(part, &[owners.len() as u64]);
         for (limit, digest, name) in owners {
             write_limit(part, limit, digest, name);
@@ -131,53 +138,57 @@ impl MemoryStoreBuilder {
         let words = &mut as_words(body).skip(2);
         let fingerprinter = read_fingerprinter(words)?;
         let store = self.build_with(fingerprinter);
-        let now = store.now();
-        let limits = read_limits(words, store.counters().key_cap());
-        let limits = limits.ok_or(SnapshotError::Damaged)?;
-        store.reserve(body.len() / COUNTER_BYTES);
-        while let Some(slot) = read(words).map(Slot::from_words) {
-            let [limit] = read(words).ok_or(SnapshotError::Damaged)?;
-            let limit = limits.get(&limit).copied().unwrap_or(LimitNumber::OTHERS);
-            let side = match slot.kind() {
-                Kind::Side => Some(read_side(words).ok_or(SnapshotError::Damaged)?),
-                _ => None,
-            };
-            if !slot.is_expired(now) {
-                store.restore_counter(slot, limit, side, now);
-            }
+        let counters = store.counters();
+        let limits = read_limits(words, &counters.key_cap).ok_or(SnapshotError::Damaged)?;
+        counters.make_space(body.len() / COUNTER_BYTES);
+        let now = counters.clock.now();
+        while let Some(counter) = read(words) {
+            let saved = SavedCounter::read(counter, words).ok_or(SnapshotError::Damaged)?;
+            counters.restore(saved, &limits, now);
         }
         Ok(store)
     }
 }
 
-impl MemoryStore {
-    /// Makes room for this number of counters, or for as many as the cap allows.
-    pub(super) fn reserve(&self, keys: usize) {
-        let counters = self.counters();
-        let keys = keys.min(self.keys_max()) / counters.shards.len();
-        for shard in &counters.shards {
-            shard.lock().reserve(keys);
+/// A counter of a snapshot.
+enum SavedCounter {
+    Small(SlotEntry),
+    Large(Fingerprint, LargeEntry),
+}
+
+impl Counters {
+    /// Makes room for this number of counters, or for as many as the cap allows. They come in the
+    /// order of their homes: a table that grew with them would have all of them in its first part.
+    pub(super) fn make_space(&self, keys: usize) {
+        let keys = keys.min(self.key_cap.max()) / self.shards.len();
+        for shard in &self.shards {
+            shard.lock().table().reserve(keys);
         }
     }
 
-    fn restore_counter(
-        &self,
-        slot: Slot,
-        limit: LimitNumber,
-        side: Option<SideState>,
-        now: Micros,
-    ) {
-        let (counters, fingerprint) = (self.counters(), slot.fingerprint());
-        let key_cap = counters.key_cap();
-        let mut shard = counters.lock(fingerprint);
-        if slot.is_vacant() || shard.find(fingerprint).is_some() {
+    fn restore(&self, saved: SavedCounter, limits: &HashMap<u8, LimitNumber>, now: Micros) {
+        let (fingerprint, limit, until) = match &saved {
+            SavedCounter::Small(entry) => (entry.fingerprint, entry.limit, entry.state.until),
+            SavedCounter::Large(fingerprint, entry) => (*fingerprint, entry.limit, entry.until),
+        };
+        let limit = limits.get(&limit.get()).copied();
+        let limit = limit.unwrap_or(LimitNumber::OTHERS);
+        let mut shard = self.lock(fingerprint);
+        if until < now || shard.contains_key(fingerprint) {
             return;
         }
 
-        counters.charge_slot(&mut shard, limit, fingerprint, now);
-        shard.restore(slot, limit, side, key_cap);
+        self.charge_key(&mut shard, limit, fingerprint, now);
+        match saved {
+            SavedCounter::Small(entry) => shard.table().put(SlotEntry { limit, ..entry }),
+            SavedCounter::Large(_, mut entry) => {
+                entry.limit = limit;
+                entry.update_charge(&self.key_cap);
+                shard.insert_large(fingerprint, entry);
+            }
+        }
         // A log may take the memory of many keys, so one eviction may not be enough.
-        while key_cap.excess() > 0 && counters.make_room(&mut shard, fingerprint, now) {}
+        while self.key_cap.excess() > 0 && self.make_room(&mut shard, fingerprint, now) {}
     }
 }
 
@@ -210,13 +221,19 @@ impl<'w, W: io::Write> SnapshotWriter<'w, W> {
     }
 }
 
-fn write_shard(snapshot: &mut Vec<u8>, shard: &mut CounterShard, now: Micros) {
-    for (slot, limit, side) in shard.iter().filter(|(slot, ..)| !slot.is_expired(now)) {
-        write(snapshot, &slot.to_words());
-        write(snapshot, &[limit.get() as u64]);
-        if let Some(state) = side {
-            write_side(snapshot, state);
-        }
+fn write_shard(snapshot: &mut Vec<u8>, shard: &mut LockedShard<'_>, now: Micros) {
+    for entry in shard
+        .table()
+        .iter()
+        .filter(|entry| !entry.state.is_expired(now))
+    {
+        write(snapshot, &entry.to_words());
+    }
+    for (fingerprint, entry) in shard
+        .large_entries()
+        .filter(|(_, entry)| entry.until >= now)
+    {
+        write_large(snapshot, *fingerprint, entry);
     }
 }
 
@@ -228,27 +245,38 @@ fn write_limit(snapshot: &mut Vec<u8>, limit: LimitNumber, digest: u128, name: L
     let mut padded = [0; NAME_WORDS * 8];
     padded[..name.as_bytes().len()].copy_from_slice(name.as_bytes());
 
-    write(snapshot, &[limit.get() as u64]);
+    write(snapshot, &[limit.get().into()]);
     snapshot.extend(digest.to_le_bytes());
     snapshot.extend(padded);
 }
 
-fn write_side(snapshot: &mut Vec<u8>, state: &SideState) {
-    match state {
-        SideState::Log(log) => {
-            write(snapshot, &[TAG_LOG, log.hits().len() as u64]);
+fn write_large(snapshot: &mut Vec<u8>, fingerprint: Fingerprint, entry: &LargeEntry) {
+    let (kind, first, second) = match &entry.state {
+        LargeState::Log(log) => (KIND_LOG, log.hits().len() as u64, 0),
+        LargeState::Permits(permits) => (KIND_PERMITS, permits.len() as u64, 0),
+        LargeState::Lockout(state) => {
+            let counts = u64::from(state.denials) << 32 | u64::from(state.level);
+            (KIND_LOCKOUT, state.ends.get(), counts)
+        }
+    };
+    let tag = key_bits(fingerprint, entry.limit) | usage_bits(entry.stored_usage()) | kind;
+    let until = entry.until.get();
+    write(snapshot, &[fingerprint.low, tag, first, second, until]);
+
+    match &entry.state {
+        LargeState::Log(log) => {
             for hit in log.hits() {
                 write(snapshot, &[hit.at.get(), hit.cost]);
             }
         }
-        SideState::Permits(permits) => {
-            write(snapshot, &[TAG_PERMITS, permits.len() as u64]);
+        LargeState::Permits(permits) => {
             for entry in permits.entries() {
                 snapshot.extend(entry.id.get().to_le_bytes());
                 let (timeout, expires) = (entry.timeout.get(), entry.expires.get());
                 write(snapshot, &[entry.cost, timeout, expires]);
             }
         }
+        LargeState::Lockout(_) => {}
     }
 }
 
@@ -289,7 +317,7 @@ fn read_fingerprinter(
 fn read_limits(
     words: &mut impl Iterator<Item = u64>,
     key_cap: &KeyCap,
-) -> Option<HashMap<u64, LimitNumber>> {
+) -> Option<HashMap<u8, LimitNumber>> {
     let [count] = read(words)?;
     let mut limits = HashMap::new();
 
@@ -300,34 +328,58 @@ fn read_limits(
         let name = std::str::from_utf8(&name).ok()?.trim_end_matches('\0');
         let name = LimitName::new(name).ok()?;
         let digest = u128::from(high) << 64 | u128::from(low);
-        limits.insert(number, key_cap.limit_number(digest, name));
+        limits.insert(
+            u8::try_from(number).ok()?,
+            key_cap.limit_number(digest, name),
+        );
     }
     Some(limits)
 }
 
-fn read_side(words: &mut impl Iterator<Item = u64>) -> Option<SideState> {
-    match read(words)? {
-        [TAG_LOG, count] if count <= LOG_HITS_MAX as u64 => {
-            let mut log = HitLog::default();
-            for _ in 0..count {
-                let [at, cost] = read(words)?;
-                log.push(cost, Micros::new(at));
+impl SavedCounter {
+    /// The counter with these words and those that follow.
+    fn read(counter: [u64; 5], words: &mut impl Iterator<Item = u64>) -> Option<Self> {
+        let [low, tag, first, second, until] = counter;
+        let until = until.min(WORD_MAX);
+        let state = match (tag & 0xff, first) {
+            (KIND_LOG, hits) if hits <= LOG_HITS_MAX as u64 => read_log(hits, words)?,
+            (KIND_PERMITS, permits) if permits <= IN_FLIGHT_MAX => read_permits(permits, words)?,
+            (KIND_LOCKOUT, ends) => LargeState::Lockout(LockoutState {
+                ends: Micros::new(ends.min(WORD_MAX)),
+                denials: u32::try_from(second >> 32).ok()?,
+                level: u32::try_from(second & u64::from(u32::MAX)).ok()?,
+                until: Micros::new(until),
+            }),
+            _ => {
+                let (first, second) = (first.min(WORD_MAX), second.min(WORD_MAX));
+                return SlotEntry::from_words([low, tag, first, second, until]).map(Self::Small);
             }
-            Some(SideState::Log(log))
-        }
-        [TAG_PERMITS, count] if count <= IN_FLIGHT_MAX => {
-            let mut permits = Permits::default();
-            for _ in 0..count {
-                let [low, high, cost, timeout, expires] = read(words)?;
-                permits.insert(PermitEntry {
-                    id: PermitId::new(u128::from(high) << 64 | u128::from(low)),
-                    cost,
-                    timeout: Micros::new(timeout),
-                    expires: Micros::new(expires),
-                });
-            }
-            Some(SideState::Permits(permits))
-        }
-        _ => None,
+        };
+        let (fingerprint, limit) = key_of(low, tag);
+        let entry = LargeEntry::new(state, limit).with_usage(Micros::new(until), usage_of(tag));
+        Some(Self::Large(fingerprint, entry))
     }
+}
+
+fn read_log(hits: u64, words: &mut impl Iterator<Item = u64>) -> Option<LargeState> {
+    let mut log = HitLog::default();
+    for _ in 0..hits {
+        let [at, cost] = read(words)?;
+        log.push(cost, Micros::new(at));
+    }
+    Some(LargeState::Log(log))
+}
+
+fn read_permits(count: u64, words: &mut impl Iterator<Item = u64>) -> Option<LargeState> {
+    let mut permits = Permits::default();
+    for _ in 0..count {
+        let [low, high, cost, timeout, expires] = read(words)?;
+        permits.insert(PermitEntry {
+            id: PermitId::new(u128::from(high) << 64 | u128::from(low)),
+            cost,
+            timeout: Micros::new(timeout),
+            expires: Micros::new(expires),
+        });
+    }
+    Some(LargeState::Permits(Box::new(permits)))
 }

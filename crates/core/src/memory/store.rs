@@ -1,16 +1,15 @@
-//! The store: counters, a clock, and the [`Store`] interface.
+//! The store: counters, and the [`Store`] interface.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
+use super::context::DemandContext;
 use super::counters::Counters;
 use super::limit_usage::Evictions;
 use super::shard::PermitChange;
-use crate::algorithm::{Outcome, PermitId};
-use crate::clock::ClockSource;
+use super::small::{Evaluation, read_bucket, write_bucket};
+use crate::algorithm::{BucketState, Gcra, Outcome, PermitId};
 use crate::demand::Demand;
 use crate::key::Key;
 use crate::name::LimitName;
@@ -24,43 +23,33 @@ use crate::time::Micros;
 /// share the same counters.
 #[derive(Clone)]
 pub struct MemoryStore {
-    inner: Arc<Inner>,
-}
-
-/// The shared contents of a store.
-struct Inner {
-    clock: ClockSource,
-    counters: Counters,
+    counters: Arc<Counters>,
 }
 
 impl MemoryStore {
-    pub(super) fn from_counters(counters: Counters, clock: ClockSource) -> Self {
+    pub(super) fn from_counters(counters: Counters) -> Self {
         Self {
-            inner: Arc::new(Inner { clock, counters }),
+            counters: Arc::new(counters),
         }
     }
 
     pub(super) fn counters(&self) -> &Counters {
-        &self.inner.counters
-    }
-
-    pub(super) fn now(&self) -> Micros {
-        self.inner.clock.now()
+        &self.counters
     }
 
     /// The number of counters in the store.
     pub fn keys(&self) -> usize {
-        self.counters().keys()
+        self.counters.keys()
     }
 
     /// The configured cap on the number of counters.
     pub fn keys_max(&self) -> usize {
-        self.counters().key_cap().max()
+        self.counters.key_cap.max()
     }
 
     /// The size of the table in bytes, without the logs and permits outside it.
     pub fn table_bytes(&self) -> usize {
-        self.counters().table_bytes()
+        self.counters.table_bytes()
     }
 
     /// How many counters each limit has lost because the store had reached its cap. The
@@ -84,7 +73,7 @@ impl MemoryStore {
     /// ```
     pub fn evictions(&self) -> Vec<(Option<LimitName>, Evictions)> {
         let mut limits: BTreeMap<Option<LimitName>, Evictions> = BTreeMap::new();
-        for (limit, evictions) in self.counters().key_cap().evictions() {
+        for (limit, evictions) in self.counters.key_cap.evictions() {
             // A limit whose window has changed has two entries.
             *limits.entry(limit).or_default() += evictions;
         }
@@ -94,7 +83,7 @@ impl MemoryStore {
     /// Drops all expired counters now. While the store is in use, checks do this
     /// shard by shard; an unused store keeps expired counters until it is swept.
     pub fn sweep(&self) {
-        self.counters().sweep(self.now());
+        self.counters.sweep(self.counters.clock.now());
     }
 
     /// [`Store::spend`] without the future.
@@ -104,57 +93,67 @@ impl MemoryStore {
         intent: Intent,
         permit_id: PermitId,
     ) -> SpendReply {
-        let counters = self.counters();
-        let fingerprints = counters.fingerprints(demands);
         if intent == Intent::Inspect {
-            return counters.inspect_all(demands, &fingerprints, || self.now());
+            return self.counters.inspect_all(demands);
         }
-
-        let mut outcomes: SmallVec<[(Outcome, Source); 1]> = SmallVec::with_capacity(demands.len());
-        let (clock, report) = (
-            || self.now(),
-            |outcome| outcomes.push((outcome, Source::Store)),
-        );
-        let at = counters.spend_all(demands, &fingerprints, intent, permit_id, clock, report);
-        SpendReply::from_sources(outcomes, at)
-    }
-
-    /// Decides one demand; see [`Counters::spend_one`] for `map`.
-    #[inline(always)]
-    fn spend_one<T>(
-        &self,
-        demand: &Demand<'_>,
-        intent: Intent,
-        permit_id: PermitId,
-        map: impl Copy + FnOnce(Outcome) -> T,
-    ) -> T {
-        // Hash first, then read the clock: reading the processor's counter stalls what comes after
-        // it, and the key may not be in the processor's cache.
-        let Inner { clock, counters } = &*self.inner;
-        let fingerprint = counters.fingerprinter.fingerprint(&demand.key);
-        counters.spend_one(demand, fingerprint, intent, permit_id, || clock.now(), map)
+        self.counters.spend_all(demands, intent, permit_id)
     }
 
     /// Takes back what these demands of a reservation have charged, as if it had never been made.
     pub(crate) fn cancel(&self, demands: &[Demand<'_>], reservation: PermitId) {
-        let now = self.now();
         for demand in demands {
-            self.counters().cancel(demand, reservation, now);
+            self.counters.cancel(demand, reservation);
         }
     }
 
     /// [`Store::release`] without the future.
     pub(crate) fn release_permit(&self, demand: &Demand<'_>, permit_id: PermitId) -> bool {
-        let (change, now) = (PermitChange::Release, self.now());
-        self.counters()
-            .change_permit(demand, permit_id, change, now)
+        let change = PermitChange::Release;
+        self.counters.change_permit(demand, permit_id, change)
     }
 
     /// [`Store::renew`] without the future.
     pub(crate) fn renew_permit(&self, demand: &Demand<'_>, permit_id: PermitId) -> bool {
-        let (change, now) = (PermitChange::Renew, self.now());
-        self.counters()
-            .change_permit(demand, permit_id, change, now)
+        let change = PermitChange::Renew;
+        self.counters.change_permit(demand, permit_id, change)
+    }
+
+    /// Charges a demand on a bucket that follows the counter of another store, whether it fits or
+    /// not. The bucket then owes what did not fit, up to what it holds. Demands on logs, windows and
+    /// permits are not charged.
+    pub(crate) fn charge(&self, demand: &Demand<'_>) {
+        self.update_bucket(demand, |gcra, state, now| {
+            gcra.charge(state, demand.cost, gcra.capacity, now)
+        });
+    }
+
+    /// Takes units of a demand's bucket until at most `remaining` are left.
+    pub(crate) fn drain(&self, demand: &Demand<'_>, remaining: u64) {
+        self.update_bucket(demand, |gcra, state, now| gcra.drain(state, remaining, now));
+    }
+
+    /// Replaces the state of a demand's bucket by what `update` makes of it.
+    fn update_bucket(
+        &self,
+        demand: &Demand<'_>,
+        update: impl FnOnce(&Gcra, BucketState, Micros) -> BucketState,
+    ) {
+        let Some(gcra) = demand.quota().bucket() else {
+            return;
+        };
+        let counters = &*self.counters;
+        let now = counters.clock.now();
+        counters.sweep_if_due(now);
+
+        let fingerprint = counters.fingerprinter.fingerprint(&demand.key);
+        let context = DemandContext::peek(demand, fingerprint, now).with_cost(0);
+        let mut shard = counters.lock(fingerprint);
+        let evaluation = shard.evaluate(&context);
+        let next = evaluation.next.map(|stored| {
+            let (state, _) = read_bucket(gcra, &stored, now);
+            write_bucket(gcra, update(gcra, state, now))
+        });
+        counters.commit(&mut shard, &Evaluation { next, ..evaluation }, &context);
     }
 }
 
@@ -183,9 +182,10 @@ impl Store for MemoryStore {
         intent: Intent,
         permit_id: PermitId,
     ) -> Option<(Outcome, Source)> {
-        self.spend_one(demand, intent, permit_id, |outcome| {
-            Some((outcome, Source::Store))
-        })
+        self.counters
+            .spend_one(demand, intent, permit_id, |outcome| {
+                Some((outcome, Source::Store))
+            })
     }
 
     fn try_spend_all(
@@ -199,11 +199,12 @@ impl Store for MemoryStore {
 
     fn try_is_allowed(&self, demand: &Demand<'_>) -> Option<bool> {
         let is_allowed = |outcome: Outcome| Some(outcome.verdict.is_allowed());
-        self.spend_one(demand, Intent::Spend, PermitId::NONE, is_allowed)
+        self.counters
+            .spend_one(demand, Intent::Spend, PermitId::NONE, is_allowed)
     }
 
     fn refund<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()> {
-        self.counters().refund(demands, self.now());
+        self.counters.refund(demands);
         StoreFuture::ready(Ok(()))
     }
 
@@ -212,12 +213,12 @@ impl Store for MemoryStore {
         settlements: &[Settlement<'_>],
         ending: Ending,
     ) -> StoreFuture<'a, Vec<SettleReply>> {
-        let replies = self.counters().settle_all(settlements, ending, self.now());
+        let replies = self.counters.settle_all(settlements, ending);
         StoreFuture::ready(Ok(replies))
     }
 
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {
-        self.counters().remove(key);
+        self.counters.remove(key);
         StoreFuture::ready(Ok(()))
     }
 

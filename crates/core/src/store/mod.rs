@@ -15,7 +15,7 @@
 //! | spend a request in several backends, all or nothing | [`PartList`], with a [`Part`] for each |
 //! | compute outcomes from the state in a remote store | [`remote`] |
 //! | decide from units that were leased in advance | [`lease`] |
-//! | replay requests by the time of a log | [`Ledger`](crate::memory::Ledger) |
+//! | replay requests by the time of a log | [`MemoryStore`](crate::MemoryStore) on a [`ManualClock`](crate::ManualClock) |
 
 mod degraded;
 mod error;

@@ -30,8 +30,8 @@ impl Pair {
     }
 
     fn spend(&mut self, cost: u64, now: Micros) -> bool {
-        let (next, outcome) = self.gcra.spend(self.state, cost, now);
-        let is_charged = outcome.verdict.is_allowed() && cost > 0;
+        let (next, verdict) = self.gcra.apply(self.state, cost, now);
+        let is_charged = verdict.is_allowed() && cost > 0;
         if is_charged {
             self.state = next;
             self.history.push((now, cost));

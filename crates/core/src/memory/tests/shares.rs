@@ -94,7 +94,7 @@ fn an_unused_share_is_lent_and_taken_back() {
         spend(&store, &login, &format!("user:{user}"), 1);
         spend(&store, &search, &format!("late:{user}"), 1);
     }
-    assert_eq!(store.counters().key_cap().share(), 250);
+    assert_eq!(store.counters().key_cap.share(), 250);
     assert_eq!(evictions(&store, "login"), Evictions::default());
     for user in 0..250 {
         assert_eq!(remaining(&store, &login, &format!("user:{user}")), 4);
@@ -182,7 +182,7 @@ fn limits_beyond_the_first_255_share_their_part_of_the_cap() {
         }
     }
 
-    assert_eq!(store.counters().key_cap().share(), 100);
+    assert_eq!(store.counters().key_cap.share(), 100);
     for user in 0..100 {
         assert_eq!(remaining(&store, &login, &format!("user:{user}")), 0);
     }
@@ -215,7 +215,7 @@ fn a_snapshot_keeps_the_shares() {
     for user in 0..200 {
         assert_eq!(remaining(&restored, &login, &format!("user:{user}")), 4);
     }
-    assert_eq!(restored.counters().key_cap().share(), 250);
+    assert_eq!(restored.counters().key_cap.share(), 250);
     assert_eq!(evictions(&restored, "login"), Evictions::default());
 }
 
@@ -238,7 +238,7 @@ proptest! {
         requests in proptest::collection::vec((0..4_usize, 0..300_u32, 1..4_u64), 1..1_500),
     ) {
         let (store, clock) = store(keys_max);
-        let (rules, key_cap) = (mixed_rules(), store.counters().key_cap());
+        let (rules, key_cap) = (mixed_rules(), &store.counters().key_cap);
         let numbers = rules.map(|rule| {
             key_cap.limit_number(rule.prefix().digest(), *rule.name())
         });
