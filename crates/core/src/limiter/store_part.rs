@@ -24,7 +24,8 @@ impl Part for StorePart<'_> {
     ) -> Result<SpendReply, StoreError> {
         match self {
             Self::Memory(store, source) => {
-                let mut reply = store.spend_all(demands, intent_for(*source, intent), permit_id);
+                let intent = intent_for(*source, intent);
+                let mut reply = store.spend_all(demands, intent, permit_id)?;
                 for (_, outcome_source) in reply.outcomes_mut() {
                     *outcome_source = *source;
                 }
@@ -55,7 +56,9 @@ impl Part for StorePart<'_> {
             store.release_permit(demand, permit_id);
         }
 
-        let peek = store.spend_all(demands, Intent::Peek, permit_id);
+        let Ok(peek) = store.spend_all(demands, Intent::Peek, permit_id) else {
+            return reply.clone();
+        };
         let outcomes = peek.outcomes().iter().map(|(outcome, _)| *outcome);
         SpendReply::new(outcomes, *source, peek.at)
     }

@@ -15,7 +15,7 @@ use crate::clock::ClockSource;
 use crate::demand::Demand;
 use crate::key::{Fingerprint, Fingerprinter, Key};
 use crate::limit::{ReservationExpiry, Rule};
-use crate::store::{Intent, Source, SpendReply};
+use crate::store::{Intent, Source, SpendReply, StoreError};
 use crate::time::Micros;
 
 /// The number of keys for which one more shard is worthwhile.
@@ -80,13 +80,14 @@ impl Counters {
         self.shards[self.shard_index(fingerprint)].lock()
     }
 
-    /// Decides several demands: evaluates all of them, then commits all or none.
+    /// Decides several demands: evaluates all of them, then commits all or none. Fails if one of them
+    /// cannot be reserved because too many reservations are open; then nothing is charged.
     pub(super) fn spend_all(
         &self,
         demands: &[Demand<'_>],
         intent: Intent,
         permit_id: PermitId,
-    ) -> SpendReply {
+    ) -> Result<SpendReply, StoreError> {
         let fingerprints = self.fingerprints(demands);
         let mut locks = self.lock_all(demands, &fingerprints, intent.is_reserve());
         let now = self.clock.now();
@@ -99,6 +100,10 @@ impl Counters {
         let mut is_charged = intent.is_conditional();
         for context in contexts.clone() {
             let shard = self.locked_shard(&mut locks, context.fingerprint);
+            if !context.limit.is_shadow() && !self.has_room_for_reservation(shard, &context) {
+                let limit = Some(*context.limit.name());
+                return Err(StoreError::Bound { limit });
+            }
             let evaluation = self.evaluate(shard, &context);
             is_charged &= context.limit.is_shadow() || evaluation.outcome.verdict.is_allowed();
             evaluations.push(evaluation);
@@ -112,7 +117,7 @@ impl Counters {
 
         drop(locks);
         self.sweep_if_due(now);
-        reply
+        Ok(reply)
     }
 
     /// Evaluates a demand, see [`LockedShard::evaluate`], and counts its denial if the limit has a
@@ -129,11 +134,9 @@ impl Counters {
         }
 
         let is_permit = context.is_permit() && context.cost > 0;
-        let is_reserved = context.intent.is_reserve();
-        if !(is_permit || is_reserved)
-            || !evaluation.outcome.verdict.is_allowed()
+        if !evaluation.outcome.verdict.is_allowed()
             || (!is_permit || self.has_room_for_permit(shard, context))
-                && (!is_reserved || self.has_room_for_reservation())
+                && self.has_room_for_reservation(shard, context)
         {
             return evaluation;
         }

@@ -74,9 +74,9 @@ struct CounterReservations {
 type ReservationKey = (Fingerprint, u128);
 
 impl Reservations {
-    /// How many entries there are: reservations that are open or remembered.
-    pub(super) fn len(&self) -> usize {
-        self.open + self.ends_in_order.len()
+    /// How many reservations are open.
+    pub(super) const fn open(&self) -> usize {
+        self.open
     }
 
     /// True when nothing is left to remember. A counter whose last reservation is just ending has no
@@ -166,6 +166,15 @@ impl Reservations {
         };
         if self.ends.insert(key, past).is_none() {
             self.ends_in_order.push_back(key);
+        }
+    }
+
+    /// Forgets the oldest ends beyond this number: ending such a reservation again is a plain charge.
+    pub(super) fn forget_ends_beyond(&mut self, most: usize) {
+        while self.ends_in_order.len() > most.max(ENDS_MIN)
+            && let Some(key) = self.ends_in_order.pop_front()
+        {
+            self.ends.remove(&key);
         }
     }
 

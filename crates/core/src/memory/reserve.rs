@@ -18,6 +18,9 @@ use crate::time::Micros;
 /// Reservations may use this part of the cap on keys, but at least the number that follows.
 const CAP_SHARE: usize = 4;
 const RESERVATIONS_MIN: usize = 4_096;
+/// One counter may use this part of them, and no more than the number that follows.
+const COUNTER_SHARE: usize = 4;
+const COUNTER_RESERVATIONS_MAX: usize = 65_536;
 
 impl Counters {
     /// Charges a demand that is only counted. If it does not fit, its retry time is the one after
@@ -253,8 +256,10 @@ impl Counters {
         };
 
         let charged = before.saturating_add(self.charge_more(&mut shard, &context, more));
+        let ends_max = self.reservations_max() / self.shards.len();
         self.update_reservations(&mut shard, |reservations| {
             reservations.remember_end(counter, ending, charged, now);
+            reservations.forget_ends_beyond(ends_max);
         });
         self.drop_unused(&mut shard, counter);
         SettleReply { kind, end, charged }
@@ -294,9 +299,34 @@ impl Counters {
         }
     }
 
-    pub(super) fn has_room_for_reservation(&self) -> bool {
-        let most = (self.key_cap.max() / CAP_SHARE).max(RESERVATIONS_MIN);
-        self.open_reservations.load(Relaxed) < most
+    /// False if a demand is to be reserved, and too many reservations are open: of its counter, or of
+    /// all counters.
+    #[inline]
+    pub(super) fn has_room_for_reservation(
+        &self,
+        shard: &mut LockedShard<'_>,
+        context: &DemandContext<'_>,
+    ) -> bool {
+        if !context.intent.is_reserve() || context.is_permit() {
+            return true;
+        }
+        let (open, most) = (
+            self.open_reservations.load(Relaxed),
+            self.reservations_max(),
+        );
+        let of_counter = (most / COUNTER_SHARE).min(COUNTER_RESERVATIONS_MAX);
+        open < of_counter
+            || open < most && {
+                let reservations = shard.reservations().as_ref();
+                let of_this =
+                    reservations.map_or(0, |open| open.outstanding(context.fingerprint).0);
+                of_this < of_counter as u64
+            }
+    }
+
+    /// The most open reservations, and the most ended ones that are remembered.
+    fn reservations_max(&self) -> usize {
+        (self.key_cap.max() / CAP_SHARE).max(RESERVATIONS_MIN)
     }
 
     /// Changes the reservations of a shard, and counts them.
@@ -307,9 +337,9 @@ impl Counters {
     ) -> T {
         let slot = shard.reservations();
         let reservations = slot.get_or_insert_default();
-        let before = reservations.len();
+        let before = reservations.open();
         let result = update(reservations);
-        let after = reservations.len();
+        let after = reservations.open();
 
         let total = &self.open_reservations;
         if after >= before {
@@ -325,9 +355,9 @@ impl Counters {
 
     pub(super) fn sweep_reservations(&self, shard: &mut LockedShard<'_>, now: Micros) {
         if let Some(mut reservations) = shard.reservations().take() {
-            let before = reservations.len();
+            let before = reservations.open();
             reservations.sweep(now, |counter| shard.contains_key(counter));
-            let after = reservations.len();
+            let after = reservations.open();
             self.open_reservations.fetch_sub(before - after, Relaxed);
             *shard.reservations() = Some(reservations).filter(|left| !left.is_empty());
         }

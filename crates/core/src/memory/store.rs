@@ -14,7 +14,7 @@ use crate::demand::Demand;
 use crate::key::Key;
 use crate::name::LimitName;
 use crate::store::{
-    Ending, Intent, SettleReply, Settlement, Source, SpendReply, Store, StoreFuture,
+    Ending, Intent, SettleReply, Settlement, Source, SpendReply, Store, StoreError, StoreFuture,
 };
 use crate::time::Micros;
 
@@ -92,9 +92,9 @@ impl MemoryStore {
         demands: &[Demand<'_>],
         intent: Intent,
         permit_id: PermitId,
-    ) -> SpendReply {
+    ) -> Result<SpendReply, StoreError> {
         if intent == Intent::Inspect {
-            return self.counters.inspect_all(demands);
+            return Ok(self.counters.inspect_all(demands));
         }
         self.counters.spend_all(demands, intent, permit_id)
     }
@@ -173,7 +173,7 @@ impl Store for MemoryStore {
         intent: Intent,
         permit_id: PermitId,
     ) -> StoreFuture<'a, SpendReply> {
-        StoreFuture::ready(Ok(self.spend_all(demands, intent, permit_id)))
+        StoreFuture::ready(self.spend_all(demands, intent, permit_id))
     }
 
     fn try_spend(
@@ -194,7 +194,7 @@ impl Store for MemoryStore {
         intent: Intent,
         permit_id: PermitId,
     ) -> Option<SpendReply> {
-        Some(self.spend_all(demands, intent, permit_id))
+        self.spend_all(demands, intent, permit_id).ok()
     }
 
     fn try_is_allowed(&self, demand: &Demand<'_>) -> Option<bool> {

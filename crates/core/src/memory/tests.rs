@@ -313,7 +313,9 @@ fn a_bucket_with_debt_owes_at_most_what_it_holds() {
     let rule = bucket(100);
     let demand = |key: &str, cost| DemandBuf::new(&rule, key, cost).unwrap();
     let retry_after = |key: &str| {
-        let reply = store.spend_all(&[demand(key, 1).as_demand()], Intent::Peek, PermitId::NONE);
+        let reply = store
+            .spend_all(&[demand(key, 1).as_demand()], Intent::Peek, PermitId::NONE)
+            .expect("room");
         match reply.outcomes()[0].0.verdict {
             Verdict::Deny { retry_after } => retry_after.get() / 1_000_000,
             other => panic!("expected a denial, got {other:?}"),

@@ -1,7 +1,7 @@
 //! Counts, reservations and settlements while the store is unavailable.
 
-use tollgate::store::SettlementKind;
-use tollgate::{Consistency, Reservation, ReservationExpiry};
+use tollgate::store::{Refusal, SettlementKind};
+use tollgate::{Consistency, MemoryStore, Reservation, ReservationExpiry};
 
 use super::*;
 
@@ -270,4 +270,53 @@ fn a_reservation_has_one_end() {
         assert_eq!(kinds, [SettlementKind::Reserved, SettlementKind::Repeated]);
     });
     assert_eq!(self::left(&fixture, "requests"), 60);
+}
+
+/// A bound of a memory store: it denies with a reason of its own, and holds for one counter, not for
+/// those of others. Reservations that have ended take no room.
+#[test]
+fn too_many_open_reservations_deny_only_their_counter() {
+    // At least 4,096 may be open, a quarter of them of one counter.
+    const OPEN_MAX: usize = 1_024;
+    let store = MemoryStore::builder().keys_max(100).build();
+    let tokens = Limit::fixed_window("tokens", 1_000_000, Duration::from_secs(3_600));
+    let shadow = Limit::fixed_window("shadow", 1_000_000, Duration::from_secs(3_600)).shadow();
+    let limiter = Limiter::new(store, [tokens, shadow]).expect("valid limits");
+    let reserve = |limit: &str, key: &str| {
+        let reserve = limiter.reserve(limit, key).cost(2);
+        block_on(reserve.into_future()).expect("a decision")
+    };
+
+    let open: Vec<Reservation> = (0..OPEN_MAX).map(|_| reserve("tokens", "ann")).collect();
+    assert!(open.iter().all(Reservation::is_allowed));
+    let denied = reserve("tokens", "ann");
+    assert_eq!(denied.decision().refusal(), Some(Refusal::Bound));
+    assert!(!denied.is_allowed() && !denied.decision().is_degraded());
+    assert_eq!(limiter.health().store_errors.bound, 1);
+    assert!(reserve("tokens", "bob").is_allowed());
+    let charged = 1_000_000 - decide(limiter.peek("tokens", "ann").cost(0)).remaining();
+    assert_eq!(charged, 2 * OPEN_MAX as u64);
+
+    drop(
+        (0..OPEN_MAX)
+            .map(|_| reserve("shadow", "ann"))
+            .collect::<Vec<_>>(),
+    );
+    assert!(
+        reserve("shadow", "ann").is_allowed(),
+        "a shadow denies nothing"
+    );
+
+    for reservation in &open {
+        let kind = block_on(reservation.settle(1)).expect("available");
+        assert_eq!(kind, SettlementKind::Reserved);
+    }
+    for _ in 0..10_000 {
+        let reservation = reserve("tokens", "ann");
+        assert!(
+            reservation.is_allowed(),
+            "those that have ended take no room"
+        );
+        block_on(reservation.settle(0)).expect("available");
+    }
 }

@@ -19,7 +19,9 @@ fn downloads(permits: u64) -> Rule {
 /// Acquires a permit with an id of its own.
 fn acquire(store: &MemoryStore, rule: &Rule, key: &str, id: u128) -> Verdict {
     let demand = DemandBuf::new(rule, key, 1).unwrap();
-    let reply = store.spend_all(&[demand.as_demand()], Intent::Spend, PermitId::new(id));
+    let reply = store
+        .spend_all(&[demand.as_demand()], Intent::Spend, PermitId::new(id))
+        .expect("room");
     reply.outcomes()[0].0.verdict
 }
 
@@ -161,7 +163,9 @@ fn a_request_whose_permit_has_no_room_charges_nothing() {
     let demands = [(&login, "ann"), (&downloads, "ann")]
         .map(|(rule, key)| DemandBuf::new(rule, key, 1).unwrap());
     let demands = demands.each_ref().map(DemandBuf::as_demand);
-    let reply = store.spend_all(&demands, Intent::Spend, PermitId::new(1));
+    let reply = store
+        .spend_all(&demands, Intent::Spend, PermitId::new(1))
+        .expect("room");
     assert!(reply.is_denied(&demands));
     assert_eq!(remaining(&store, &login, "ann"), 5);
 }
@@ -254,7 +258,7 @@ proptest! {
             });
             permits += 1;
             let demand = DemandBuf::new(&rules[limit], key, cost).unwrap();
-            store.spend_all(&[demand.as_demand()], Intent::Spend, PermitId::new(permits));
+            store.spend_all(&[demand.as_demand()], Intent::Spend, PermitId::new(permits)).expect("room");
 
             for (other, (evictions, evictable)) in before.into_iter().enumerate() {
                 // The request itself may have added a key and a quarter of a log.
