@@ -152,7 +152,7 @@ fn finish_call(lease_call: LeaseCall, reply: CallResult, terms: &DemandTerms) ->
         Ok(reply) => {
             let grant = reply.lease_grant(terms)?;
             let outcome = lease_call.complete(&grant);
-            outcome.ok_or_else(CallError::foreign_write)
+            outcome.ok_or_else(|| CallError::foreign_write(1))
         }
         Err(error) => {
             lease_call.fail(call_failure(&error));
