@@ -5,6 +5,7 @@
     reason = "tests need only run with the current toolchain"
 )]
 
+mod bounds;
 mod common;
 mod conformance;
 mod counters;
