@@ -449,3 +449,6 @@ impl ScriptReply {
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests;
