@@ -82,8 +82,9 @@ local call, pack, read, byte, ceil = redis.pcall, struct.pack, struct.unpack, st
 local sub, rep, floor = string.sub, string.rep, math.floor
 -- The budget of the script for what has expired: so many hits of logs may be dropped or moved. A
 -- permit or a reservation that is ended takes more of it. What has expired and is not ended still
--- counts. And what phase 1 of a call has taken from the budget for phase 2.
-local sweep_left, sweep_planned = 8192, 0
+-- counts. What phase 1 of a call has taken from the budget for phase 2. And how many hits and
+-- permits may be searched for the time when enough of them have expired.
+local sweep_left, sweep_planned, search_left = 8192, 0, 8192
 local UNUSED = pack('<ddd', 0, 0, 0)
 -- Functions and modules that are created when they are needed.
 local scaled, next_month, run, write, expire_at, is_whole, verify
@@ -246,12 +247,14 @@ for index = 2, #order do
             -- include leased.lua
           end
           if not is_valid
-            or not (s1 >= 0 and s1 <= EXACT and s2 >= 0 and s2 <= EXACT and s3 > -EXACT and s3 < EXACT)
+            or not (s1 >= 0 and s1 <= EXACT and s2 >= 0 and s2 <= EXACT)
+            or not (s3 > -EXACT and s3 < EXACT)
             or s1 % 1 > 0 or s2 % 1 > 0 or s3 % 1 > 0 then
             failed, s1, s2, s3 = failed or value.err or NOT_A_COUNTER, 0, 0, 0
             unchanged, has_leases, generations = UNUSED, nil, nil
             if is_lease_call then
-              out, slice, callers, callers_before, turn, lease_period, lease_per = 0, 0, 0, 0, 0, 1, 1
+              out, slice, callers, callers_before, turn = 0, 0, 0, 0, 0
+              lease_period, lease_per = 1, 1
             end
           end
         end
@@ -396,7 +399,10 @@ for index = 2, #order do
         end
         if is_inspection then
           replies = replies + 1
-          reply[replies] = pack('<dddd', has_hash and reservations.open or 0, has_hash and reservations.units or 0, out or 0, kind == LOG and log.oldest or 0)
+          local open = has_hash and reservations.open or 0
+          local open_units = has_hash and reservations.units or 0
+          local oldest = kind == LOG and log.oldest or 0
+          reply[replies] = pack('<dddd', open, open_units, out or 0, oldest)
         end
       elseif is_lease_call then
         replies = replies + 1

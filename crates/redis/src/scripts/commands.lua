@@ -16,8 +16,8 @@ write = write or function(...)
   return not failed and run(...)
 end
 
--- True if these are whole numbers from 0 to 2^53. Whatever has been read must be, before it is used:
--- another program may have written not-a-number, infinity or a fraction.
+-- True if these are whole numbers from 0 to 2^53. Whatever has been read must be, before it is
+-- used: another program may have written not-a-number, infinity or a fraction.
 is_whole = is_whole or function(...)
   for j = 1, select('#', ...) do
     local number = select(j, ...)

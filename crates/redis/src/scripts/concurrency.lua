@@ -29,8 +29,14 @@ permits = permits or (function()
   -- The cost and permit timeout of a member.
   local function read_permit(member)
     local cost, length = read('<dd', member, 17)
-    if #member ~= 32 then error(NOT_A_COUNTER) end
-    verify(cost, length)
+    if
+      #member ~= 32
+      or not (cost >= 0 and cost <= EXACT and length >= 0 and length <= EXACT)
+      or cost % 1 > 0
+      or length % 1 > 0
+    then
+      error(NOT_A_COUNTER)
+    end
     return cost, length
   end
 
@@ -75,14 +81,18 @@ permits = permits or (function()
     return #members < 2 * most and found or latest
   end
 
-  -- Removes a permit. Returns its cost.
-  local function remove(key, member)
-    local cost = read_permit(member)
-    write('ZREM', key, member)
-    if cost > 1 then
-      write('ZREM', key, sub(member, 1, 16))
+  -- Removes permits. Returns their cost.
+  local function remove(key, members)
+    local names, sum = {}, 0
+    for j = 1, #members do
+      local cost = read_permit(members[j])
+      names[#names + 1], sum = members[j], sum + cost
+      if cost > 1 then
+        names[#names + 1] = sub(members[j], 1, 16)
+      end
     end
-    return cost
+    write('ZREM', key, unpack(names))
+    return sum
   end
 
   -- Removes expired permits. Returns the units in flight, the latest time of a grant, and the time
@@ -100,10 +110,10 @@ permits = permits or (function()
 
     local expired = run('ZRANGEBYSCORE', key, 0, now, 'LIMIT', 0, sweep_max())
     sweep_left = sweep_left - #expired * SWEEP_COST
-    for j = 1, #expired do
-      sum, is_corrected = sum - remove(key, expired[j]), true
+    if expired[1] then
+      sum, is_corrected = sum - remove(key, expired), true
+      verify(sum)
     end
-    verify(sum)
 
     if is_corrected then
       return sum, latest, write_totals(key, sum, latest)
@@ -116,17 +126,25 @@ permits = permits or (function()
   end
 
   -- The time at which the first permits, with a total cost of at least `missing`, have expired.
-  -- With too many permits it is the time of the last one, because counting all of them would delay
-  -- other calls; a permit may be released earlier anyway.
+  -- With too many permits, or if the script has searched through too many, it is the time of the last
+  -- one, because counting all of them would delay other calls; a permit may be released earlier
+  -- anyway.
   local function frees_at(key, missing, last_expiry)
-    for from = 0, SEARCH_MAX - 1, CHUNK do
-      local members = run('ZRANGEBYSCORE', key, 0, '+inf', 'WITHSCORES', 'LIMIT', from, CHUNK)
+    -- Usually a few permits are enough.
+    local from, most = 0, 16
+    while from < SEARCH_MAX and search_left > 0 do
+      local members = run('ZRANGEBYSCORE', key, 0, '+inf', 'WITHSCORES', 'LIMIT', from, most)
+      search_left = search_left - #members / 2
       for j = 1, #members, 2 do
-        local expires, units = tonumber(members[j + 1]), read_permit(members[j])
-        verify(expires)
-        missing = missing - units
-        if missing <= 0 then return expires end
+        missing = missing - read_permit(members[j])
+        if missing <= 0 then
+          local expires = tonumber(members[j + 1])
+          verify(expires)
+          return expires
+        end
       end
+      from = from + most
+      most = math.min(CHUNK, SEARCH_MAX - from)
     end
     return last_expiry
   end
@@ -189,7 +207,7 @@ permits = permits or (function()
       write('ZADD', key, now + length, member)
       write_totals(key, sum, math.max(now, latest))
     else
-      write_totals(key, sum - remove(key, member), latest)
+      write_totals(key, sum - remove(key, { member }), latest)
     end
     return true
   end

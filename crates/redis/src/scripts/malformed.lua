@@ -1,5 +1,5 @@
--- Finds out whether a demand has failed because another program has written to one of its keys: then
--- they are deleted, and a shadow limit begins again, once. Commands on such keys have
+-- Finds out whether a demand has failed because another program has written to one of its keys:
+-- then they are deleted, and a shadow limit begins again, once. Commands on such keys have
 -- these errors; all others are about the server.
 local is_malformed = failed == NOT_A_COUNTER or sub(failed, 1, 9) == 'WRONGTYPE'
 if sub(failed, 1, 4) == 'ERR ' then

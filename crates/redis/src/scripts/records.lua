@@ -30,8 +30,8 @@ local PUT, REMOVE = 1, 2
 local DONE, NOT_FOUND, FULL = 1, 0, 3
 local NO_RECORDS = string.rep('\255', 16)
 local ANY_TEXT = 4294967295
--- The most expired records that a call drops; how many are read by one command, and the most commands
--- of a page.
+-- The most expired records that a call drops; how many are read by one command, and the most
+-- commands of a page.
 local DROP_MAX, SCAN_COUNT, SCANS_MAX = 256, 8, 256
 -- No record expires later: this and larger numbers, infinity and not-a-number are no times.
 local TIME_MAX = 9007199254740992

@@ -18,6 +18,8 @@ log = log or (function()
   -- The most hits that are searched for the time when enough of them have left the window, and from
   -- which one reservation takes units back.
   local SEARCH_MAX, GIVE_BACK_MAX = 512, 32
+  -- What taking units from a hit takes from the budget. At least one hit is used in any case.
+  local GIVE_BACK_COST = 8
   -- How many elements are read or written by one command.
   local CHUNK = 128
 
@@ -110,7 +112,7 @@ log = log or (function()
     end
 
     local sum, newest = read('<d', ends[1]), read_hit(run('LINDEX', key, -1))
-    verify(sum)
+    if not (sum >= 0 and sum <= EXACT) or sum % 1 > 0 then error(NOT_A_COUNTER) end
     if newest + length <= now then
       empty(key)
       return 0
@@ -128,16 +130,20 @@ log = log or (function()
   end
 
   -- The time at which the oldest hits, with a total cost of at least `missing`, have left the
-  -- window. With too many hits it is the time of the last one: counting all of them would delay
-  -- other calls.
+  -- window. With too many hits, or if the script has searched through too many, it is the time of
+  -- the last one: counting all of them would delay other calls.
   local function frees_at(key, missing, length)
-    for from = 1, SEARCH_MAX, CHUNK do
-      local elements = run('LRANGE', key, from, from + CHUNK - 1)
+    -- Usually a few hits are enough.
+    local from, last = 1, 16
+    while from <= SEARCH_MAX and search_left > 0 do
+      local elements = run('LRANGE', key, from, last)
+      search_left = search_left - #elements
       for j = 1, #elements do
         local time, cost = read_hit(elements[j])
         missing = missing - cost
         if missing <= 0 then return time + length end
       end
+      from, last = last + 1, math.min(last + CHUNK, SEARCH_MAX)
     end
     return read_hit(run('LINDEX', key, -1)) + length
   end
@@ -173,12 +179,13 @@ log = log or (function()
     local empty_at = {}
     for j = 1, #given do
       local units, at = given[j][1], last_until(key, given[j][2])
-      local most = GIVE_BACK_MAX + 1
+      local most = math.min(GIVE_BACK_MAX + 1, math.max(1, floor(sweep_left / GIVE_BACK_COST)))
       while at > 0 and most > 0 and units > 0 do
         if not empty_at[at] then
           local time, cost = read_hit(run('LINDEX', key, at))
           local returned = math.min(units, cost)
           units, sum, most = units - returned, sum - returned, most - 1
+          sweep_left = sweep_left - GIVE_BACK_COST
           if returned < cost then
             write('LSET', key, at, pack('<dd', time, cost - returned))
           else
