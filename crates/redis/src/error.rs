@@ -94,6 +94,14 @@ impl CallError {
         Self::Malformed((demands == 1).then_some(0))
     }
 
+    /// The same error of a call about the demands with these indexes in a request.
+    pub(crate) fn of_demands(self, indexes: &[usize]) -> Self {
+        match self {
+            Self::Malformed(Some(demand)) => Self::Malformed(indexes.get(demand).copied()),
+            error => error,
+        }
+    }
+
     /// The error for the caller of a request, which names the limit that it concerns.
     pub(crate) fn for_demands(self, terms: &[DemandTerms]) -> StoreError {
         let limit = |demand: usize| terms.get(demand).map(|terms| terms.limit);

@@ -291,6 +291,9 @@ log = log or (function()
     update(key, arguments, at)
     if not newest then
       return true
+    elseif cost >= sum then
+      empty(key)
+      return true
     end
 
     local last = run('LLEN', key) - 1

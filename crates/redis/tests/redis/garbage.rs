@@ -1,6 +1,7 @@
 //! Garbage in the keys of a limit, as another program on the same server may write it: no call
 //! makes the script fail, the failure policy decides none of them, and the limit still limits.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use testkit::dice::Dice;
@@ -70,7 +71,7 @@ fn limits() -> Vec<Limit> {
 }
 
 /// Lengths at which counters end, and others.
-const LENGTHS: [usize; 11] = [0, 1, 7, 8, 16, 24, 32, 80, 88, 96, 200];
+const LENGTHS: [usize; 13] = [0, 1, 7, 8, 8, 8, 16, 24, 32, 80, 88, 96, 200];
 
 /// Numbers that no counter has, and some that it may have.
 const NUMBERS: [f64; 12] = [
@@ -112,7 +113,14 @@ fn bytes(dice: &mut Dice) -> (Vec<u8>, usize) {
 fn plant(server: &Server, stored: &str, dice: &mut Dice) -> String {
     let (bytes, times) = bytes(dice);
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let (way, at) = (dice.below(3).to_string(), dice.below(24).to_string());
+    let way = dice.below(3).to_string();
+    // Often at the beginning of a number.
+    let at = if dice.chance(300) {
+        dice.below(24)
+    } else {
+        8 * dice.below(12)
+    };
+    let at = at.to_string();
     let scores = ["0", "-1", "1e300", "inf", "-inf", "2000000000000000", "0.5"];
     let (score, times) = (*dice.one_of(&scores), times.to_string());
     let words = [
@@ -206,4 +214,78 @@ fn limit_of(name: &str) -> u64 {
         _ if name.starts_with("leased") => 1_000,
         _ => 10,
     }
+}
+
+/// A malformed counter that is found by something else than a check is logged once, too, with its
+/// limit and a digest of its key.
+#[test]
+fn every_operation_logs_a_malformed_counter() {
+    let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
+    let limits = [
+        Limit::fixed_window("fixed", 10, MINUTE),
+        Limit::sliding_window("sliding", 10, MINUTE),
+        Limit::concurrency("in-flight", 10, MINUTE),
+    ];
+    let store = common::standalone(&runtime, &server);
+    let limiter = Limiter::new(store, limits).expect("valid limits");
+    let poison = |limit: &str| {
+        for key in server.keys() {
+            let key = String::from_utf8(key).expect("text");
+            if key.contains(limit) {
+                server.command(&["DEL", &key]);
+                server.command(&["SADD", &key, "garbage"]);
+            }
+        }
+    };
+    let logged = |operation: &dyn Fn()| {
+        let log = Arc::new(Mutex::new(String::new()));
+        let recorder = common::LogRecorder::new(log.clone(), tracing::Level::WARN);
+        tracing::subscriber::with_default(recorder, operation);
+        let log = log.lock().expect("the lock is not poisoned");
+        log.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let expect = |lines: Vec<String>, limit: &str| {
+        let [line] = &lines[..] else {
+            panic!("one line for {limit}: {lines:?}")
+        };
+        assert!(line.contains(&format!("limit=\"{limit}\"")), "{line}");
+        assert!(line.contains("key_digest"), "{line}");
+    };
+
+    let reserve = || {
+        let reserve = async { limiter.reserve("fixed", "ann").and("sliding", "ann").await };
+        let open = runtime.block_on(reserve).expect("available");
+        assert!(open.is_allowed());
+        open
+    };
+    for limit in ["fixed", "sliding"] {
+        let open = reserve();
+        poison(limit);
+        let lines = logged(&|| assert!(runtime.block_on(open.settle(1)).is_err()));
+        expect(lines, limit);
+
+        server.command(&["FLUSHALL"]);
+        drop(reserve());
+        poison(limit);
+        let lines = logged(&|| {
+            let refund = async { limiter.refund("fixed", "ann").and("sliding", "ann").await };
+            assert!(runtime.block_on(refund).is_err());
+        });
+        expect(lines, limit);
+        server.command(&["FLUSHALL"]);
+    }
+
+    let permit = || {
+        let check = async { limiter.check("in-flight", "ann").await };
+        let decision = runtime.block_on(check).expect("available");
+        decision.permit_id().expect("a permit")
+    };
+    let id = permit();
+    poison("in-flight");
+    let lines = logged(&|| {
+        let release = async { limiter.release("in-flight", "ann", id).await };
+        assert!(runtime.block_on(release).is_err());
+    });
+    expect(lines, "in-flight");
+    assert_eq!(limiter.health().store_errors.malformed, 5);
 }
