@@ -89,9 +89,17 @@ impl CallError {
     }
 
     /// The script and our arithmetic do not agree on a verdict: a counter was written by another
-    /// program.
-    pub(crate) const fn foreign_write() -> Self {
-        Self::Malformed(None)
+    /// program. With a single demand, it is about that one.
+    pub(crate) fn foreign_write(demands: usize) -> Self {
+        Self::Malformed((demands == 1).then_some(0))
+    }
+
+    /// The same error of a call about the demands with these indexes in a request.
+    pub(crate) fn of_demands(self, indexes: &[usize]) -> Self {
+        match self {
+            Self::Malformed(Some(demand)) => Self::Malformed(indexes.get(demand).copied()),
+            error => error,
+        }
     }
 
     /// The error for the caller of a request, which names the limit that it concerns.

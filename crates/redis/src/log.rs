@@ -8,6 +8,8 @@
 
 use std::fmt;
 
+use tollgate::LimitName;
+
 use crate::endpoint::Address;
 use crate::error::ServerError;
 use crate::locator::ServerLocator;
@@ -20,6 +22,16 @@ pub(crate) fn connected(server: &Address) {
 pub(crate) fn may_forget(warning: &impl fmt::Display) {
     #[cfg(feature = "tracing")]
     tracing::warn!("{warning}");
+}
+
+/// For a call that no request waits for. The limiter logs the others, with a digest of the key.
+pub(crate) fn malformed_counter(limit: LimitName) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        kind = "malformed",
+        limit = limit.as_str(),
+        "another program has written to a counter, which was deleted"
+    );
 }
 
 pub(crate) fn unavailable(server: &ServerLocator, error: &ServerError) {

@@ -268,7 +268,8 @@ impl RedisStore {
             if !reply.succeeded {
                 return Ok(None);
             }
-            let page = RecordPage::decode(&reply.records).ok_or_else(CallError::foreign_write)?;
+            let page =
+                RecordPage::decode(&reply.records).ok_or_else(|| CallError::foreign_write(0))?;
             // A change during the read must show in the next one.
             let revision = *revision.get_or_insert(page.revision);
             let by_id = page

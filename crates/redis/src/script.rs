@@ -66,6 +66,8 @@ fn file_text<'a>(name: &str, time: &'a str) -> &'a str {
         "time.lua" => time,
         "scaled.lua" => include_str!("scripts/scaled.lua"),
         "lease.lua" => include_str!("scripts/lease.lua"),
+        "leased.lua" => include_str!("scripts/leased.lua"),
+        "malformed.lua" => include_str!("scripts/malformed.lua"),
         "grant.lua" => include_str!("scripts/grant.lua"),
         "bucket.lua" => include_str!("scripts/bucket.lua"),
         "fixed_window.lua" => include_str!("scripts/fixed_window.lua"),

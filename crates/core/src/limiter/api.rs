@@ -289,7 +289,7 @@ impl Limiter {
     /// that nothing is lost.
     pub async fn return_leases(&self) -> Result<(), Error> {
         let result = self.engine.shared.return_leases().await;
-        self.engine.count_error(result)
+        result.map_err(|error| self.engine.record_error(error, &[]))
     }
 
     /// The clock that waiting checks use.

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use super::error::Error;
 use super::failure::{self, LocalFallback, StoreMonitor, is_denial};
 use super::permit_ids::PermitIds;
+use super::request::Demands;
 use super::rules::Rules;
 use super::store_part::StorePart;
 use crate::algorithm::{Outcome, PermitId};
@@ -202,7 +203,10 @@ impl Engine {
             };
             let part: Vec<Settlement<'_>> = indexes.iter().map(|at| settlements[*at]).collect();
             let store = store.map_or(&*self.shared, |engine| engine.local_store() as &dyn Store);
-            let settled = self.count_error(store.settle(&part, ending).await)?;
+            let settled = store.settle(&part, ending).await.map_err(|error| {
+                let demands: Vec<Demand<'_>> = part.iter().map(|row| row.demand).collect();
+                self.record_error(error, &demands)
+            })?;
 
             let units = part.iter().position(|row| !row.demand.is_permit());
             following = units.map_or(following, |first| settled[first].ending_of_others(ending));
@@ -338,10 +342,35 @@ impl Engine {
         failure::refuse(demands, refusal, limit)
     }
 
-    /// Counts the error of a store call other than a check, for which there is no fallback.
-    pub(super) fn count_error<T>(&self, result: Result<T, StoreError>) -> Result<T, Error> {
-        result
-            .inspect_err(|error| self.monitor.count_error(error))
-            .map_err(Error::from)
+    /// Counts the error of a store call about these demands other than a check, for which there is
+    /// no fallback, and logs it if it is a fault in the store.
+    pub(super) fn record_error(&self, error: StoreError, demands: &[Demand<'_>]) -> Error {
+        self.record(&error, demands);
+        error.into()
+    }
+
+    fn record(&self, error: &StoreError, demands: &[Demand<'_>]) {
+        if error.refusal().is_some() {
+            self.monitor
+                .record_refusal(error, demands, self.clock.now());
+        } else {
+            self.monitor.count_error(error);
+        }
+    }
+
+    /// The same for the demands of a request, which were valid when it was made.
+    pub(super) fn record_request_error<'d>(
+        &self,
+        error: StoreError,
+        demands: &impl Demands<'d>,
+    ) -> Error {
+        let recorded = demands.with(&self.rules, |demands| {
+            self.record(&error, demands);
+            Ok(())
+        });
+        if recorded.is_err() {
+            self.record(&error, &[]);
+        }
+        error.into()
     }
 }

@@ -59,14 +59,16 @@ impl<'a> LimitHandle<'a> {
     /// Clears the counter of a key: the key's budget is full again.
     pub async fn reset(&self, key: impl ToKey) -> Result<(), Error> {
         let engine = self.engine;
-        let call = OneDemand::new(self.rule, key).with(&engine.rules, |demands| {
+        let demand = OneDemand::new(self.rule, key);
+        let call = demand.with(&engine.rules, |demands| {
             if let Some(local) = engine.local_fallback.get() {
                 local.reset(&demands[0].key);
             }
             let store = engine.store_for(demands[0].limit);
             Ok(store.reset(&demands[0].key))
         })?;
-        engine.count_error(call.await)
+        let result = call.await;
+        result.map_err(|error| engine.record_request_error(error, &demand))
     }
 
     /// Acquires a permit of a concurrency limit, which is released when dropped.
@@ -91,6 +93,7 @@ impl<'a> LimitHandle<'a> {
                 store.release(&demands[0], permit_id)
             })
         })?;
-        engine.count_error(call.await)
+        let result = call.await;
+        result.map_err(|error| engine.record_request_error(error, &demand))
     }
 }

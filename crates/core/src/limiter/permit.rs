@@ -88,7 +88,8 @@ impl Permit {
         for demand in &self.demands {
             let demand = demand.as_demand();
             let store = engine.charged_store(demand.limit, &self.decision);
-            is_held &= engine.count_error(store.renew(&demand, self.id).await)?;
+            let renewed = store.renew(&demand, self.id).await;
+            is_held &= renewed.map_err(|error| engine.record_error(error, &[demand]))?;
         }
         Ok(is_held)
     }
@@ -99,7 +100,8 @@ impl Permit {
         let mut was_held = true;
         while let Some(demand) = self.demands.last() {
             let result = self.release_one(demand).await;
-            was_held &= self.engine.count_error(result)?;
+            let demands = [demand.as_demand()];
+            was_held &= result.map_err(|error| self.engine.record_error(error, &demands))?;
             self.demands.pop();
         }
         Ok(was_held)

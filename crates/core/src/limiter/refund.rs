@@ -145,9 +145,11 @@ impl<'a, D: Demands<'a> + Unpin> Future for RefundFuture<'a, D> {
             None => this.call.insert(this.refund.start()?),
         };
 
-        let engine = this.refund.engine;
+        let Refund {
+            engine, demands, ..
+        } = &this.refund;
         Pin::new(call)
             .poll(context)
-            .map(|result| engine.count_error(result))
+            .map_err(|error| engine.record_request_error(error, demands))
     }
 }

@@ -15,6 +15,9 @@ use crate::script::Script;
 /// The most store calls in one script call. More would make it longer without making it much
 /// cheaper per store call.
 pub(super) const BATCH_MAX: usize = 64;
+/// The most demands in one script call, unless a single call has more: a server does nothing else
+/// while it runs.
+pub(super) const BATCH_DEMANDS_MAX: usize = 256;
 /// How many of the last arguments are searched for equal ones. Permits and leases make every
 /// argument different, so a search through all of them would be wasted.
 const RECENT_ARGUMENTS: usize = 8;

@@ -24,7 +24,9 @@ use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadHalf, WriteHalf, split};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::command::{BATCH_MAX, CommandKind, PipelinedCommand, write_script_call};
+use super::command::{
+    BATCH_DEMANDS_MAX, BATCH_MAX, CommandKind, PipelinedCommand, write_script_call,
+};
 use super::queue::{LinkState, QueuedCall};
 use super::rounds::Rounds;
 use crate::connector::{ByteStream, RespConnection};
@@ -430,10 +432,16 @@ fn batch_len(calls: &[QueuedCall]) -> usize {
         return 1;
     }
 
+    let mut demands = 0;
     let can_join = |queued: &&QueuedCall| {
-        !queued.is_asking && !queued.call.is_alone() && queued.call.slot == first.call.slot
+        demands += queued.call.demands;
+        let is_small = demands <= BATCH_DEMANDS_MAX;
+        let is_similar = !queued.is_asking && !queued.call.is_alone();
+        is_small && is_similar && queued.call.slot == first.call.slot
     };
-    calls.iter().take(BATCH_MAX).take_while(can_join).count()
+    let count = calls.iter().take(BATCH_MAX).take_while(can_join).count();
+    // A larger call goes alone.
+    count.max(1)
 }
 
 #[cfg(test)]

@@ -17,6 +17,10 @@ use crate::wire::{ScriptReply, StoreCall};
 /// about 40 ms, which is a few default timeouts.
 const QUEUE_MAX: usize = 4_096;
 
+/// The most demands that are taken from the queue together, unless a single call has more: two full
+/// script calls.
+const ROUND_DEMANDS_MAX: usize = 512;
+
 /// The state shared by a link and its task.
 pub(crate) struct LinkState {
     queue: Mutex<CallQueue>,
@@ -203,12 +207,15 @@ impl LinkState {
     pub(super) fn take_waiting(&self, count: usize, now: Instant) -> Vec<QueuedCall> {
         let mut queue = self.queue.lock();
         let mut calls = Vec::with_capacity(queue.waiting.len().min(count));
+        let mut demands = 0;
 
         while calls.len() < count
+            && demands < ROUND_DEMANDS_MAX
             && let Some(mut queued) = queue.waiting.pop_front()
         {
             queued.expire_unsent(now);
             if !queued.is_abandoned() {
+                demands += queued.call.demands;
                 calls.push(queued);
             }
         }

@@ -80,9 +80,15 @@ local TOO_MANY = 'BOUND too many open reservations of one counter'
 local KEYS, ARGV = KEYS, ARGV
 local call, pack, read, byte, ceil = redis.pcall, struct.pack, struct.unpack, string.byte, math.ceil
 local sub, rep, floor = string.sub, string.rep, math.floor
+-- The budget of the script for what has expired: so many hits of logs may be dropped or moved. A
+-- permit or a reservation that is ended takes more of it. What has expired and is not ended still
+-- counts. What phase 1 of a call has taken from the budget for phase 2. And how many hits and
+-- permits may be searched for the time when enough of them have expired.
+local sweep_left, sweep_planned, search_left = 8192, 0, 8192
 local UNUSED = pack('<ddd', 0, 0, 0)
 -- Functions and modules that are created when they are needed.
-local scaled, next_month, run, write, expire_at, log, permits, reservations, lockout
+local scaled, next_month, run, write, expire_at, is_whole, verify
+local log, permits, reservations, lockout
 -- The first error of the current call, and the index of its demand, counted from 0.
 local failed, faulty
 local reply, replies = { pack('<d', now) }, 1
@@ -153,9 +159,6 @@ for index = 2, #order do
   -- examined and charged in phase 2. What phase 1 has found out is remembered, unless a counter is a
   -- log or has permits or reservations, or must be corrected; then all demands are examined again.
   local first_phase = count > 1 and operation ~= SETTLE and 1 or 2
-  -- A shadow limit never denies: if its counter is malformed, the call begins again with an empty
-  -- one.
-  for attempt = 1, count + 1 do
   failed, faulty, decided_as, is_allowed = nil, nil, nil, true
   is_remembered = first_phase == 1 and operation ~= RESERVE
   extra_keys = key_offset + count
@@ -170,12 +173,20 @@ for index = 2, #order do
   end
   for phase = first_phase, 2 do
     if phase == 2 and is_remembered then break end
+    if phase == 2 then
+      sweep_left, sweep_planned = sweep_left + sweep_planned, 0
+    end
     local at = first_demand
     extra_keys = key_offset + count
     replies = status
     for i = 1, count do
       local key = KEYS[key_offset + i]
       local is_new = has_new_arguments or count > 1
+      local first_at, first_extra, is_restarted = at, extra_keys, false
+      -- A shadow limit never denies: if its counter is malformed, the demand is examined again with
+      -- an empty one.
+      while true do
+      at, extra_keys = first_at, first_extra
       if is_new then
         kind, shadow = byte(arguments, at, at + 1)
         has_lockout = shadow > 7
@@ -227,24 +238,25 @@ for index = 2, #order do
 
         if not value then
           unchanged = UNUSED
-        elseif #value == 24 then
-          s1, s2, s3 = read('<ddd', value)
-          unchanged = value
-          if not (s1 >= 0 and s1 <= EXACT and s2 >= 0 and s2 <= EXACT and s3 > -EXACT and s3 < EXACT)
-            or s1 % 1 > 0 or s2 % 1 > 0 or s3 % 1 > 0 then
-            failed, s1, s2, s3 = failed or NOT_A_COUNTER, 0, 0, 0
-          end
-        elseif #value == LEASED or (#value > LEASED and kind == BUCKET) then
-          s1, s2, s3, out, slice, callers, callers_before, turn, lease_period, lease_per =
-            read('<dddddddddd', value)
-          has_leases, unchanged = true, sub(value, 1, 24)
-          if out > 0 then
-            generations = { read('<' .. rep('d', (#value - LEASED) / 8), value, LEASED + 1) }
-            -- The last result of reading is a position.
-            generations[#generations] = nil
-          end
         else
-          failed = failed or value.err or NOT_A_COUNTER
+          local is_valid = #value == 24
+          if is_valid then
+            s1, s2, s3 = read('<ddd', value)
+            unchanged = value
+          elseif #value == LEASED or (#value > LEASED and kind == BUCKET) then
+            -- include leased.lua
+          end
+          if not is_valid
+            or not (s1 >= 0 and s1 <= EXACT and s2 >= 0 and s2 <= EXACT)
+            or not (s3 > -EXACT and s3 < EXACT)
+            or s1 % 1 > 0 or s2 % 1 > 0 or s3 % 1 > 0 then
+            failed, s1, s2, s3 = failed or value.err or NOT_A_COUNTER, 0, 0, 0
+            unchanged, has_leases, generations = UNUSED, nil, nil
+            if is_lease_call then
+              out, slice, callers, callers_before, turn = 0, 0, 0, 0, 0
+              lease_period, lease_per = 1, 1
+            end
+          end
         end
         local exists = value
 
@@ -344,7 +356,7 @@ for index = 2, #order do
             end
           end
           fits = fits and not is_full
-          is_allowed = is_valid and is_allowed and (fits or shadow == 1)
+          is_allowed = is_allowed and (shadow == 1 or (is_valid and fits))
           local is_charged = is_spend and has_cost and (is_count or (is_allowed and fits))
           if phase == 2 and not failed and is_charged then
             local charged_at, counted_until
@@ -373,6 +385,11 @@ for index = 2, #order do
         end
       end
 
+      local is_done = true
+      if failed and not faulty then
+        -- include malformed.lua
+      end
+      if is_done then
       if has_states then
         replies = replies + 1
         reply[replies] = unchanged or pack('<ddd', s1, s2, s3 < 0 and -s3 or s3)
@@ -381,12 +398,11 @@ for index = 2, #order do
           reply[replies] = lock_reply
         end
         if is_inspection then
-          local open, open_units = 0, 0
-          if has_hash then
-            open, open_units = reservations.outstanding()
-          end
           replies = replies + 1
-          reply[replies] = pack('<dddd', open, open_units, out or 0, kind == LOG and log.oldest or 0)
+          local open = has_hash and reservations.open or 0
+          local open_units = has_hash and reservations.units or 0
+          local oldest = kind == LOG and log.oldest or 0
+          reply[replies] = pack('<dddd', open, open_units, out or 0, oldest)
         end
       elseif is_lease_call then
         replies = replies + 1
@@ -409,19 +425,10 @@ for index = 2, #order do
         reply[replies] = pack('<BBd', known, ended_as, charged_units)
       end
 
-      if failed and not faulty then
-        faulty = i - 1
-        if failed == NOT_A_COUNTER or sub(failed, 1, 9) == 'WRONGTYPE' then
-          call('UNLINK', key, unpack(KEYS, extra + 1, extra_keys))
-          if values then
-            values[key], postponed[key] = false, nil
-          end
-          faulty = shadow == 1 and -1 or faulty
-        end
+      break
+      end
       end
     end
-  end
-  if not (failed and faulty == -1) then break end
   end
 
   if is_remembered and (is_allowed or is_refund or is_count) then
@@ -435,7 +442,7 @@ for index = 2, #order do
 
   if failed then
     replies = status
-    reply[status] = pack('<BHH', 2, faulty and faulty > 0 and faulty or 0, #failed) .. failed
+    reply[status] = pack('<BHH', 2, faulty or 0, #failed) .. failed
   else
     reply[status] = is_allowed and '\1' or '\0'
   end

@@ -16,6 +16,21 @@ write = write or function(...)
   return not failed and run(...)
 end
 
+-- True if these are whole numbers from 0 to 2^53. Whatever has been read must be, before it is
+-- used: another program may have written not-a-number, infinity or a fraction.
+is_whole = is_whole or function(...)
+  for j = 1, select('#', ...) do
+    local number = select(j, ...)
+    if not (number and number >= 0 and number <= EXACT and number % 1 == 0) then return false end
+  end
+  return true
+end
+
+-- Fails the current store call unless these are whole numbers from 0 to 2^53.
+verify = verify or function(...)
+  if not is_whole(...) then error(NOT_A_COUNTER) end
+end
+
 -- Lets the key expire at this time at the earliest.
 expire_at = expire_at or function(key, time)
   write('PEXPIRE', key, math.max(0, ceil((time - now) / 1000)) + EXPIRY_MARGIN)

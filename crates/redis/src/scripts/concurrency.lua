@@ -7,7 +7,8 @@
 -- cost: by it the permit is found if only its id is known.
 --
 -- A call does the same work however many permits there are. It ends at most SWEEP_MAX of those that
--- have expired, the first to expire first; the others still count.
+-- have expired, the first to expire first, and fewer if calls before it in the same script have used
+-- up the budget; the others still count.
 --
 -- Numbers: limit, cost, permit timeout, permit id (16 bytes): 40 bytes.
 -- Counter: a sorted set.
@@ -22,10 +23,21 @@ permits = permits or (function()
   -- How many permits are read by one command, at most to find when enough of them have expired, and
   -- at most to be ended or shortened.
   local CHUNK, SEARCH_MAX, SWEEP_MAX = 128, 512, 512
+  -- What ending or shortening one takes from the budget.
+  local SWEEP_COST = 16
 
   -- The cost and permit timeout of a member.
   local function read_permit(member)
-    return read('<dd', member, 17)
+    local cost, length = read('<dd', member, 17)
+    if
+      #member ~= 32
+      or not (cost >= 0 and cost <= EXACT and length >= 0 and length <= EXACT)
+      or cost % 1 > 0
+      or length % 1 > 0
+    then
+      error(NOT_A_COUNTER)
+    end
+    return cost, length
   end
 
   -- Writes both numbers and the expiry of the key, which is short if there are no permits. Returns
@@ -39,35 +51,48 @@ permits = permits or (function()
 
     local last = run('ZREVRANGE', key, 0, 0, 'WITHSCORES')
     local last_expiry = tonumber(last[2])
+    verify(last_expiry)
     expire_at(key, last_expiry)
     return last_expiry
+  end
+
+  -- The most permits that may be ended or shortened now.
+  local function sweep_max()
+    return math.max(0, math.min(SWEEP_MAX, floor(sweep_left / SWEEP_COST)))
   end
 
   -- The clock was set back: shortens the permits that were granted before, the last to expire
   -- first. Returns the latest time of a grant, which stays if there are more of them.
   local function shorten(key, latest)
-    local members = run('ZREVRANGEBYSCORE', key, '+inf', 0, 'WITHSCORES', 'LIMIT', 0, SWEEP_MAX)
+    local most = sweep_max()
+    local members = run('ZREVRANGEBYSCORE', key, '+inf', 0, 'WITHSCORES', 'LIMIT', 0, most)
     local found = 0
+    sweep_left = sweep_left - #members / 2 * SWEEP_COST
     for j = 1, #members, 2 do
       local _, length = read_permit(members[j])
       local expires = tonumber(members[j + 1])
+      verify(expires)
       if expires - (now + length) > SLACK then
         expires = now + length
         write('ZADD', key, expires, members[j])
       end
       found = math.max(found, expires - length)
     end
-    return #members < 2 * SWEEP_MAX and found or latest
+    return #members < 2 * most and found or latest
   end
 
-  -- Removes a permit. Returns its cost.
-  local function remove(key, member)
-    local cost = read_permit(member)
-    write('ZREM', key, member)
-    if cost > 1 then
-      write('ZREM', key, sub(member, 1, 16))
+  -- Removes permits. Returns their cost.
+  local function remove(key, members)
+    local names, sum = {}, 0
+    for j = 1, #members do
+      local cost = read_permit(members[j])
+      names[#names + 1], sum = members[j], sum + cost
+      if cost > 1 then
+        names[#names + 1] = sub(members[j], 1, 16)
+      end
     end
-    return cost
+    write('ZREM', key, unpack(names))
+    return sum
   end
 
   -- Removes expired permits. Returns the units in flight, the latest time of a grant, and the time
@@ -78,13 +103,16 @@ permits = permits or (function()
       return 0, 0, 0
     end
     local sum, latest, is_corrected = -1 - tonumber(numbers[1]), -1 - tonumber(numbers[2]), false
+    verify(sum, latest)
     if latest - now > SLACK then
       latest, is_corrected = shorten(key, latest), true
     end
 
-    local expired = run('ZRANGEBYSCORE', key, 0, now, 'LIMIT', 0, SWEEP_MAX)
-    for j = 1, #expired do
-      sum, is_corrected = sum - remove(key, expired[j]), true
+    local expired = run('ZRANGEBYSCORE', key, 0, now, 'LIMIT', 0, sweep_max())
+    sweep_left = sweep_left - #expired * SWEEP_COST
+    if expired[1] then
+      sum, is_corrected = sum - remove(key, expired), true
+      verify(sum)
     end
 
     if is_corrected then
@@ -92,19 +120,31 @@ permits = permits or (function()
     elseif sum <= 0 then
       return 0, latest, 0
     end
-    return sum, latest, tonumber(run('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2])
+    local last_expiry = tonumber(run('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2])
+    verify(last_expiry)
+    return sum, latest, last_expiry
   end
 
   -- The time at which the first permits, with a total cost of at least `missing`, have expired.
-  -- With too many permits it is the time of the last one, because counting all of them would delay
-  -- other calls; a permit may be released earlier anyway.
+  -- With too many permits, or if the script has searched through too many, it is the time of the last
+  -- one, because counting all of them would delay other calls; a permit may be released earlier
+  -- anyway.
   local function frees_at(key, missing, last_expiry)
-    for from = 0, SEARCH_MAX - 1, CHUNK do
-      local members = run('ZRANGEBYSCORE', key, 0, '+inf', 'WITHSCORES', 'LIMIT', from, CHUNK)
+    -- Usually a few permits are enough.
+    local from, most = 0, 16
+    while from < SEARCH_MAX and search_left > 0 do
+      local members = run('ZRANGEBYSCORE', key, 0, '+inf', 'WITHSCORES', 'LIMIT', from, most)
+      search_left = search_left - #members / 2
       for j = 1, #members, 2 do
         missing = missing - read_permit(members[j])
-        if missing <= 0 then return tonumber(members[j + 1]) end
+        if missing <= 0 then
+          local expires = tonumber(members[j + 1])
+          verify(expires)
+          return expires
+        end
       end
+      from = from + most
+      most = math.min(CHUNK, SEARCH_MAX - from)
     end
     return last_expiry
   end
@@ -116,7 +156,6 @@ permits = permits or (function()
     local last_expiry
     limit, cost, length, permit_id = read('<dddc16', arguments, at)
     sum, latest, last_expiry = settle(key)
-    if (sum + latest + last_expiry) % 1 ~= 0 then error(NOT_A_COUNTER) end
 
     local fits, frees = cost == 0 or cost <= limit - sum, 0
     if not fits and cost <= limit then
@@ -144,6 +183,7 @@ permits = permits or (function()
   local function find(key)
     if cost == 0 then
       cost = -1 - tonumber(run('ZSCORE', key, permit_id) or -2)
+      verify(cost)
     end
     local name = permit_id .. pack('<dd', cost, length)
     return run('ZSCORE', key, name) and name
@@ -167,7 +207,7 @@ permits = permits or (function()
       write('ZADD', key, now + length, member)
       write_totals(key, sum, math.max(now, latest))
     else
-      write_totals(key, sum - remove(key, member), latest)
+      write_totals(key, sum - remove(key, { member }), latest)
     end
     return true
   end

@@ -5,10 +5,11 @@
 -- Value:   the end of the window of denials, or if there are none, of the last lockout; denials;
 --          level; when all this is forgotten.
 -- Reply:   the first three after the decision, with -1 - level if the demand has locked the key.
+-- include commands.lua
 if not lockout then
   lockout = {}
 
-  local LEVEL_MAX = 255
+  local LEVEL_MAX, DENIALS_MAX = 255, 4294967295
 
   -- The length of the lockout with this number.
   local function length_at(level)
@@ -35,7 +36,9 @@ if not lockout then
     local is_valid = not value
     if value and type(value) == 'string' and #value == 32 then
       ends, denials, level, forgotten = read('<dddd', value)
-      is_valid = (ends + denials + level + forgotten) % 1 == 0 and level >= 0 and level <= LEVEL_MAX
+      is_valid = is_whole(ends, denials, level, forgotten)
+        and level <= LEVEL_MAX
+        and denials <= DENIALS_MAX
     end
     if not is_valid then
       failed, lock_reply = failed or value.err or NOT_A_COUNTER, UNUSED

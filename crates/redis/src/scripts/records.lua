@@ -30,8 +30,11 @@ local PUT, REMOVE = 1, 2
 local DONE, NOT_FOUND, FULL = 1, 0, 3
 local NO_RECORDS = string.rep('\255', 16)
 local ANY_TEXT = 4294967295
--- The most expired records that are dropped with one command, and that are read with one.
-local DROP_MAX, SCAN_COUNT = 100, 8
+-- The most expired records that a call drops; how many are read by one command, and the most
+-- commands of a page.
+local DROP_MAX, SCAN_COUNT, SCANS_MAX = 256, 8, 256
+-- No record expires later: this and larger numbers, infinity and not-a-number are no times.
+local TIME_MAX = 9007199254740992
 
 local call, pack, read, sub = redis.call, struct.pack, struct.unpack, string.sub
 local hash, expiries, arguments = KEYS[1], KEYS[2], ARGV[1]
@@ -57,22 +60,21 @@ end
 
 -- When a record expires; 0 if it is not a record.
 local function expiry(value)
-  return value and #value >= 8 and read('<d', value) or 0
+  local time = value and #value >= 8 and read('<d', value) or 0
+  return time < TIME_MAX and time or 0
 end
 
 local function valid_records()
   return call('ZCOUNT', expiries, '(' .. now_text, '+inf')
 end
 
--- Drops the expired records.
+-- Drops expired records, the first to expire first. The others are not read and count for nothing.
 local function drop_expired()
-  repeat
-    local ids = call('ZRANGEBYSCORE', expiries, '-inf', now_text, 'LIMIT', 0, DROP_MAX)
-    if #ids > 0 then
-      call('HDEL', hash, unpack(ids))
-      call('ZREM', expiries, unpack(ids))
-    end
-  until #ids < DROP_MAX
+  local ids = call('ZRANGEBYSCORE', expiries, '-inf', now_text, 'LIMIT', 0, DROP_MAX)
+  if #ids > 0 then
+    call('HDEL', hash, unpack(ids))
+    call('ZREM', expiries, unpack(ids))
+  end
 end
 
 -- Lets both keys expire not before the record.
@@ -86,7 +88,7 @@ end
 
 local damaged = is_damaged()
 if damaged and (operation == PUT or operation == REMOVE) then
-  call('DEL', hash, expiries)
+  call('UNLINK', hash, expiries)
 end
 
 if operation == PUT then
@@ -110,7 +112,7 @@ if operation == PUT then
 
   -- A server that evicts keys may have evicted one of the two.
   if not call('HGET', hash, '') then
-    call('DEL', expiries)
+    call('UNLINK', expiries)
   end
   local expires_at = tonumber(call('ZSCORE', expiries, id) or 0)
   if expires_at <= now and valid_records() >= records_max then
@@ -132,7 +134,7 @@ if operation == REMOVE then
   end
 
   if valid_records() <= 1 then
-    call('DEL', hash, expiries)
+    call('UNLINK', hash, expiries)
   else
     call('HDEL', hash, id)
     call('ZREM', expiries, id)
@@ -154,19 +156,20 @@ elseif damaged then
   return reply(DONE, current .. pack('<H', 1) .. '0')
 end
 
-local parts, bytes = {}, 0
+-- Expired records count as well: they are work, too.
+local parts, bytes, scans = {}, 0, 0
 repeat
   local page = call('HSCAN', hash, cursor, 'COUNT', SCAN_COUNT)
-  cursor = page[1]
+  cursor, scans = page[1], scans + 1
   for index = 1, #page[2], 2 do
     local id, value = page[2][index], page[2][index + 1]
     local expires_at = id ~= '' and expiry(value) or 0
     if expires_at > now then
       local head = pack('<dHI', expires_at - now, #id, #value - 8)
       parts[#parts + 1] = head .. id .. sub(value, 9)
-      bytes = bytes + #value
     end
+    bytes = bytes + #value
   end
-until cursor == '0' or bytes >= bytes_max
+until cursor == '0' or bytes >= bytes_max or scans >= SCANS_MAX
 
 return reply(DONE, current .. pack('<H', #cursor) .. cursor .. table.concat(parts))

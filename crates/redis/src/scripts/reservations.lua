@@ -6,7 +6,8 @@
 -- is, how it has ended (1 settled, 2 cancelled), and the units that it has charged in all.
 --
 -- A call does the same work however many reservations are open. It ends at most SWEEP_MAX of those
--- that have expired, the first to expire first; the others still count.
+-- that have expired, the first to expire first, and fewer if calls before it in the same script have
+-- used up the budget; the others still count.
 --
 -- A bucket has no windows. Its reservations are numbered, and the hash has the low-water marks of
 -- the bucket: the smallest backlog since the reservations up to some number were charged. What a
@@ -30,6 +31,8 @@ reservations = reservations or (function()
   local TOTAL, MARKS = 'u', 'm'
   -- The most open reservations of a counter, and the most that a call ends after their expiry.
   local OPEN_MAX, SWEEP_MAX = 65536, 32
+  -- What ending one takes from the budget.
+  local SWEEP_COST = 64
   -- The most low-water marks of a bucket.
   local MARKS_MAX = 32
   -- The keys of the current demand. For a bucket whose marks have been read: the marks, how many
@@ -45,7 +48,8 @@ reservations = reservations or (function()
   -- Reads three numbers that no other program has written.
   local function read_record(record)
     local first, second, third = read('<ddd', record)
-    if #record ~= 24 or (first + second + third) % 1 ~= 0 then error(NOT_A_COUNTER) end
+    if #record ~= 24 then error(NOT_A_COUNTER) end
+    verify(first, second, third)
     return first, second, third
   end
 
@@ -93,11 +97,15 @@ reservations = reservations or (function()
     end
 
     local low, part, of_per, of_span
+    if #field > 64 + 24 * MARKS_MAX or #field % 24 ~= 16 then error(NOT_A_COUNTER) end
     low, part, of_per, of_span, made = read('<ddddd', field)
     marks = { read('<' .. rep('d', (#field - 40) / 8), field, 41) }
     -- The last result of reading is a position.
     marks[#marks] = nil
-    if #marks > 3 * MARKS_MAX + 3 or (low + part + made) % 1 ~= 0 then error(NOT_A_COUNTER) end
+    verify(low, part, of_per, math.abs(of_span), made, unpack(marks))
+    for j = 3, #marks, 3 do
+      if marks[j] >= of_per then error(NOT_A_COUNTER) end
+    end
 
     low = low - now
     local longest = of_span < 0 and RECOVERY_MAX or span
@@ -171,6 +179,12 @@ reservations = reservations or (function()
     return at
   end
 
+  -- Changes the units that all open reservations have charged.
+  local function add_total(units)
+    local total = write('HINCRBY', hash, TOTAL, units)
+    if total and total < 0 then failed = NOT_A_COUNTER end
+  end
+
   -- Lets both keys expire at this time at the earliest, and not before they would have.
   local function keep_until(time)
     local left = run('PTTL', hash)
@@ -180,20 +194,22 @@ reservations = reservations or (function()
     end
   end
 
-  -- Returns the units and windows of the first expired reservations, or nil. Removes them if
-  -- `is_final`.
+  -- Returns how many reservations are known to have expired, and the units and windows of these, or
+  -- nil. Removes them if `is_final`.
   local function expired(is_final)
     local head = run('ZRANGE', index, 0, 1, 'WITHSCORES')
     has_reservations = head[1] and true
     if head[1] and head[1] ~= TOTAL then error(NOT_A_COUNTER) end
-    if not head[3] or tonumber(head[4]) > now then
-      return nil
+    local most = math.min(SWEEP_MAX, floor(sweep_left / SWEEP_COST))
+    if not head[3] or tonumber(head[4]) > now or most <= 0 then
+      return 0
     end
 
-    local first, ids, found, units = run('ZRANGE', index, 1, SWEEP_MAX, 'WITHSCORES'), {}, {}, 0
+    local first, ids, found, units = run('ZRANGE', index, 1, most, 'WITHSCORES'), {}, {}, 0
     for j = 1, #first, 2 do
       if tonumber(first[j + 1]) <= now then ids[#ids + 1] = first[j] end
     end
+    sweep_left = sweep_left - #ids * SWEEP_COST
     local records = run('HMGET', hash, unpack(ids))
     for j = 1, #ids do
       -- A server that evicts keys may have evicted one of the two.
@@ -206,10 +222,10 @@ reservations = reservations or (function()
       write('HDEL', hash, unpack(ids))
       write('ZREM', index, unpack(ids))
       if units > 0 then
-        write('HINCRBY', hash, TOTAL, -units)
+        add_total(-units)
       end
     end
-    return found[1] and found
+    return #ids, found[1] and found
   end
 
   -- Ends the reservation that is to be settled, unless it has ended before: `known` is what is known
@@ -218,6 +234,7 @@ reservations = reservations or (function()
     local mark = run('GET', mark_key)
     if mark then
       local known_until, code, units = read_record(mark)
+      if code ~= 1 and code ~= 2 then error(NOT_A_COUNTER) end
       if known_until > now then
         ended_as, charged_units = code, units
         return nil
@@ -244,7 +261,7 @@ reservations = reservations or (function()
     end
     if record then
       write('HDEL', hash, id)
-      write('HINCRBY', hash, TOTAL, -units)
+      add_total(-units)
       write('ZREM', index, id)
     end
     return returned
@@ -255,6 +272,17 @@ reservations = reservations or (function()
     charged_units = charged_units - more + units
     local expiry = ceil(ttl / 1000) + EXPIRY_MARGIN
     write('SET', mark_key, pack('<ddd', now + ttl, ending, charged_units), 'PX', expiry)
+  end
+
+  -- The number of open reservations, and the units that they have charged, at most 2^53.
+  local function outstanding()
+    local members = has_reservations and run('ZCARD', index) or 0
+    if members <= 1 then
+      return 0, 0
+    end
+    local total = run('HGET', hash, TOTAL) or '0'
+    if not string.find(total, '^%d+$') then error(NOT_A_COUNTER) end
+    return members - 1, math.min(tonumber(total), EXACT)
   end
 
   -- Finds out which units are returned (`given`), and ends the reservation that is to be settled.
@@ -273,9 +301,9 @@ reservations = reservations or (function()
 
     -- A refund does not forget reservations that return nothing.
     local is_final = sweep == 2 and (is_released or operation >= RESERVE or is_inspection)
-    local found = nil
+    local ended, found = 0, nil
     if sweep > 0 then
-      found = expired(is_final)
+      ended, found = expired(is_final)
     else
       has_reservations = run('EXISTS', index) == 1
     end
@@ -287,26 +315,23 @@ reservations = reservations or (function()
     if kind == BUCKET and (given or is_refund or operation >= RESERVE) then
       reservations.observe()
     end
-    if operation == RESERVE and sweep ~= 1 and run('ZCARD', index) > OPEN_MAX then
+    -- In phase 1 those that phase 2 ends are still there.
+    local ending_soon = sweep == 1 and ended or 0
+    sweep_planned = sweep_planned + ending_soon * SWEEP_COST
+    if operation == RESERVE and run('ZCARD', index) - ending_soon > OPEN_MAX then
       is_full = true
       failed = failed or (shadow == 0 and TOO_MANY) or nil
     end
-  end
-
-  -- The number of open reservations, and the units that they have charged, at most 2^53.
-  function reservations.outstanding()
-    local open = has_reservations and run('ZCARD', index) or 0
-    if open <= 1 then
-      return 0, 0
+    if is_inspection then
+      reservations.open, reservations.units = outstanding()
     end
-    return open - 1, math.min(tonumber(run('HGET', hash, TOTAL) or 0), EXACT)
   end
 
   -- Remembers what was charged in this window, or under this number, until the counter forgets it.
   function reservations.add(window, counted_until)
     local expires = now + ttl
     write('HSET', hash, id, pack('<ddd', expires, window, reserved))
-    write('HINCRBY', hash, TOTAL, reserved)
+    add_total(reserved)
     write('ZADD', index, 0, TOTAL, expires, id)
     keep_until(math.max(expires, counted_until))
   end

@@ -7,6 +7,9 @@ scaled = scaled or function(a, b, c)
     return ceil(product / c), (product - remainder) / c, remainder
   end
 
+  -- Another program may have written infinity: the loops end nevertheless.
+  b = b < EXACT and b or EXACT
+
   -- Multiply by doubling and adding. The remainder stays below c, so no number exceeds 2^53.
   local whole, rest, quotient, remainder = math.floor(a / c), a % c, 0, 0
 

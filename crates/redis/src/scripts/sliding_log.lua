@@ -18,59 +18,76 @@ log = log or (function()
   -- The most hits that are searched for the time when enough of them have left the window, and from
   -- which one reservation takes units back.
   local SEARCH_MAX, GIVE_BACK_MAX = 512, 32
+  -- What taking units from a hit takes from the budget. At least one hit is used in any case.
+  local GIVE_BACK_COST = 8
   -- How many elements are read or written by one command.
   local CHUNK = 128
 
   local function read_hit(element)
-    return read('<dd', element)
+    local time, cost = read('<dd', element)
+    if
+      #element ~= 16
+      or not (time >= 0 and time <= EXACT and cost >= 0 and cost <= EXACT)
+      or time % 1 > 0
+      or cost % 1 > 0
+    then
+      error(NOT_A_COUNTER)
+    end
+    return time, cost
   end
 
-  -- Replaces all hits. Returns the times of the newest and the oldest.
-  local function rewrite(key, sum, hits)
-    -- The new list is appended to the old one, which is then cut off.
-    write('RPUSH', key, pack('<d', sum))
-    for from = 1, #hits, CHUNK do
-      local chunk = {}
-      for j = from, math.min(from + CHUNK - 1, #hits) do
-        chunk[#chunk + 1] = pack('<dd', hits[j][1], hits[j][2])
+  -- The clock was set back: hits that are later than now plus the slack become one hit now. Only
+  -- hits later than now are read and written. Returns the times of the newest and the oldest hit.
+  local function restamp(key, oldest)
+    local last, late, soon = run('LLEN', key) - 1, 0, {}
+    local newest, is_later = now, true
+    while is_later and last > 0 do
+      if #soon > HITS_MAX or last > HITS_MAX then error(NOT_A_COUNTER) end
+      local elements = run('LRANGE', key, math.max(1, last - CHUNK + 1), last)
+      for j = #elements, 1, -1 do
+        local time, cost = read_hit(elements[j])
+        is_later = time > now
+        if not is_later then break end
+        last, sweep_left = last - 1, sweep_left - 1
+        if time - now > SLACK then
+          late = late + cost
+        else
+          newest, soon[#soon + 1] = math.max(newest, time), elements[j]
+        end
       end
-      write('RPUSH', key, unpack(chunk))
     end
-    write('LTRIM', key, -1 - #hits, -1)
-    return hits[#hits][1], hits[1][1]
+    verify(late)
+
+    -- The head remains, so the key is never empty.
+    write('LTRIM', key, 0, last)
+    write('RPUSH', key, pack('<dd', now, late))
+    for j = #soon, 1, -1 do
+      write('RPUSH', key, soon[j])
+    end
+    return newest, last > 0 and oldest or now
   end
 
-  -- The clock was set back: rewrites the list so that no hit is later than now plus the slack.
-  -- Returns the times of the newest and the oldest hit.
-  local function restamp(key, sum)
-    local elements, hits = run('LRANGE', key, 1, -1), {}
-    for j = 1, #elements do
-      local time, cost = read_hit(elements[j])
-      hits[j] = { time - now > SLACK and now or time, cost }
-    end
-    table.sort(hits, function(a, b) return a[1] < b[1] end)
-    return rewrite(key, sum, hits)
-  end
-
-  -- Removes the hits that have left the window. Returns the sum of the others and the time of the
-  -- oldest of them.
+  -- Removes hits that have left the window, as many as the budget allows. Returns the sum of the
+  -- others and the time of the oldest of them.
   local function drop_old(key, sum, length)
     local dropped, old, oldest = 0, true, nil
-    while old do
-      local elements = run('LRANGE', key, dropped + 1, dropped + CHUNK)
+    while old and sweep_left > 0 do
+      local most = math.min(CHUNK, sweep_left)
+      local elements = run('LRANGE', key, dropped + 1, dropped + most)
       for j = 1, #elements do
         local time, cost = read_hit(elements[j])
         old, oldest = time + length <= now, time
         if not old then break end
-        dropped, sum = dropped + 1, sum - cost
+        dropped, sum, sweep_left = dropped + 1, sum - cost, sweep_left - 1
       end
-      old = old and #elements == CHUNK
+      if #elements < most then break end
     end
+    verify(sum)
 
     -- The last removed hit becomes the new head.
     write('LSET', key, dropped, pack('<d', sum))
     write('LTRIM', key, dropped, -1)
-    return sum, oldest
+    return sum, old and read_hit(run('LINDEX', key, 1)) or oldest
   end
 
   -- Removes all hits, but not the head.
@@ -95,33 +112,38 @@ log = log or (function()
     end
 
     local sum, newest = read('<d', ends[1]), read_hit(run('LINDEX', key, -1))
+    if not (sum >= 0 and sum <= EXACT) or sum % 1 > 0 then error(NOT_A_COUNTER) end
     if newest + length <= now then
       empty(key)
       return 0
     end
     local oldest = read_hit(ends[2])
-    if oldest + length <= now then
+    if oldest + length <= now and sweep_left > 0 then
       sum, oldest = drop_old(key, sum, length)
     end
 
-    if newest - now > SLACK then
-      newest, oldest = restamp(key, sum)
+    if newest - now > SLACK and sweep_left > 0 then
+      newest, oldest = restamp(key, oldest)
       expire_at(key, newest + length)
     end
     return sum, newest, oldest
   end
 
   -- The time at which the oldest hits, with a total cost of at least `missing`, have left the
-  -- window. With too many hits it is the time of the last one: counting all of them would delay
-  -- other calls.
+  -- window. With too many hits, or if the script has searched through too many, it is the time of
+  -- the last one: counting all of them would delay other calls.
   local function frees_at(key, missing, length)
-    for from = 1, SEARCH_MAX, CHUNK do
-      local elements = run('LRANGE', key, from, from + CHUNK - 1)
+    -- Usually a few hits are enough.
+    local from, last = 1, 16
+    while from <= SEARCH_MAX and search_left > 0 do
+      local elements = run('LRANGE', key, from, last)
+      search_left = search_left - #elements
       for j = 1, #elements do
         local time, cost = read_hit(elements[j])
         missing = missing - cost
         if missing <= 0 then return time + length end
       end
+      from, last = last + 1, math.min(last + CHUNK, SEARCH_MAX)
     end
     return read_hit(run('LINDEX', key, -1)) + length
   end
@@ -152,21 +174,35 @@ log = log or (function()
   -- from some earlier ones. Returns the sum of the others and the times of the newest and the
   -- oldest.
   local function give_back(key, sum)
+    -- The indexes of hits of which nothing is left. They are removed together at the end, because
+    -- removing one takes a pass through the list.
+    local empty_at = {}
     for j = 1, #given do
       local units, at = given[j][1], last_until(key, given[j][2])
-      for k = at, math.max(1, at - GIVE_BACK_MAX), -1 do
-        local time, cost = read_hit(run('LINDEX', key, k))
-        local returned = math.min(units, cost)
-        units, sum = units - returned, sum - returned
-        if returned < cost then
-          write('LSET', key, k, pack('<dd', time, cost - returned))
-        else
-          write('LSET', key, k, '')
-          write('LREM', key, 1, '')
+      local most = math.min(GIVE_BACK_MAX + 1, math.max(1, floor(sweep_left / GIVE_BACK_COST)))
+      while at > 0 and most > 0 and units > 0 do
+        if not empty_at[at] then
+          local time, cost = read_hit(run('LINDEX', key, at))
+          local returned = math.min(units, cost)
+          units, sum, most = units - returned, sum - returned, most - 1
+          sweep_left = sweep_left - GIVE_BACK_COST
+          if returned < cost then
+            write('LSET', key, at, pack('<dd', time, cost - returned))
+          else
+            empty_at[at] = true
+          end
         end
-        if units <= 0 then break end
+        at = at - 1
       end
     end
+
+    for at in pairs(empty_at) do
+      write('LSET', key, at, '')
+    end
+    if next(empty_at) then
+      write('LREM', key, 0, '')
+    end
+    verify(sum)
     write('LSET', key, 0, pack('<d', sum))
     return sum, ends(key)
   end
@@ -183,7 +219,6 @@ log = log or (function()
       if newest then expire_at(key, newest + length) end
     end
     given = nil
-    if (sum + (newest or 0) + (oldest or 0)) % 1 ~= 0 then error(NOT_A_COUNTER) end
   end
 
   function log.examine(key, arguments, at)
@@ -256,6 +291,9 @@ log = log or (function()
     update(key, arguments, at)
     if not newest then
       return true
+    elseif cost >= sum then
+      empty(key)
+      return true
     end
 
     local last = run('LLEN', key) - 1
@@ -275,6 +313,7 @@ log = log or (function()
       end
     end
 
+    verify(sum)
     write('LTRIM', key, 0, last)
     write('LSET', key, 0, pack('<d', sum))
     if last > 0 then

@@ -16,6 +16,7 @@ use tollgate::store::lease::{CallFailure, LeaseCall, LeaseOutcome, LeaseTable, S
 use super::router::CallRouter;
 use crate::error::{CallError, ServerError};
 use crate::link::{CallDeadline, CallResult, LateReply};
+use crate::log;
 use crate::wire::DemandTerms;
 
 /// The most leases that are returned in parallel.
@@ -98,12 +99,15 @@ impl LeaseCaller {
         tokio::select! {
             biased;
             reply = &mut reply => {
-                drop(result_sender.send(finish_call(lease_call, reply, &terms)));
+                let result = finish_call(lease_call, reply, &terms);
+                if let Err(unread) = result_sender.send(result) {
+                    log_unread(&unread, &terms);
+                }
             }
             Some(error) = overdue_error.recv() => {
                 lease_call.mark_overdue();
                 drop(result_sender.send(Err(error)));
-                drop(finish_call(lease_call, reply.await, &terms));
+                log_unread(&finish_call(lease_call, reply.await, &terms), &terms);
             }
         }
     }
@@ -152,12 +156,19 @@ fn finish_call(lease_call: LeaseCall, reply: CallResult, terms: &DemandTerms) ->
         Ok(reply) => {
             let grant = reply.lease_grant(terms)?;
             let outcome = lease_call.complete(&grant);
-            outcome.ok_or_else(CallError::foreign_write)
+            outcome.ok_or_else(|| CallError::foreign_write(1))
         }
         Err(error) => {
             lease_call.fail(call_failure(&error));
             Err(error)
         }
+    }
+}
+
+/// Logs a malformed counter that no request will report.
+fn log_unread(result: &LeaseResult, terms: &DemandTerms) {
+    if let Err(CallError::Malformed(_)) = result {
+        log::malformed_counter(terms.limit);
     }
 }
 

@@ -55,15 +55,16 @@ impl CallRouter {
         let refunds: Vec<_> = demands
             .chunks(together)
             .map(|demands| {
-                self.encoder
-                    .call(Operation::Refund, demands, PermitId::NONE)
+                let terms: Vec<DemandTerms> = demands.iter().map(DemandTerms::new).collect();
+                let encoder = &self.encoder;
+                let call = encoder.call(Operation::Refund, demands, PermitId::NONE);
+                (self.spawn(call), terms)
             })
-            .map(|call| self.spawn(call))
             .collect();
 
         pending(async move {
-            for refund in refunds {
-                refund.await?;
+            for (refund, terms) in refunds {
+                refund.await.map_err(|error| error.for_demands(&terms))?;
             }
             Ok(())
         })
@@ -107,18 +108,22 @@ impl CallRouter {
         let router = self.clone();
         let task = async move {
             for (index, release) in permits {
-                let was_held = release.await?.succeeded;
+                let released = release.await.map_err(|error| error.of_demands(&[index]))?;
+                let was_held = released.succeeded;
                 replies[index] = SettleReply::for_permit(was_held, ending.end);
             }
             if let Some((indexes, call)) = first {
-                enter(&mut replies, &indexes, &call.await?.settled);
+                let reply = call.await.map_err(|error| error.of_demands(&indexes))?;
+                enter(&mut replies, &indexes, &reply.settled);
                 let decided = (replies[indexes[0]], ending);
                 router.settle_others(others, decided, &mut replies).await?;
             }
             Ok(replies)
         };
         let task = self.connector.runtime.spawn(task);
-        pending(async { Ok(join(task).await?) })
+        let demands = settlements.iter().map(|settlement| &settlement.demand);
+        let terms: Vec<DemandTerms> = demands.map(DemandTerms::new).collect();
+        pending(async move { join(task).await.map_err(|error| error.for_demands(&terms)) })
     }
 
     /// Settles the demands in other slots as the first one has decided.
@@ -149,7 +154,8 @@ impl CallRouter {
             })
             .collect();
         for (indexes, call) in calls {
-            enter(replies, &indexes, &call.await?.settled);
+            let reply = call.await.map_err(|error| error.of_demands(&indexes))?;
+            enter(replies, &indexes, &reply.settled);
         }
         Ok(())
     }

@@ -40,6 +40,9 @@ pub(crate) struct ScriptReply {
     /// The lockouts of the demands that have one, each with the index of its demand.
     lockouts: Vec<(usize, LockoutReply)>,
     grant: GrantReply,
+    /// The indexes of the demands with numbers that no version of the script writes. They were
+    /// replaced by zeros.
+    malformed: Vec<usize>,
     /// What follows the status in the reply to a call about records.
     pub(crate) records: Vec<u8>,
 }
@@ -122,8 +125,9 @@ fn read_call_reply<'r>(
     let count = if has_states { call.demands } else { 0 };
     let mut counters: SmallVec<[[u64; 3]; 1]> = SmallVec::new();
     let (mut contents, mut lockouts) = (Vec::new(), Vec::new());
-    let mut is_valid = true;
+    let mut malformed = Vec::new();
     for index in 0..count {
+        let mut is_valid = true;
         counters.push(read_numbers(reply, &mut is_valid)?);
         if call.has_lockout(index) {
             lockouts.push((index, read_lockout(reply, &mut is_valid)?));
@@ -136,55 +140,70 @@ fn read_call_reply<'r>(
                 oldest: (oldest > 0).then_some(Micros::new(oldest)),
             });
         }
+        if !is_valid {
+            malformed.push(index);
+        }
     }
-    let settled: Option<Vec<SettleReply>> = match call.operation {
-        Operation::Settle => (0..call.demands).map(|_| read_settled(reply)).collect(),
-        _ => Some(Vec::new()),
+    let mut is_valid = true;
+    let settled = match call.operation {
+        Operation::Settle => read_settled(reply, call.demands, &mut malformed)?,
+        _ => Vec::new(),
     };
     let grant = match call.operation {
-        Operation::Lease => read_grant(reply)?,
+        Operation::Lease => read_grant(reply, &mut is_valid)?,
         _ => NO_GRANT,
     };
+    if !is_valid {
+        malformed.push(0);
+    }
     // The only call of its script call.
     let records = match call.operation {
         Operation::Records => std::mem::take(reply).to_vec(),
         _ => Vec::new(),
     };
 
-    // Numbers that are not whole were written by another program. The error is reported only now,
-    // because the replies to the other calls must still be read.
-    if !is_valid {
-        let text = b"MALFORMED the key does not hold a counter";
-        return Some(Err(ScriptError { text, demand: 0 }));
-    }
     Some(Ok(ScriptReply {
         at,
         succeeded: status == STATUS_SUCCESS,
         is_unchanged: status == STATUS_UNCHANGED,
-        settled: settled?,
+        settled,
         counters,
         contents,
         lockouts,
         grant,
+        malformed,
         records,
     }))
 }
 
-/// Reads the reply to one demand of a settlement.
-fn read_settled(reply: &mut &[u8]) -> Option<SettleReply> {
-    let (known, end) = (reply.try_get_u8().ok()?, reply.try_get_u8().ok()?);
-    Some(SettleReply {
-        kind: match known {
-            STATUS_SUCCESS => SettlementKind::Reserved,
-            STATUS_UNCHANGED => SettlementKind::Repeated,
-            _ => SettlementKind::Unreserved,
-        },
-        end: match end {
-            1 => ReservationEnd::Settled,
-            _ => ReservationEnd::Cancelled,
-        },
-        charged: whole_number(reply.try_get_f64_le().ok()?)?,
-    })
+/// Reads the replies to the demands of a settlement.
+fn read_settled(
+    reply: &mut &[u8],
+    demands: usize,
+    malformed: &mut Vec<usize>,
+) -> Option<Vec<SettleReply>> {
+    let mut settled = Vec::with_capacity(demands);
+    for index in 0..demands {
+        let (known, end) = (reply.try_get_u8().ok()?, reply.try_get_u8().ok()?);
+        let mut is_valid = true;
+        let [charged] = read_numbers(reply, &mut is_valid)?;
+        if !is_valid {
+            malformed.push(index);
+        }
+        settled.push(SettleReply {
+            kind: match known {
+                STATUS_SUCCESS => SettlementKind::Reserved,
+                STATUS_UNCHANGED => SettlementKind::Repeated,
+                _ => SettlementKind::Unreserved,
+            },
+            end: match end {
+                1 => ReservationEnd::Settled,
+                _ => ReservationEnd::Cancelled,
+            },
+            charged,
+        });
+    }
+    Some(settled)
 }
 
 /// Reads numbers of a counter. Those that are not whole count as 0, and are not valid.
@@ -223,15 +242,17 @@ fn read_lockout(reply: &mut &[u8], is_valid: &mut bool) -> Option<LockoutReply> 
 
 /// Reads the numbers of a grant. The generation is encoded as `-1 - generation` when the units held
 /// before are no longer known.
-fn read_grant(reply: &mut &[u8]) -> Option<GrantReply> {
-    let mut number = || reply.try_get_f64_le().ok();
-    let (units, encoded) = (whole_number(number()?)?, number()?);
-    let [length, turn_after] = [whole_number(number()?)?, whole_number(number()?)?];
+fn read_grant(reply: &mut &[u8], is_valid: &mut bool) -> Option<GrantReply> {
+    let [units] = read_numbers(reply, is_valid)?;
+    let encoded = reply.try_get_f64_le().ok()?;
+    let [length, turn_after] = read_numbers(reply, is_valid)?;
 
     let is_known = encoded >= 0.0;
+    let generation = whole_number(if is_known { encoded } else { -1.0 - encoded });
+    *is_valid &= generation.is_some();
     Some(GrantReply {
         units,
-        generation: whole_number(if is_known { encoded } else { -1.0 - encoded })?,
+        generation: generation.unwrap_or_default(),
         is_known,
         length: Micros::new(length),
         turn_after: Micros::new(turn_after),
@@ -348,8 +369,13 @@ impl ScriptReply {
         terms: &[DemandTerms],
         intent: Intent,
     ) -> Result<SpendReply, CallError> {
+        // A shadow limit never denies: its outcome is that of an empty counter.
+        let is_enforced = |index: &&usize| terms.get(**index).is_none_or(|terms| !terms.shadow);
+        if let Some(index) = self.malformed.iter().find(is_enforced) {
+            return Err(CallError::Malformed(Some(*index)));
+        }
         let outcomes = self.outcomes(terms, intent);
-        let outcomes = outcomes.ok_or_else(CallError::foreign_write)?;
+        let outcomes = outcomes.ok_or_else(|| CallError::foreign_write(terms.len()))?;
         let mut reply = SpendReply::new(outcomes, Source::Store, self.at);
 
         let rows = terms.iter().zip(&self.counters).zip(&self.contents);
@@ -423,3 +449,6 @@ impl ScriptReply {
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@
     reason = "tests need only run with the current toolchain"
 )]
 
+mod bounds;
 mod common;
 mod conformance;
 mod counters;
@@ -12,6 +13,7 @@ mod cross_slot;
 mod eviction;
 mod example;
 mod faults;
+mod garbage;
 mod lease_script;
 mod leases;
 mod model;

@@ -33,7 +33,7 @@ pub(super) fn malformed_counter(error: &StoreError, demand: Option<&Demand<'_>>)
         kind,
         limit,
         key_digest = demand.map(digest),
-        "another program has written to a counter, which was deleted; the request is denied"
+        "another program has written to a counter, which was deleted"
     );
 }
 

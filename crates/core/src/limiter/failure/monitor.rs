@@ -221,8 +221,8 @@ impl StoreMonitor {
         }
     }
 
-    /// Counts an error by which a request is denied, and logs it: a malformed counter with its
-    /// key, and a failing program once a minute.
+    /// Counts a fault in the store, by which a request is denied or an operation fails, and logs it:
+    /// a malformed counter with its key, and a failing program once a minute.
     pub(in crate::limiter) fn record_refusal(
         &self,
         error: &StoreError,
@@ -232,7 +232,9 @@ impl StoreMonitor {
         self.count_error(error);
         match error {
             StoreError::Malformed { limit } => {
-                let is_found = |demand: &&Demand<'_>| Some(*demand.limit.name()) == *limit;
+                let is_only = demands.len() == 1 && limit.is_none();
+                let is_found =
+                    |demand: &&Demand<'_>| is_only || Some(*demand.limit.name()) == *limit;
                 log::malformed_counter(error, demands.iter().find(is_found));
             }
             StoreError::Script(_) => {

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::link::tests::{REPLY_LENGTH, link_state, reply_of, strict, submit};
+use crate::wire::{Operation, StoreCall};
 
 /// Longer than the server may take.
 const LATE: Duration = Duration::from_secs(1);
@@ -79,5 +80,48 @@ fn a_reply_that_has_not_arrived_whole_is_late() {
             drop(connection);
             assert!(!is_answered.await);
         }
+    });
+}
+
+/// Calls about this number of demands each, which wait to be sent.
+fn waiting(state: &Arc<LinkState>, demands: &[usize]) -> Vec<QueuedCall> {
+    for demands in demands {
+        let call = StoreCall {
+            operation: Operation::Spend,
+            keys: smallvec::SmallVec::new(),
+            demands: *demands,
+            lockouts: Vec::new(),
+            arguments: Vec::new(),
+            slot: 0,
+        };
+        // A caller that no longer waits is not sent a reply, and its call is not taken.
+        let reply = state.submit(Arc::new(call), strict(), false);
+        std::mem::forget(reply.expect("the link is up"));
+    }
+    state.take_waiting(demands.len(), Instant::now())
+}
+
+#[test]
+fn a_script_call_has_a_bounded_number_of_demands() {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime starts").block_on(async {
+        let state = link_state();
+        for (demands, expected) in [
+            (&[1; 100][..], 64),
+            (&[4; 100], 64),
+            (&[5; 100], 51),
+            (&[128, 128, 1], 2),
+            (&[200, 100], 1),
+            (&[1_024, 1], 1),
+            (&[1, 1_024], 1),
+        ] {
+            let calls = waiting(&state, demands);
+            assert_eq!(batch_len(&calls), expected, "{demands:?}");
+            let taken = calls.len();
+            state.take_waiting(1_000, Instant::now());
+            assert!(taken <= 100);
+        }
+
+        assert_eq!(waiting(&state, &[256; 10]).len(), 2, "a round");
     });
 }
