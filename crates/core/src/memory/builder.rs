@@ -32,8 +32,8 @@ impl MemoryStoreBuilder {
     /// left to evict.
     ///
     /// Every limit keeps its share through any flood of keys on other limits: half of the cap,
-    /// divided by the number of limits. Permits in flight are never evicted; a permit is denied when
-    /// permits use a quarter of the cap (or 4,096 keys, if that is more).
+    /// divided by the number of limits. Permits in flight are never evicted; a permit is denied
+    /// when permits use a quarter of the cap (or 4,096 keys, if that is more).
     #[must_use]
     pub fn keys_max(mut self, keys_max: usize) -> Self {
         self.keys_max = keys_max.max(1);

@@ -9,7 +9,7 @@ use super::context::DemandContext;
 use super::key_cap::{CapCharge, KeyCap};
 use super::limit_usage::LimitNumber;
 use super::shard::{LockedShard, PermitChange, Shard};
-use super::small::Evaluation;
+use super::small::{Evaluation, UnitReturn};
 use crate::algorithm::{Outcome, PermitId, Verdict};
 use crate::clock::ClockSource;
 use crate::demand::Demand;
@@ -249,7 +249,8 @@ impl Counters {
         for (demand, fingerprint) in demands.iter().zip(fingerprints) {
             let context = DemandContext::peek(demand, fingerprint, now);
             let shard = self.locked_shard(&mut locks, fingerprint);
-            shard.refund(&context, &self.key_cap);
+            let returned = UnitReturn::Refund(demand.cost);
+            shard.return_units(returned, &context, &self.key_cap);
             Self::update_marks(shard, &context);
         }
     }
@@ -276,8 +277,8 @@ impl Counters {
         self.update_reservations(&mut shard, |reservations| reservations.forget(fingerprint));
     }
 
-    /// Returns expired reservations of these counters, then locks their shards in ascending order, so
-    /// that concurrent requests cannot deadlock. Returns each with its index.
+    /// Returns expired reservations of these counters, then locks their shards in ascending order,
+    /// so that concurrent requests cannot deadlock. Returns each with its index.
     pub(super) fn lock_all(
         &self,
         demands: &[Demand<'_>],

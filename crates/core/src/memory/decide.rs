@@ -11,8 +11,8 @@ use crate::time::Micros;
 
 /// How often a thread tries to decide without the lock, at growing intervals, before it takes it.
 const ATTEMPTS: u32 = 5;
-/// How long the first interval is. A thread that is faster makes several decisions meanwhile, instead
-/// of passing the cache lines to and fro with each of them.
+/// How long the first interval is. A thread that is faster makes several decisions meanwhile,
+/// instead of passing the cache lines to and fro with each of them.
 const SPINS: u32 = 16;
 
 impl Counters {
@@ -26,8 +26,8 @@ impl Counters {
         permit_id: PermitId,
         map: impl Copy + FnOnce(Outcome) -> T,
     ) -> T {
-        // Hash first, then read the clock: reading the processor's counter stalls what comes after it,
-        // and the key may not be in the processor's cache.
+        // Hash first, then read the clock: reading the processor's counter stalls what comes after
+        // it, and the key may not be in the processor's cache.
         let fingerprint = self.fingerprinter.fingerprint(&demand.key);
         let now = self.clock.now();
         self.sweep_if_due(now);
@@ -61,9 +61,9 @@ impl Counters {
     }
 
     /// Decides a demand whose counter is in a slot, without the lock. A denial or a peek is decided
-    /// from one version of the shard, and writes nothing. A charge holds the shard while it stores the
-    /// next state, if the version is still the same. `None` if the key is new, the clock was set back,
-    /// the parameters of the quota have changed, or other threads are faster.
+    /// from one version of the shard, and writes nothing. A charge holds the shard while it stores
+    /// the next state, if the version is still the same. `None` if the key is new, the clock was
+    /// set back, the parameters of the quota have changed, or other threads are faster.
     #[inline(always)]
     fn try_slot<Q: SlotFormat, T>(
         &self,

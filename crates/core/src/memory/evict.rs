@@ -18,8 +18,8 @@ pub(super) struct EvictionCandidates {
     lowest_usage: QuotaUsage,
 }
 
-/// One of this many candidates is evicted at a time. With more of them, the shards would differ more
-/// in size, and the largest determine how much memory the tables take.
+/// One of this many candidates is evicted at a time. With more of them, the shards would differ
+/// more in size, and the largest determine how much memory the tables take.
 const EVICTED_PART: usize = 32;
 /// With fewer keys than this to choose from, all of them exhausted, other shards are searched for a
 /// key that is not. With more, the other shards are hardly different.
@@ -52,15 +52,6 @@ impl EvictionCandidates {
         }
     }
 
-    fn len(&self) -> usize {
-        self.ranks.len()
-    }
-
-    /// True when there is nothing to evict.
-    fn is_empty(&self) -> bool {
-        self.ranks.is_empty()
-    }
-
     /// True when there is a key to evict that has not used up its quota. Evicting one that has lets
     /// a client that is being limited start again with a full quota.
     fn has_unexhausted(&self) -> bool {
@@ -72,9 +63,9 @@ impl EvictionCandidates {
     /// are among them only when there are no others.
     fn evict(mut self, shard: &mut LockedShard<'_>, key_cap: &KeyCap) {
         let above_share = key_cap.above_share(self.limit);
-        let count = (self.len() / EVICTED_PART).min(above_share).max(1);
+        let count = (self.ranks.len() / EVICTED_PART).min(above_share).max(1);
         let has_unexhausted = self.has_unexhausted();
-        if count < self.len() {
+        if count < self.ranks.len() {
             self.ranks.select_nth_unstable(count);
             self.ranks.truncate(count);
         }
@@ -114,7 +105,7 @@ impl Counters {
             return true;
         }
 
-        let reach = match candidates.len() {
+        let reach = match candidates.ranks.len() {
             0 => self.shards.len(),
             1..CANDIDATES_MIN => NEIGHBOURS,
             _ => 0,
@@ -125,13 +116,13 @@ impl Counters {
                 continue;
             };
             let found = EvictionCandidates::new(&mut other, limit, needy, now);
-            if found.has_unexhausted() || candidates.is_empty() && !found.is_empty() {
+            if found.has_unexhausted() || candidates.ranks.is_empty() && !found.ranks.is_empty() {
                 found.evict(&mut other, key_cap);
                 return true;
             }
         }
 
-        let is_found = !candidates.is_empty();
+        let is_found = !candidates.ranks.is_empty();
         candidates.evict(shard, key_cap);
         is_found
     }

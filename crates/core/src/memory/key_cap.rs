@@ -95,8 +95,8 @@ impl KeyCap {
     }
 
     /// The memory that every limit can count on: half the cap, divided by the number of limits. The
-    /// other half is for permits, and for any limit while it is free. Those without a number of their
-    /// own count as one.
+    /// other half is for permits, and for any limit while it is free. Those without a number of
+    /// their own count as one.
     pub(super) fn share(&self) -> usize {
         let seen = self.limits_seen.load(Relaxed);
         let others = self[LimitNumber::OTHERS].evictable.load(Relaxed) > 0;

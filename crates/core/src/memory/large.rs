@@ -4,8 +4,8 @@
 use super::context::DemandContext;
 use super::key_cap::{CapCharge, KeyCap};
 use super::limit_usage::LimitNumber;
-use super::slot::QuotaUsage;
-use crate::algorithm::{HitLog, LockoutState, PermitEntry, Permits, Quota, SlidingLog};
+use super::slot::{QuotaUsage, SlotState};
+use crate::algorithm::{HitLog, LockoutState, PermitEntry, Permits, Quota};
 use crate::time::Micros;
 
 /// A state that does not fit into a slot.
@@ -82,16 +82,16 @@ impl LargeEntry {
     }
 
     /// The same entry with the usage that it had when it was saved.
-    pub(super) fn with_usage(self, until: Micros, usage: QuotaUsage) -> Self {
+    pub(super) fn with_usage(self, saved: &SlotState) -> Self {
         Self {
-            until,
-            usage,
+            until: saved.until,
+            usage: saved.saved_usage(),
             ..self
         }
     }
 
-    /// How much of the quota is used at `now`. A key that is locked out is evicted after all others,
-    /// and one whose denials are being counted like an exhausted key.
+    /// How much of the quota is used at `now`. A key that is locked out is evicted after all
+    /// others, and one whose denials are being counted like an exhausted key.
     pub(super) fn usage(&self, now: Micros) -> QuotaUsage {
         match &self.state {
             LargeState::Lockout(lockout) if lockout.locked_for(now).is_some() => QuotaUsage::LOCKED,
@@ -120,19 +120,6 @@ impl LargeEntry {
                 log.charge(cost, quota.limit(), debt_max, now);
             }
             _ => {}
-        }
-    }
-
-    /// Changes the log, if it is one, without what has expired.
-    pub(super) fn change_log(
-        &mut self,
-        quota: &SlidingLog,
-        now: Micros,
-        change: impl FnOnce(&mut HitLog),
-    ) {
-        if let LargeState::Log(log) = &mut self.state {
-            quota.prune(log, now);
-            change(log);
         }
     }
 

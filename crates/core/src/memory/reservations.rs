@@ -79,8 +79,8 @@ impl Reservations {
         self.open
     }
 
-    /// True when nothing is left to remember. A counter whose last reservation is just ending has no
-    /// entries, but still its low-water marks.
+    /// True when nothing is left to remember. A counter whose last reservation is just ending has
+    /// no entries, but still its low-water marks.
     pub(super) fn is_empty(&self) -> bool {
         self.counters.is_empty() && self.ends_in_order.is_empty()
     }

@@ -7,7 +7,7 @@ use super::counters::{Counters, RETRY_WITHOUT_ROOM};
 use super::inspect::view;
 use super::reservations::{HeldReservation, KnownReservation, Reservations};
 use super::shard::{LockedShard, PermitChange};
-use super::small::Evaluation;
+use super::small::{Evaluation, UnitReturn, write_bucket};
 use crate::algorithm::{IN_FLIGHT_MAX, LowWaterMarks, Outcome, PermitId, Quota, Verdict};
 use crate::demand::Demand;
 use crate::key::Fingerprint;
@@ -138,7 +138,9 @@ impl Counters {
             return;
         }
         let Some(gcra) = context.quota.bucket() else {
-            return shard.give_back(units, reservation.charged_in, context, &self.key_cap);
+            let charged_in = reservation.charged_in;
+            let returned = UnitReturn::GiveBack { units, charged_in };
+            return shard.return_units(returned, context, &self.key_cap);
         };
         if let Some(state) = shard.bucket(gcra, context)
             && let Some(marks) = Self::marks(shard, context)
@@ -147,7 +149,7 @@ impl Counters {
             let returned = marks.take(reservation.number, gcra.weight(units));
             let state = gcra.give_back(state, returned, context.now);
             marks.record(gcra, state);
-            shard.set_bucket(context.fingerprint, gcra, state);
+            shard.set_small(context.fingerprint, write_bucket(gcra, state));
         }
     }
 

@@ -12,7 +12,7 @@ use super::limit_usage::LimitNumber;
 use super::reservations::Reservations;
 use super::sequence::{Hold, Sequence};
 use super::slot::{QuotaUsage, SlotEntry, SlotState};
-use super::small::{Evaluation, SmallQuota, read_bucket, small_quota, write_bucket};
+use super::small::{Evaluation, UnitReturn, read_bucket, small_quota};
 use super::table::Table;
 use crate::algorithm::{BucketState, CLOCK_SLACK, Gcra, HitLog, PermitEntry, Permits, Quota};
 use crate::key::Fingerprint;
@@ -38,8 +38,8 @@ struct LockedPart {
     eviction_salt: u64,
 }
 
-/// A locked shard. Other threads can still change the states in its slots, until this one first uses
-/// a slot.
+/// A locked shard. Other threads can still change the states in its slots, until this one first
+/// uses a slot.
 #[derive(Debug)]
 pub(super) struct LockedShard<'a> {
     hold: Option<Hold<'a>>,
@@ -220,52 +220,29 @@ impl<'a> LockedShard<'a> {
         entry.update(context.quota, key_cap)
     }
 
-    /// Refunds the cost of a demand to its counter, if it exists.
-    pub(super) fn refund(&mut self, context: &DemandContext<'_>, key_cap: &KeyCap) {
-        let &DemandContext { cost, now, .. } = context;
-        self.change(
-            context,
-            key_cap,
-            |state, quota| quota.refunded(&state, cost, now),
-            |log| log.refund(cost),
-        );
-    }
-
-    /// Returns units that a reservation has charged in this window to a counter that is no bucket,
-    /// if it exists.
-    pub(super) fn give_back(
+    /// Returns units to the counter of a demand, if it exists.
+    pub(super) fn return_units(
         &mut self,
-        units: u64,
-        charged_in: Micros,
+        returned: UnitReturn,
         context: &DemandContext<'_>,
         key_cap: &KeyCap,
     ) {
-        let now = context.now;
-        self.change(
-            context,
-            key_cap,
-            |state, quota| quota.given_back(&state, units, charged_in, now),
-            |log| log.give_back(units, charged_in),
-        );
-    }
-
-    /// Changes a state in a slot or a log, if it exists.
-    fn change(
-        &mut self,
-        context: &DemandContext<'_>,
-        key_cap: &KeyCap,
-        change_state: impl FnOnce(SlotState, &dyn SmallQuota) -> SlotState,
-        change_log: impl FnOnce(&mut HitLog),
-    ) {
-        let fingerprint = context.fingerprint;
+        let &DemandContext {
+            fingerprint, now, ..
+        } = context;
         if let Some(quota) = small_quota(context.quota) {
             if let Some(state) = self.small(fingerprint) {
-                self.set_small(fingerprint, change_state(state, quota));
+                self.set_small(fingerprint, quota.after_return(&state, returned, now));
             }
-        } else if let (Quota::SlidingLog(quota), Some(entry)) =
-            (context.quota, self.large(fingerprint))
+        } else if let Quota::SlidingLog(quota) = context.quota
+            && let Some(entry) = self.large(fingerprint)
+            && let LargeState::Log(log) = &mut entry.state
         {
-            entry.change_log(quota, context.now, change_log);
+            quota.prune(log, now);
+            match returned {
+                UnitReturn::Refund(cost) => log.refund(cost),
+                UnitReturn::GiveBack { units, charged_in } => log.give_back(units, charged_in),
+            }
             entry.update(context.quota, key_cap);
         }
     }
@@ -280,12 +257,7 @@ impl<'a> LockedShard<'a> {
         Some(read_bucket(gcra, &state, context.now).0)
     }
 
-    /// Replaces the state of a bucket that exists.
-    pub(super) fn set_bucket(&mut self, fingerprint: Fingerprint, gcra: &Gcra, state: BucketState) {
-        self.set_small(fingerprint, write_bucket(gcra, state));
-    }
-
-    /// The window to which a counter was just charged, for [`give_back`](Self::give_back); `None` if
+    /// The window to which a counter was just charged, for [`UnitReturn::GiveBack`]; `None` if
     /// it does not exist.
     pub(super) fn charged_in(&mut self, context: &DemandContext<'_>) -> Option<Micros> {
         if let Some(quota) = small_quota(context.quota) {
@@ -306,7 +278,8 @@ impl<'a> LockedShard<'a> {
         }
     }
 
-    /// Releases or renews a permit. Returns false when the permit has expired or was released before.
+    /// Releases or renews a permit. Returns false when the permit has expired or was released
+    /// before.
     pub(super) fn change_permit(
         &mut self,
         change: PermitChange,

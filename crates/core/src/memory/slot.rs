@@ -75,6 +75,16 @@ impl SlotState {
         }
     }
 
+    #[inline(always)]
+    const fn from_words([tag, first, second, until]: [u64; 4]) -> Self {
+        Self {
+            form: tag & STATE_BITS,
+            first,
+            second,
+            until: Micros::new(until),
+        }
+    }
+
     /// The same state with its usage.
     #[inline(always)]
     pub(super) fn with_usage(self, usage: QuotaUsage) -> Self {
@@ -91,12 +101,17 @@ impl SlotState {
         self.until < now
     }
 
+    /// The usage beside the kind.
+    pub(super) const fn saved_usage(&self) -> QuotaUsage {
+        usage_of(self.form)
+    }
+
     /// How much of the quota is used at `now`. The limit itself is not known here.
     pub(super) fn usage(&self, now: Micros) -> QuotaUsage {
         if self.is_expired(now) {
             QuotaUsage::NONE
         } else if self.is(StateKind::Sliding) {
-            usage_of(self.form)
+            self.saved_usage()
         } else if self.is(StateKind::Fixed) {
             QuotaUsage::from_ratio(self.first, self.second)
         } else {
@@ -116,114 +131,99 @@ pub(super) struct SlotEntry {
 impl SlotEntry {
     /// The words of the counter: in a slot, and in a snapshot.
     pub(super) fn to_words(self) -> [u64; 5] {
-        let SlotState {
-            form,
-            first,
-            second,
-            until,
-        } = self.state;
-        let tag = key_bits(self.fingerprint, self.limit) | form;
-        [self.fingerprint.low, tag, first, second, until.get()]
+        let state = self.state;
+        let tag = key_bits(self.fingerprint, self.limit) | state.form;
+        [
+            self.fingerprint.low,
+            tag,
+            state.first,
+            state.second,
+            state.until.get(),
+        ]
     }
 
-    /// The counter with these words; `None` if they belong to a vacant slot.
-    pub(super) fn from_words([low, tag, first, second, until]: [u64; 5]) -> Option<Self> {
-        let (fingerprint, limit) = key_of(low, tag);
-        let is_small = (1..=StateKind::IndebtedBucket as u64).contains(&(tag & KIND_BITS));
-        is_small.then_some(Self {
-            fingerprint,
-            limit,
-            state: SlotState {
-                form: tag & STATE_BITS,
-                first,
-                second,
-                until: Micros::new(until),
+    /// The counter with these words.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a tag has 32 bits of the fingerprint, and 8 of the limit's number"
+    )]
+    pub(super) const fn from_words([low, tag, first, second, until]: [u64; 5]) -> Self {
+        Self {
+            fingerprint: Fingerprint {
+                low,
+                high: (tag >> HIGH_SHIFT) as u32,
             },
-        })
+            limit: LimitNumber::from_byte((tag >> LIMIT_SHIFT) as u8),
+            state: SlotState::from_words([tag, first, second, until]),
+        }
     }
 }
 
-/// A counter in the table. All words are read and written relaxed: the sequence word of the shard
-/// orders them.
+/// A counter in the table: 64 bits of its fingerprint, a tag, and the three words of its state. A
+/// vacant slot has the tag 0. All words are read and written relaxed: the sequence word of the
+/// shard orders them.
 #[derive(Debug, Default)]
-pub(super) struct Slot {
-    /// 64 bits of the fingerprint.
-    low: AtomicU64,
-    /// The other bits of the fingerprint, the usage, the limit and the kind, which is 0 in a vacant
-    /// slot.
-    tag: AtomicU64,
-    first: AtomicU64,
-    second: AtomicU64,
-    until: AtomicU64,
-}
+pub(super) struct Slot([AtomicU64; 5]);
 
 impl Slot {
     #[inline(always)]
+    fn word(&self, index: usize) -> u64 {
+        self.0[index].load(Relaxed)
+    }
+
+    #[inline(always)]
     pub(super) fn is_vacant(&self) -> bool {
-        self.tag.load(Relaxed) == 0
+        self.word(TAG) == 0
     }
 
     /// True when the slot holds the counter of this key.
     #[inline(always)]
     pub(super) fn holds(&self, fingerprint: Fingerprint) -> bool {
-        let tag = self.tag.load(Relaxed);
-        self.low.load(Relaxed) == fingerprint.low
+        let tag = self.word(TAG);
+        self.word(0) == fingerprint.low
             && tag >> HIGH_SHIFT == u64::from(fingerprint.high)
             && tag != 0
     }
 
     /// The counter in the slot; `None` if it is vacant.
     pub(super) fn entry(&self) -> Option<SlotEntry> {
-        let Self {
-            low,
-            tag,
-            first,
-            second,
-            until,
-        } = self;
-        SlotEntry::from_words([low, tag, first, second, until].map(|word| word.load(Relaxed)))
+        let words = std::array::from_fn(|index| self.word(index));
+        (!self.is_vacant()).then(|| SlotEntry::from_words(words))
     }
 
     /// The state of the counter in the slot.
     #[inline(always)]
     pub(super) fn state(&self) -> SlotState {
-        SlotState {
-            form: self.tag.load(Relaxed) & STATE_BITS,
-            first: self.first.load(Relaxed),
-            second: self.second.load(Relaxed),
-            until: Micros::new(self.until.load(Relaxed)),
+        SlotState::from_words([self.word(TAG), self.word(2), self.word(3), self.word(4)])
+    }
+
+    /// Writes a counter into the slot, or vacates it. The shard must be held.
+    pub(super) fn set(&self, entry: Option<SlotEntry>) {
+        let words = entry.map_or([0; 5], SlotEntry::to_words);
+        for (word, value) in self.0.iter().zip(words) {
+            word.store(value, Relaxed);
         }
     }
 
     /// Replaces the state of the counter in the slot. The shard must be held.
     #[inline(always)]
     pub(super) fn set_state(&self, state: SlotState) {
-        let key = self.tag.load(Relaxed) & !STATE_BITS;
-        self.tag.store(key | state.form, Relaxed);
-        self.first.store(state.first, Relaxed);
-        self.second.store(state.second, Relaxed);
-        self.until.store(state.until.get(), Relaxed);
-    }
-
-    /// Writes a counter into the slot. The shard must be held.
-    pub(super) fn set(&self, entry: SlotEntry) {
-        let [low, tag, ..] = entry.to_words();
-        self.low.store(low, Relaxed);
-        self.tag.store(tag, Relaxed);
-        self.set_state(entry.state);
-    }
-
-    /// Vacates the slot. The shard must be held.
-    pub(super) fn vacate(&self) {
-        self.tag.store(0, Relaxed);
+        let [_, tag, first, second, until] = &self.0;
+        tag.store(self.word(TAG) & !STATE_BITS | state.form, Relaxed);
+        first.store(state.first, Relaxed);
+        second.store(state.second, Relaxed);
+        until.store(state.until.get(), Relaxed);
     }
 }
+
+/// The index of the tag.
+const TAG: usize = 1;
 
 // A tag: 32 bits of the fingerprint, 16 of usage, 8 of the limit's number, and 8 of the kind.
 const HIGH_SHIFT: u32 = 32;
 const USAGE_SHIFT: u32 = 16;
 const LIMIT_SHIFT: u32 = 8;
-const KIND_BITS: u64 = 0xff;
+pub(super) const KIND_BITS: u64 = 0xff;
 const STATE_BITS: u64 = 0xffff << USAGE_SHIFT | KIND_BITS;
 
 pub(super) fn key_bits(fingerprint: Fingerprint, limit: LimitNumber) -> u64 {
@@ -237,19 +237,8 @@ pub(super) fn usage_bits(usage: QuotaUsage) -> u64 {
 #[inline(always)]
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "a tag has 32 bits of the fingerprint"
-)]
-pub(super) const fn key_of(low: u64, tag: u64) -> (Fingerprint, LimitNumber) {
-    let high = (tag >> HIGH_SHIFT) as u32;
-    let limit = LimitNumber::from_byte((tag >> LIMIT_SHIFT) as u8);
-    (Fingerprint { low, high }, limit)
-}
-
-#[inline(always)]
-#[expect(
-    clippy::cast_possible_truncation,
     reason = "a tag has 16 bits of usage"
 )]
-pub(super) const fn usage_of(tag: u64) -> QuotaUsage {
+const fn usage_of(tag: u64) -> QuotaUsage {
     QuotaUsage((tag >> USAGE_SHIFT) as u16)
 }

@@ -20,6 +20,16 @@ pub(super) struct Evaluation {
     pub(super) must_store: bool,
 }
 
+/// Units that a counter gets back.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum UnitReturn {
+    /// Units that someone has spent, whenever that was.
+    Refund(u64),
+    /// Units that a reservation has charged in this window, as far as the counter still has them. A
+    /// bucket has low-water marks for that instead, and does not change.
+    GiveBack { units: u64, charged_in: Micros },
+}
+
 /// The format of a quota's state in a slot.
 pub(super) trait SlotFormat: FixedStateAlgorithm {
     /// Reads the state; `None` if it was last used with other parameters of the quota.
@@ -43,18 +53,8 @@ pub(super) trait SmallQuota {
     /// whether it fits or not.
     fn evaluate(&self, stored: Option<&SlotState>, context: &DemandContext<'_>) -> Evaluation;
 
-    /// The state after a refund of `cost` units.
-    fn refunded(&self, stored: &SlotState, cost: u64, now: Micros) -> SlotState;
-
-    /// The state without `units` that a reservation has charged in this window. That of a bucket
-    /// does not change.
-    fn given_back(
-        &self,
-        stored: &SlotState,
-        units: u64,
-        charged_in: Micros,
-        now: Micros,
-    ) -> SlotState;
+    /// The state after units were returned.
+    fn after_return(&self, stored: &SlotState, returned: UnitReturn, now: Micros) -> SlotState;
 
     /// The window to which the counter was just charged; zero for a bucket.
     fn window_of_charge(&self, stored: &SlotState, now: Micros) -> Micros;
@@ -77,20 +77,14 @@ impl<Q: SlotFormat> SmallQuota for Q {
         }
     }
 
-    fn refunded(&self, stored: &SlotState, cost: u64, now: Micros) -> SlotState {
+    fn after_return(&self, stored: &SlotState, returned: UnitReturn, now: Micros) -> SlotState {
         let (state, _) = self.read_at(stored, now);
-        self.write(self.refund(state, cost, now))
-    }
-
-    fn given_back(
-        &self,
-        stored: &SlotState,
-        units: u64,
-        charged_in: Micros,
-        now: Micros,
-    ) -> SlotState {
-        let (state, _) = self.read_at(stored, now);
-        self.write(self.give_back(state, units, charged_in, now))
+        self.write(match returned {
+            UnitReturn::Refund(cost) => self.refund(state, cost, now),
+            UnitReturn::GiveBack { units, charged_in } => {
+                self.give_back(state, units, charged_in, now)
+            }
+        })
     }
 
     fn window_of_charge(&self, stored: &SlotState, now: Micros) -> Micros {
@@ -202,8 +196,8 @@ pub(super) fn read_bucket(gcra: &Gcra, stored: &SlotState, now: Micros) -> (Buck
     }
 }
 
-/// Writes the state of a bucket, and the span with which the bucket is used, so that a change of its
-/// parameters is noticed.
+/// Writes the state of a bucket, and the span with which the bucket is used, so that a change of
+/// its parameters is noticed.
 #[inline(always)]
 pub(super) fn write_bucket(gcra: &Gcra, state: BucketState) -> SlotState {
     let kind = if state.is_in_debt {

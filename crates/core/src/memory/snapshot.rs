@@ -14,7 +14,7 @@ use super::key_cap::KeyCap;
 use super::large::{LargeEntry, LargeState};
 use super::limit_usage::LimitNumber;
 use super::shard::LockedShard;
-use super::slot::{SlotEntry, key_bits, key_of, usage_bits, usage_of};
+use super::slot::{KIND_BITS, SlotEntry, key_bits, usage_bits};
 use super::store::MemoryStore;
 use crate::algorithm::{
     HitLog, IN_FLIGHT_MAX, LOG_HITS_MAX, LockoutState, PermitEntry, PermitId, Permits,
@@ -37,6 +37,8 @@ const NAME_WORDS: usize = NAME_MAX.div_ceil(8);
 const KIND_LOG: u64 = 16;
 const KIND_PERMITS: u64 = 17;
 const KIND_LOCKOUT: u64 = 18;
+/// The bits of a lockout's level, below its denials.
+const LEVEL_BITS: u32 = 8;
 /// All counts, moments and parts of them are at most this.
 const WORD_MAX: u64 = 1 << 54;
 
@@ -143,17 +145,13 @@ impl MemoryStoreBuilder {
         counters.make_space(body.len() / COUNTER_BYTES);
         let now = counters.clock.now();
         while let Some(counter) = read(words) {
-            let saved = SavedCounter::read(counter, words).ok_or(SnapshotError::Damaged)?;
-            counters.restore(saved, &limits, now);
+            let (entry, large) = read_counter(counter, words).ok_or(SnapshotError::Damaged)?;
+            let limit = limits.get(&entry.limit.get()).copied();
+            let limit = limit.unwrap_or(LimitNumber::OTHERS);
+            counters.restore(SlotEntry { limit, ..entry }, large, now);
         }
         Ok(store)
     }
-}
-
-/// A counter of a snapshot.
-enum SavedCounter {
-    Small(SlotEntry),
-    Large(Fingerprint, LargeEntry),
 }
 
 impl Counters {
@@ -166,26 +164,24 @@ impl Counters {
         }
     }
 
-    fn restore(&self, saved: SavedCounter, limits: &HashMap<u8, LimitNumber>, now: Micros) {
-        let (fingerprint, limit, until) = match &saved {
-            SavedCounter::Small(entry) => (entry.fingerprint, entry.limit, entry.state.until),
-            SavedCounter::Large(fingerprint, entry) => (*fingerprint, entry.limit, entry.until),
-        };
-        let limit = limits.get(&limit.get()).copied();
-        let limit = limit.unwrap_or(LimitNumber::OTHERS);
+    fn restore(&self, entry: SlotEntry, large: Option<LargeState>, now: Micros) {
+        let SlotEntry {
+            fingerprint,
+            limit,
+            state,
+        } = entry;
         let mut shard = self.lock(fingerprint);
-        if until < now || shard.contains_key(fingerprint) {
+        if state.is_expired(now) || shard.contains_key(fingerprint) {
             return;
         }
 
         self.charge_key(&mut shard, limit, fingerprint, now);
-        match saved {
-            SavedCounter::Small(entry) => shard.table().put(SlotEntry { limit, ..entry }),
-            SavedCounter::Large(_, mut entry) => {
-                entry.limit = limit;
-                entry.update_charge(&self.key_cap);
-                shard.insert_large(fingerprint, entry);
-            }
+        if let Some(large) = large {
+            let mut entry = LargeEntry::new(large, limit).with_usage(&state);
+            entry.update_charge(&self.key_cap);
+            shard.insert_large(fingerprint, entry);
+        } else {
+            shard.table().put(entry);
         }
         // A log may take the memory of many keys, so one eviction may not be enough.
         while self.key_cap.excess() > 0 && self.make_room(&mut shard, fingerprint, now) {}
@@ -255,7 +251,7 @@ fn write_large(snapshot: &mut Vec<u8>, fingerprint: Fingerprint, entry: &LargeEn
         LargeState::Log(log) => (KIND_LOG, log.hits().len() as u64, 0),
         LargeState::Permits(permits) => (KIND_PERMITS, permits.len() as u64, 0),
         LargeState::Lockout(state) => {
-            let counts = u64::from(state.denials) << 32 | u64::from(state.level);
+            let counts = u64::from(state.denials) << LEVEL_BITS | u64::from(state.level);
             (KIND_LOCKOUT, state.ends.get(), counts)
         }
     };
@@ -336,29 +332,26 @@ fn read_limits(
     Some(limits)
 }
 
-impl SavedCounter {
-    /// The counter with these words and those that follow.
-    fn read(counter: [u64; 5], words: &mut impl Iterator<Item = u64>) -> Option<Self> {
-        let [low, tag, first, second, until] = counter;
-        let until = until.min(WORD_MAX);
-        let state = match (tag & 0xff, first) {
-            (KIND_LOG, hits) if hits <= LOG_HITS_MAX as u64 => read_log(hits, words)?,
-            (KIND_PERMITS, permits) if permits <= IN_FLIGHT_MAX => read_permits(permits, words)?,
-            (KIND_LOCKOUT, ends) => LargeState::Lockout(LockoutState {
-                ends: Micros::new(ends.min(WORD_MAX)),
-                denials: u32::try_from(second >> 32).ok()?,
-                level: u32::try_from(second & u64::from(u32::MAX)).ok()?,
-                until: Micros::new(until),
-            }),
-            _ => {
-                let (first, second) = (first.min(WORD_MAX), second.min(WORD_MAX));
-                return SlotEntry::from_words([low, tag, first, second, until]).map(Self::Small);
-            }
-        };
-        let (fingerprint, limit) = key_of(low, tag);
-        let entry = LargeEntry::new(state, limit).with_usage(Micros::new(until), usage_of(tag));
-        Some(Self::Large(fingerprint, entry))
-    }
+/// The counter with these words, and with those that follow if it is not in a slot.
+fn read_counter(
+    [low, tag, first, second, until]: [u64; 5],
+    words: &mut impl Iterator<Item = u64>,
+) -> Option<(SlotEntry, Option<LargeState>)> {
+    let [first, second, until] = [first, second, until].map(|word| word.min(WORD_MAX));
+    let entry = SlotEntry::from_words([low, tag, first, second, until]);
+    let large = match (tag & KIND_BITS, first) {
+        (0, _) => return None,
+        (KIND_LOG, hits) if hits <= LOG_HITS_MAX as u64 => read_log(hits, words)?,
+        (KIND_PERMITS, permits) if permits <= IN_FLIGHT_MAX => read_permits(permits, words)?,
+        (KIND_LOCKOUT, ends) => LargeState::Lockout(LockoutState {
+            ends: Micros::new(ends),
+            denials: u32::try_from(second >> LEVEL_BITS).ok()?,
+            level: u32::try_from(second & ((1 << LEVEL_BITS) - 1)).ok()?,
+            until: Micros::new(until),
+        }),
+        (kind, _) => return (kind < KIND_LOG).then_some((entry, None)),
+    };
+    Some((entry, Some(large)))
 }
 
 fn read_log(hits: u64, words: &mut impl Iterator<Item = u64>) -> Option<LargeState> {

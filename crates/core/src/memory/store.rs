@@ -119,8 +119,8 @@ impl MemoryStore {
     }
 
     /// Charges a demand on a bucket that follows the counter of another store, whether it fits or
-    /// not. The bucket then owes what did not fit, up to what it holds. Demands on logs, windows and
-    /// permits are not charged.
+    /// not. The bucket then owes what did not fit, up to what it holds. Demands on logs, windows
+    /// and permits are not charged.
     pub(crate) fn charge(&self, demand: &Demand<'_>) {
         self.update_bucket(demand, |gcra, state, now| {
             gcra.charge(state, demand.cost, gcra.capacity, now)

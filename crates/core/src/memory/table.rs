@@ -108,7 +108,7 @@ impl Table {
         while !self.slot(index).is_vacant() {
             index = after(index, capacity);
         }
-        self.slot(index).set(entry);
+        self.slot(index).set(Some(entry));
     }
 
     /// Removes a counter, closes the gap, and returns the counter's limit.
@@ -127,12 +127,12 @@ impl Table {
                 gap < home || home <= next
             };
             if !must_stay {
-                self.slot(gap).set(entry);
+                self.slot(gap).set(Some(entry));
                 gap = next;
             }
             next = after(next, capacity);
         }
-        self.slot(gap).vacate();
+        self.slot(gap).set(None);
         self.live.store(self.live() - 1, Relaxed);
         Some(limit)
     }
@@ -150,14 +150,14 @@ impl Table {
         }
 
         let entries: Vec<SlotEntry> = self.iter().collect();
-        (0..before).for_each(|index| self.slot(index).vacate());
+        (0..before).for_each(|index| self.slot(index).set(None));
         self.capacity.store(capacity, Relaxed);
         entries.into_iter().for_each(|entry| self.insert(entry));
     }
 }
 
-/// True when a table of this capacity is too small for this many counters: when they would fill more
-/// than three quarters of it.
+/// True when a table of this capacity is too small for this many counters: when they would fill
+/// more than three quarters of it.
 const fn is_crowded(keys: usize, capacity: usize) -> bool {
     keys * 4 > capacity * 3
 }
@@ -166,7 +166,8 @@ const fn is_crowded(keys: usize, capacity: usize) -> bool {
 #[inline(always)]
 const fn position(index: usize) -> (usize, usize) {
     let index = index + (1 << OFFSET_LOG2);
-    // The two highest bits are 10 in the first of two segments of the same size, and 11 in the other.
+    // The two highest bits are 10 in the first of two segments of the same size, and 11 in the
+    // other.
     let size_log2 = index.ilog2() - 1;
     let highest = index >> size_log2;
     let segment = 2 * (size_log2 + 1 - OFFSET_LOG2) as usize + highest - 2;

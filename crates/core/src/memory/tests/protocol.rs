@@ -1,5 +1,5 @@
-//! The protocol of the sequence word, in every interleaving and with every reordering that the memory
-//! model allows.
+//! The protocol of the sequence word, in every interleaving and with every reordering that the
+//! memory model allows.
 
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering::Relaxed;
@@ -123,8 +123,8 @@ fn a_thread_under_the_lock_excludes_those_without_it() {
     });
 }
 
-/// A denied request over two shards holds both, charges neither, and a reader of either never sees a
-/// charge of it.
+/// A denied request over two shards holds both, charges neither, and a reader of either never sees
+/// a charge of it.
 #[test]
 fn a_request_over_two_shards_charges_both_or_none() {
     loom::model(|| {
