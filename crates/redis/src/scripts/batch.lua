@@ -31,7 +31,7 @@
 --          status      1 allowed or done, 0 denied or not found, 2 error
 --          for an error, the index of the demand, the length (2 bytes each) and the text; the call
 --          has changed nothing, except that a settlement may have settled the demands before. An
---          error MALFORMED or WRONGTYPE means that another program has written to a key: the keys
+--          error MALFORMED means that another program has written to a key: the keys
 --          of the demand were deleted. BOUND means that a bound of ours was reached.
 --          for each demand of a spend, peek, count, reservation or lease call three numbers: the
 --          state of the counter before the charge (see "Reply" in the file of the algorithm). If

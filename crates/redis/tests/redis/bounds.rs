@@ -39,7 +39,7 @@ fn counter(server: &Server, limit: &str) -> String {
 }
 
 fn number(reply: &Reply) -> i64 {
-    reply.as_int().unwrap_or_else(|| panic!("{reply:?}"))
+    reply.as_int().expect("the reply is a number")
 }
 
 /// How often a command has been called, by scripts, too.

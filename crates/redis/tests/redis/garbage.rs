@@ -112,7 +112,9 @@ fn bytes(dice: &mut Dice) -> (Vec<u8>, usize) {
 /// Plants garbage in a key. Returns what it was.
 fn plant(server: &Server, stored: &str, dice: &mut Dice) -> String {
     let (bytes, times) = bytes(dice);
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits = bytes.iter().fold(String::new(), |digits, byte| {
+        digits + &format!("{byte:02x}")
+    });
     let way = dice.below(3).to_string();
     // Often at the beginning of a number.
     let at = if dice.chance(300) {
