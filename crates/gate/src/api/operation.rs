@@ -80,6 +80,10 @@ pub struct Answer {
     pub decision: Option<Decision>,
 }
 
+/// The most limits that a request may name or bring: each is work for the store, and one caller must
+/// not delay the others. Any number may apply by their conditions.
+const NAMED_MAX: usize = 128;
+
 /// The warning of a decision whose limits do not use the numbers of tokens in the request.
 const TOKENS_UNUSED: &str =
     "no limit of this request counts tokens by their kind, so `tokens` changed nothing";
@@ -356,6 +360,12 @@ impl<'b> CheckBody<'b> {
             return Err(ApiError::unprocessable(
                 "no-limits",
                 "`limits` is empty: leave it out to check every limit whose conditions match",
+            ));
+        }
+        if let Some(found) = requested.map(<[_]>::len).filter(|found| *found > NAMED_MAX) {
+            return Err(ApiError::unprocessable(
+                "too-many-limits",
+                format!("`limits` has {found} entries: at most {NAMED_MAX} are decided together"),
             ));
         }
         let mut requested = requested.into_iter().flatten();
