@@ -12,6 +12,7 @@ mod cross_slot;
 mod eviction;
 mod example;
 mod faults;
+mod layout;
 mod lease_script;
 mod leases;
 mod model;
