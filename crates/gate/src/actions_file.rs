@@ -12,7 +12,7 @@ use tollgate::Micros;
 use super::actions::LogEntry;
 use super::gate::Gate;
 use super::state_file::StateFile;
-use crate::records::TTL_MAX;
+use crate::records::{RecordRevision, TTL_MAX};
 
 /// The name of the file in its directory.
 const NAME: &str = "actions.json";
@@ -24,12 +24,16 @@ const BYTES_MAX: u64 = 128 << 20;
 #[derive(Debug)]
 pub(super) struct ActionsFile {
     file: StateFile,
+    /// Held while a thread writes, so that no older state replaces a newer one.
+    writing: Mutex<()>,
     saved: Mutex<SavedActions>,
 }
 
 #[derive(Debug, Default)]
 struct SavedActions {
     changes: u64,
+    /// The revision of the log at that change.
+    revision: RecordRevision,
     /// Why the last attempt failed; none if it succeeded.
     error: Option<String>,
 }
@@ -91,9 +95,13 @@ impl Gate {
                 "cannot restore the known actions: only those in the store are in force"
             ),
         }
-        let saved = Mutex::default();
+        let file = ActionsFile {
+            file,
+            writing: Mutex::default(),
+            saved: Mutex::default(),
+        };
         // Called once, by the start of the service.
-        drop(self.actions_file.set(Arc::new(ActionsFile { file, saved })));
+        drop(self.actions_file.set(Arc::new(file)));
         Ok(())
     }
 
@@ -120,7 +128,7 @@ impl Gate {
             return;
         };
         let now = self.now();
-        let (changes, records) = {
+        let (changes, revision, records) = {
             let log = self.action_log.lock();
             if log.changes == file.saved.lock().changes {
                 return;
@@ -130,7 +138,7 @@ impl Gate {
                 text: entry.text.to_string(),
                 left_ms: entry.expires_at.since(now).get() / 1_000,
             });
-            (log.changes, records.collect())
+            (log.changes, log.revision(), records.collect())
         };
         let kept = KeptActions {
             version: VERSION,
@@ -138,15 +146,35 @@ impl Gate {
             records,
         };
 
-        let save = move || file.save(changes, &kept);
+        let save = move || file.save(changes, revision, &kept);
         // Saving does not panic; the thread is missing only when the runtime shuts down.
         drop(tokio::task::spawn_blocking(save).await);
+    }
+
+    /// The revision of the actions that this replica knows, and still will after a restart: other
+    /// replicas learn of it when it is saved. A file that cannot be saved is a warning, and the
+    /// known revision counts.
+    pub fn kept_actions_revision(&self) -> RecordRevision {
+        let log = self.action_log.lock();
+        let Some(file) = self.actions_file.get() else {
+            return log.revision();
+        };
+        let saved = file.saved.lock();
+        if saved.changes == log.changes || saved.error.is_some() {
+            log.revision()
+        } else {
+            saved.revision
+        }
     }
 }
 
 impl ActionsFile {
     /// Replaces the file, and logs the result if it differs from the previous one.
-    fn save(&self, changes: u64, kept: &KeptActions) {
+    fn save(&self, changes: u64, revision: RecordRevision, kept: &KeptActions) {
+        let _writing = self.writing.lock();
+        if changes <= self.saved.lock().changes {
+            return;
+        }
         // Text and numbers never fail to serialise.
         let text = serde_json::to_vec(kept).unwrap_or_default();
         let result = self.file.replace(|file| file.write_all(&text));
@@ -156,7 +184,7 @@ impl ActionsFile {
         let had_failed = saved.error.is_some();
         saved.error = result.err().map(|error| error.to_string());
         match &saved.error {
-            None => saved.changes = changes,
+            None => (saved.changes, saved.revision) = (changes, revision),
             Some(error) if !had_failed => {
                 tracing::error!(%path, %error, "cannot save the known actions");
             }

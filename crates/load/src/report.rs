@@ -50,6 +50,10 @@ impl LoadReport {
                 LoadFailure::Errors,
                 requests.error_share() > tolerance.errors,
             ),
+            (
+                LoadFailure::Degraded,
+                requests.degraded_share() > tolerance.degraded,
+            ),
         ];
         let failures = found.into_iter().filter(|(_, is_found)| *is_found);
         self.failures = failures.map(|(failure, _)| failure).collect();
@@ -66,6 +70,8 @@ pub enum LoadFailure {
     Unlimited,
     /// Too many requests got no decision.
     Errors,
+    /// Failure policies made too many decisions.
+    Degraded,
 }
 
 /// The shares up to which a load does not fail, from 0 to 1.
@@ -73,8 +79,10 @@ pub enum LoadFailure {
 pub struct LoadTolerance {
     /// Of the allowed requests: those that met no limit.
     pub unlimited: f64,
-    /// Of the requests that were answered or failed: those without a decision.
+    /// Of the requests that were answered, failed or not sent in time: those without a decision.
     pub errors: f64,
+    /// Of the decisions: those of failure policies.
+    pub degraded: f64,
 }
 
 /// Numbers of requests. `due` is `sent` plus `unsent`. `sent` is `decided` plus `errors`, plus
@@ -111,10 +119,17 @@ impl RequestCounts {
         share(self.unlimited, self.allowed)
     }
 
-    /// The share of the requests that got no decision, from 0 to 1. Requests in flight when a load
-    /// was stopped do not count.
+    /// The share of the requests that got no decision, from 0 to 1. A request that was not sent
+    /// counts: its connection waited for another response. Requests in flight when a load was
+    /// stopped do not.
     pub fn error_share(&self) -> f64 {
-        share(self.errors, self.decided.saturating_add(self.errors))
+        let undecided = self.errors.saturating_add(self.unsent);
+        share(undecided, self.decided.saturating_add(undecided))
+    }
+
+    /// The share of the decisions that failure policies made, from 0 to 1.
+    pub fn degraded_share(&self) -> f64 {
+        share(self.degraded, self.decided)
     }
 }
 

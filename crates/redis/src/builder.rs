@@ -9,6 +9,7 @@ use tollgate::store::lease::LeaseTable;
 
 use crate::connector::Connector;
 use crate::endpoint::{Endpoint, RedisConfigError};
+use crate::layout::{KEPT_FOR, LAYOUT, LayoutClaim};
 use crate::locator::ServerLocator;
 use crate::sentinel::SentinelGroup;
 use crate::server_check::CHECK_INTERVAL;
@@ -57,6 +58,8 @@ pub struct RedisBuilder {
     #[cfg(feature = "tls")]
     ca_pem: Option<Vec<u8>>,
     clock: Option<Arc<dyn Clock>>,
+    layout: &'static str,
+    layout_kept_for: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -101,6 +104,8 @@ impl RedisBuilder {
             #[cfg(feature = "tls")]
             ca_pem: None,
             clock: None,
+            layout: LAYOUT,
+            layout_kept_for: KEPT_FOR,
         }
     }
 
@@ -180,6 +185,16 @@ impl RedisBuilder {
         self
     }
 
+    /// Announces this layout of what is stored, whose record lasts this long, for tests.
+    #[cfg(feature = "manual-time")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn layout(mut self, layout: &'static str, kept_for: Duration) -> Self {
+        self.layout = layout;
+        self.layout_kept_for = kept_for;
+        self
+    }
+
     /// Builds the store without waiting for its servers: it connects in the background, so this
     /// succeeds even if no server is available. Until one is, the limits' failure policies decide,
     /// whatever the reason. [`connect`](Self::connect) fails instead. It must be called inside a
@@ -210,7 +225,7 @@ impl RedisBuilder {
             },
             connector,
             max_retries: self.max_retries,
-            other_layout: std::sync::OnceLock::new(),
+            layout: LayoutClaim::new(self.layout, self.layout_kept_for),
         };
         let leases = self.clock.map_or_else(LeaseTable::default, LeaseTable::new);
         Ok(RedisStore::new(router, leases))
@@ -309,7 +324,7 @@ impl RedisBuilder {
             timeout: self.timeout,
             decision_timeout: self.whole_timeout(),
             is_cluster: matches!(self.kind, Kind::Cluster),
-            probe_key: format!("{}probe", self.prefix),
+            probe_keys: ["{a}probe", "{b}probe"].map(|key| format!("{}{key}", self.prefix)),
             check_interval: self.check_interval,
             clock: self.clock.clone(),
             runtime: Handle::try_current().map_err(|_| RedisConfigError::NoRuntime)?,

@@ -48,8 +48,8 @@ pub(crate) struct Connector {
     pub(crate) decision_timeout: Duration,
     /// True when only calls of the same slot may share a script call.
     pub(crate) is_cluster: bool,
-    /// A key that no counter has, to find out whether a server accepts writes.
-    pub(crate) probe_key: String,
+    /// Keys in two slots that no counter has, to find out whether a server accepts writes.
+    pub(crate) probe_keys: [String; 2],
     /// How often a server is checked for settings that make it forget counters.
     pub(crate) check_interval: Duration,
     /// The clock by which the script decides. `None` for the server's own, except in tests.
@@ -108,7 +108,7 @@ impl Connector {
         }
 
         self.load_script(connection).await?;
-        connection.require_writes(&self.probe_key).await?;
+        self.require_writes(connection).await?;
         let report = CheckReply::query(connection).await?;
         report.require_version()?;
         Ok(report)
@@ -185,6 +185,32 @@ impl Connector {
         )))
     }
 
+    /// Fails if the server accepts no writes now, such as a read-only replica: it still answers
+    /// reads, so a connection to it would look usable until the first charge. Fails, too, if the
+    /// server is part of a cluster and the store was opened for one server.
+    ///
+    /// Deletes keys that do not exist, which changes nothing and is not replicated. A server of a
+    /// cluster never accepts keys in two slots. A redirection of one key says nothing about writes.
+    async fn require_writes(&self, connection: &mut RespConnection) -> Result<(), ServerError> {
+        let [one, other] = &self.probe_keys;
+        let mut command: Vec<&[u8]> = vec![b"DEL", one.as_bytes()];
+        if !self.is_cluster {
+            command.push(other.as_bytes());
+        }
+
+        let reply = connection.exchange(&command, |reply| match reply {
+            RespValue::Error(text) if !self.is_cluster && is_of_cluster(text) => {
+                Err(ServerError::part_of_cluster())
+            }
+            RespValue::Error(text) => match CallError::from_reply(text) {
+                CallError::ServerUnusable(error) => Err(error),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        });
+        reply.await?
+    }
+
     /// Loads the script that decides. If the server does not allow `SCRIPT LOAD`, the first call
     /// sends the source instead.
     async fn load_script(&self, connection: &mut RespConnection) -> Result<(), ServerError> {
@@ -192,6 +218,12 @@ impl Connector {
         let command: [&[u8]; 3] = [b"SCRIPT", b"LOAD", script.source.as_bytes()];
         connection.exchange(&command, |_| ()).await
     }
+}
+
+/// True when only a server of a cluster replies with this error.
+fn is_of_cluster(error: &[u8]) -> bool {
+    let codes: [&[u8]; 4] = [b"CROSSSLOT", b"MOVED", b"ASK ", b"CLUSTERDOWN"];
+    codes.iter().any(|code| error.starts_with(code))
 }
 
 impl RespConnection {
@@ -258,23 +290,6 @@ impl RespConnection {
             }
             read?;
         }
-    }
-
-    /// Fails if the server accepts no writes now, such as a read-only replica. It still answers
-    /// reads, so a connection to it would look usable until the first charge.
-    ///
-    /// Deletes a key that does not exist, which changes nothing and is not replicated. Other
-    /// errors, such as a redirection to another server of a cluster, say nothing about writes.
-    async fn require_writes(&mut self, probe_key: &str) -> Result<(), ServerError> {
-        let command: [&[u8]; 2] = [b"DEL", probe_key.as_bytes()];
-        let reply = self.exchange(&command, |reply| match reply {
-            RespValue::Error(text) => match CallError::from_reply(text) {
-                CallError::ServerUnusable(error) => Err(error),
-                _ => Ok(()),
-            },
-            _ => Ok(()),
-        });
-        reply.await?
     }
 
     pub(crate) async fn require_primary(&mut self) -> Result<(), ServerError> {

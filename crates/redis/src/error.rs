@@ -12,6 +12,10 @@ use crate::wire::{DemandTerms, ScriptError};
 /// Longest part of a server's error reply that is repeated in our own errors, in characters.
 const SERVER_TEXT_MAX: usize = 160;
 
+/// The failure of a store that was opened for one server, which is one of several.
+const PART_OF_CLUSTER: &str = "the server is part of a cluster, where it has some of the counters \
+     only; open the store as a cluster: RedisBuilder::cluster, or `type: redis-cluster`";
+
 /// The reason why an attempt at a store call failed. Many calls can fail for the same reason, so
 /// it is cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,6 +144,16 @@ impl ServerError {
 
         let explanation = access_explanation(&text).unwrap_or("server error");
         Self::new(format!("{explanation}: {}", text.trim_end()))
+    }
+
+    /// The store was opened for one server, which is one of several.
+    pub(crate) fn part_of_cluster() -> Self {
+        Self::new(PART_OF_CLUSTER)
+    }
+
+    /// True when only a change of the settings helps.
+    pub(crate) fn is_part_of_cluster(&self) -> bool {
+        self.0.ends_with(PART_OF_CLUSTER)
     }
 
     /// The same failure, with the server that it is about.

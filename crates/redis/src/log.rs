@@ -34,6 +34,16 @@ pub(crate) fn malformed_counter(limit: LimitName) {
     );
 }
 
+pub(crate) fn other_layout(error: &impl fmt::Display) {
+    #[cfg(feature = "tracing")]
+    tracing::error!("the store is not used, and failure policies decide: {error}");
+}
+
+pub(crate) fn other_layout_gone() {
+    #[cfg(feature = "tracing")]
+    tracing::info!("the store is used again: no other version uses it");
+}
+
 pub(crate) fn unavailable(server: &ServerLocator, error: &ServerError) {
     #[cfg(feature = "tracing")]
     tracing::debug!(%server, %error, "server unavailable; reconnecting in the background");

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use tollgate::{Limit, Limiter};
 
 use crate::builder::RedisBuilder;
 use crate::endpoint::RedisConfigError;
@@ -40,6 +39,7 @@ pub enum RedisConnectError {
     /// - `SERVER: invalid reply: not in the Redis protocol; ..`
     /// - `SERVER: the server closed the connection; if it requires TLS, use rediss://`
     /// - `SERVER: the server has version 5.0.7, which lacks commands that Tollgate needs; ..`
+    /// - `SERVER: the server is part of a cluster, ..; open the store as a cluster: ..`
     /// - `SERVER: the server is slower than the timeout of 10ms`
     /// - `SERVER: server error: ..`, such as `LOADING` and `READONLY`
     #[error("cannot use the store: {reason}")]
@@ -90,19 +90,26 @@ impl RedisStore {
         let unusable = |reason| RedisConnectError::Unusable { reason };
         self.require_servers(patience).await.map_err(unusable)?;
 
-        // If the store fails, the version is announced again in the background.
-        if let Err(error @ LayoutError::Other { .. }) = self.announce_layout().await {
-            let reason = error.to_string();
-            return Err(RedisConnectError::OtherLayout { reason });
+        // The first call shows that the user may run the script.
+        let mut reason = String::new();
+        for _ in 0..ATTEMPTS_MAX {
+            match self.announce_layout().await {
+                Ok(()) => return Ok(()),
+                Err(error @ LayoutError::Other { .. }) => {
+                    let reason = error.to_string();
+                    return Err(RedisConnectError::OtherLayout { reason });
+                }
+                Err(LayoutError::Store(error)) => reason = root_cause(&error),
+            }
         }
-        self.require_script().await.map_err(unusable)
+        Err(unusable(reason))
     }
 
     /// Waits until the links to all servers are up.
     async fn require_servers(&self, patience: Duration) -> Result<(), String> {
         let settled = timeout(patience, async {
             loop {
-                if self.is_ready() {
+                if self.router().topology.is_complete() {
                     return Ok(());
                 }
                 if let Some(error) = self.router().topology.failure_after(ATTEMPTS_MAX) {
@@ -115,24 +122,10 @@ impl RedisStore {
             .await
             .unwrap_or_else(|_| Err(format!("not all servers answered within {patience:?}")))
     }
+}
 
-    /// Makes a first call, which shows that the user may run the script.
-    async fn require_script(&self) -> Result<(), String> {
-        let probe = Limit::fixed_window("probe", 1, Duration::from_secs(1));
-        let limiter = Limiter::new(self.clone(), [probe]).map_err(|error| error.to_string())?;
-
-        let mut error = None;
-        for _ in 0..ATTEMPTS_MAX {
-            match limiter.reset("probe", "probe").await {
-                Ok(()) => return Ok(()),
-                Err(failed) => error = Some(failed),
-            }
-        }
-        let causes = std::iter::successors(
-            error.as_ref().map(|error| error as &dyn std::error::Error),
-            |error| error.source(),
-        );
-        let cause = causes.last().map(ToString::to_string);
-        Err(cause.unwrap_or_default())
-    }
+/// The text of the first cause of an error.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.last().map(ToString::to_string).unwrap_or_default()
 }

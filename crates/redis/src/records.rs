@@ -16,6 +16,7 @@ use tollgate::StoreError;
 
 use crate::RedisStore;
 use crate::error::{CallError, ServerError};
+use crate::layout::LayoutClaim;
 use crate::link::{CallDeadline, LateReply};
 use crate::wire::ScriptReply;
 
@@ -305,7 +306,12 @@ impl RedisStore {
         };
 
         let call = router.encoder.records(bounds.group, arguments);
-        router.submit(call, deadline)?.run().await
+        let submitted = if LayoutClaim::is_about(bounds) {
+            router.submit_unclaimed(call, deadline)
+        } else {
+            router.submit(call, deadline)
+        };
+        submitted?.run().await
     }
 }
 

@@ -82,6 +82,14 @@ impl ServerTopology {
         })
     }
 
+    /// Why calls about the slot cannot be sent; none if they can.
+    pub(crate) fn down_error(&self, slot: u16) -> Option<CallError> {
+        match self.link(slot) {
+            Ok(link) => link.failure_after(0).map(CallError::NotSent),
+            Err(error) => Some(error),
+        }
+    }
+
     /// The links to all servers that are known now.
     pub(crate) fn links(&self) -> Vec<Arc<ServerLink>> {
         match self {

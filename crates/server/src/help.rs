@@ -259,8 +259,8 @@ its sending and its response, and an interval counts only the requests of which 
 With --config, limits are judged by the configuration. Without it, they are judged by what responses
 say about them, which detects fewer violations. An application (--get) is judged by --allow.
 
-The load fails if a limit was exceeded, if allowed requests met no limit (--unlimited-max), or if
-requests got no decision (--errors-max).
+The load fails if a limit was exceeded, if allowed requests met no limit (--unlimited-max), if
+requests got no decision (--errors-max), or if failure policies decided (--degraded-max).
 
 Keys:
   one            always the same client

@@ -17,7 +17,7 @@ use crate::log::{LineError, LogParser, LogRecord, LoggedMoment};
 /// The size of a batch. Large enough to overlap the memory accesses of its requests, small enough
 /// for all of them to stay in the cache.
 const BATCH_SIZE: usize = 64;
-/// A log of which nothing could be read is read up to this number of bytes.
+/// A log is read up to this number of bytes, after decompression, without a valid line.
 const UNREAD_MAX: u64 = 256 << 20;
 
 /// A request from a log.
@@ -73,6 +73,25 @@ impl LogOptions {
     }
 }
 
+/// The bytes since the last valid line, after decompression: a small file may have any number.
+struct UnreadBytes {
+    /// Valid lines so far.
+    lines: u64,
+    bytes: u64,
+}
+
+impl UnreadBytes {
+    /// Counts a chunk of this length, after which there are this many valid lines. Returns whether
+    /// the log ends here.
+    const fn are_too_many(&mut self, length: u64, lines: u64) -> bool {
+        self.bytes += length;
+        if lines > self.lines {
+            (self.lines, self.bytes) = (lines, 0);
+        }
+        self.bytes > UNREAD_MAX
+    }
+}
+
 impl LogPass {
     pub(crate) fn new(options: LogOptions) -> Self {
         Self {
@@ -91,7 +110,12 @@ impl LogPass {
         on_progress: &mut dyn FnMut(SimulationProgress),
         mut replay: impl FnMut(&[ReplayRequest<LogRecord<'_>>]),
     ) -> io::Result<()> {
+        let mut unread = UnreadBytes {
+            lines: self.lines.read,
+            bytes: 0,
+        };
         while let Some(chunk) = input.chunk()? {
+            let length = chunk.len() as u64;
             if self.options.by_start {
                 self.sort_chunk(chunk, &mut replay);
             } else {
@@ -101,8 +125,12 @@ impl LogPass {
                 bytes_read: input.bytes_read(),
                 lines: self.lines.all,
             });
-            if self.lines.read == 0 && input.bytes_read() > UNREAD_MAX {
-                break;
+            if unread.are_too_many(length, self.lines.read) {
+                if self.lines.read == 0 {
+                    break;
+                }
+                let error = "256 MiB without a valid line; expected an access log";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
         }
         Ok(())
@@ -338,5 +366,14 @@ mod tests {
             assert!(order.bytes <= HELD_BYTES_MAX);
         }
         assert!(order.bytes > HELD_BYTES_MAX / 2);
+    }
+
+    #[test]
+    fn a_log_ends_when_no_line_is_valid_for_long() {
+        let mut unread = UnreadBytes { lines: 0, bytes: 0 };
+        assert!(!unread.are_too_many(UNREAD_MAX, 0));
+        assert!(!unread.are_too_many(1, 1), "a valid line");
+        assert!(!unread.are_too_many(UNREAD_MAX, 1));
+        assert!(unread.are_too_many(1, 1));
     }
 }

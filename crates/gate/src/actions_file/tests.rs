@@ -163,3 +163,27 @@ async fn a_directory_that_cannot_be_written_is_an_error_and_later_a_warning() {
             .any(|one| one.contains("cannot be saved"))
     );
 }
+
+/// What a replica has said that it knows, it must know after a restart.
+#[tokio::test]
+async fn actions_are_announced_when_they_are_saved() {
+    let directory = Directory::create();
+    let (gate, _) = start(1_000, directory.path());
+    block(&gate, "203.0.113.0/24", 60).await;
+    gate.sync_actions().await.unwrap();
+    let known = gate.actions_revision();
+    assert_ne!(known, RecordRevision::default());
+    assert_ne!(gate.kept_actions_revision(), known);
+    gate.save_actions().await;
+    assert_eq!(gate.kept_actions_revision(), known);
+
+    block(&gate, "198.51.100.0/24", 60).await;
+    gate.sync_actions().await.unwrap();
+    assert_eq!(
+        gate.kept_actions_revision(),
+        known,
+        "the last one that is saved"
+    );
+    gate.save_actions().await;
+    assert_eq!(gate.kept_actions_revision(), gate.actions_revision());
+}

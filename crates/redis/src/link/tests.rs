@@ -87,7 +87,7 @@ pub(super) fn link_state() -> Arc<LinkState> {
         decision_timeout: DECISION_TIMEOUT,
         // Calls of different slots do not share a script call, so that each has its own reply.
         is_cluster: true,
-        probe_key: String::new(),
+        probe_keys: Default::default(),
         check_interval: CHECK_INTERVAL,
         clock: None,
         runtime: Handle::current(),

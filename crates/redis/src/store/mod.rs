@@ -88,10 +88,10 @@ impl RedisStore {
         timeout(patience, all_up).await.is_ok()
     }
 
-    /// True when all servers are available. A server that is not used is sent a `PING` every second,
+    /// True when all servers are available, and no other version of Tollgate uses them. A server that is not used is sent a `PING` every second,
     /// so an outage shows even without traffic.
     pub fn is_ready(&self) -> bool {
-        self.router().topology.is_complete()
+        self.router().topology.is_complete() && self.router().layout.is_held()
     }
 
     /// How many store calls have been answered without an error. While this number grows, the store
@@ -124,12 +124,25 @@ impl RedisStore {
 
     /// What an operator should know about the servers: one text for each server that may forget
     /// counters, because it evicts keys when its memory is full, or does not say whether it does.
+    /// Others are about a server of a cluster where one server was expected, and about another
+    /// version of Tollgate that uses the store and counts differently.
     ///
     /// Servers are checked when a link has connected, and every 30 seconds while it is up.
     pub fn warnings(&self) -> Vec<String> {
         let links = self.router().topology.links();
-        let warnings = links.iter().filter_map(|link| link.server_check.warning());
-        warnings.collect()
+        let warning = |link: &Arc<ServerLink>| {
+            let failure = link
+                .failure_after(1)
+                .filter(ServerError::is_part_of_cluster);
+            let failure = failure.map(|error| format!("the store cannot be used: {error}"));
+            failure.or_else(|| link.server_check.warning())
+        };
+        let other_layout = self.router().layout.other().map(|error| error.to_string());
+        links
+            .iter()
+            .filter_map(warning)
+            .chain(other_layout)
+            .collect()
     }
 
     pub(crate) fn router(&self) -> &Arc<CallRouter> {

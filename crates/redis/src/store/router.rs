@@ -1,6 +1,6 @@
 //! Store calls, sent to the server that owns their slot and followed through redirections.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::connector::Connector;
 use crate::error::{CallError, ServerError};
-use crate::layout::LayoutError;
+use crate::layout::LayoutClaim;
 use crate::link::{CallDeadline, CallResult};
 use crate::topology::ServerTopology;
 use crate::wire::{CallEncoder, StoreCall};
@@ -20,8 +20,8 @@ pub(crate) struct CallRouter {
     pub(crate) connector: Arc<Connector>,
     /// How often a call may be sent again after a redirection.
     pub(crate) max_retries: u32,
-    /// The layout of other instances that use the store, if it is another one.
-    pub(crate) other_layout: OnceLock<String>,
+    /// Whether this instance may use the store.
+    pub(crate) layout: LayoutClaim,
 }
 
 /// A call that has been submitted to the link of its server.
@@ -39,16 +39,25 @@ impl CallRouter {
     }
 
     /// Submits the call to the link of the server that should own its slot. Fails if the link does
-    /// not accept it.
+    /// not accept it, or another version of Tollgate uses the store.
     pub(crate) fn submit(
         self: &Arc<Self>,
         call: StoreCall,
         deadline: impl Into<CallDeadline>,
     ) -> Result<RoutedCall, CallError> {
-        if let Some(found) = self.other_layout.get().cloned() {
-            let error = LayoutError::Other { found };
-            return Err(CallError::Refused(ServerError::new(error.to_string())));
+        if let Err(error) = self.layout.require() {
+            // The link may say more.
+            return Err(self.topology.down_error(call.slot).unwrap_or(error));
         }
+        self.submit_unclaimed(call, deadline)
+    }
+
+    /// Does the same while it is not known whether another version uses the store.
+    pub(crate) fn submit_unclaimed(
+        self: &Arc<Self>,
+        call: StoreCall,
+        deadline: impl Into<CallDeadline>,
+    ) -> Result<RoutedCall, CallError> {
         let (call, deadline) = (Arc::new(call), deadline.into());
         let link = self.topology.link(call.slot);
         let result = link
@@ -91,9 +100,7 @@ impl RoutedCall {
             let error = match result {
                 Ok(reply) => return Ok(reply),
                 Err(CallError::Moved(_)) if !self.router.connector.is_cluster => {
-                    let error = "the server is part of a cluster: \
-                                 the store must be configured as a cluster";
-                    return Err(CallError::Refused(ServerError::new(error)));
+                    return Err(CallError::Refused(ServerError::part_of_cluster()));
                 }
                 Err(error) => error,
             };

@@ -50,6 +50,13 @@ pub(crate) fn connected(runtime: &Runtime, builder: RedisBuilder) -> RedisStore 
 /// Both server flavors.
 pub(crate) const FLAVORS: [Flavor; 2] = [Flavor::Redis, Flavor::Valkey];
 
+/// The names of the counters on a server.
+pub(crate) fn counters(server: &Server) -> Vec<String> {
+    let names = server.keys().into_iter();
+    let names = names.map(|name| String::from_utf8(name).expect("these keys are text"));
+    names.filter(|name| !name.contains("{records}")).collect()
+}
+
 /// Waits until a condition holds.
 pub(crate) async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
     let patience = tokio::time::timeout(Duration::from_secs(10), async {

@@ -14,6 +14,7 @@ mod eviction;
 mod example;
 mod faults;
 mod garbage;
+mod layout;
 mod lease_script;
 mod leases;
 mod model;

@@ -176,3 +176,48 @@ fn connecting_warns_about_a_server_that_may_forget_counters() {
         "{warnings:?}"
     );
 }
+
+/// A server of a cluster has some of the counters, and refuses calls about the others.
+#[test]
+fn a_server_of_a_cluster_is_not_taken_for_a_single_one() {
+    for flavor in FLAVORS {
+        let cluster = Cluster::start(flavor, 3, 0);
+        for node in cluster.nodes() {
+            let error = refusal(&node.url());
+            assert!(error.contains("part of a cluster"), "{error}");
+            assert!(error.contains("RedisBuilder::cluster"), "{error}");
+        }
+
+        common::runtime().block_on(async {
+            let store = RedisStore::connect_lazy(cluster.nodes()[0].url());
+            let store = store.expect("the settings are valid");
+            common::eventually("a warning", async || {
+                let warnings = store.warnings();
+                warnings
+                    .iter()
+                    .any(|text| text.contains("part of a cluster"))
+            })
+            .await;
+            let limit = Limit::fixed_window("api", 1, Duration::from_mins(1));
+            let limiter = Limiter::new(store, [limit]).expect("the limits are valid");
+            let decision = limiter.check("api", "ann").await.expect("a decision");
+            assert!(decision.is_degraded());
+        });
+    }
+}
+
+/// A user may have a limit `probe`, whose counters survive the start of another replica.
+#[test]
+fn connecting_changes_no_counter() {
+    let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
+    runtime.block_on(async {
+        let builder = RedisBuilder::standalone(server.url()).timeout(common::PATIENT);
+        let store = builder.clone().connect().await.expect("a usable store");
+        let limit = Limit::fixed_window("probe", 1, Duration::from_secs(1_000_000));
+        let limiter = Limiter::new(store, [limit]).expect("the limits are valid");
+        let check = || async { limiter.check("probe", "probe").await.expect("a decision") };
+        assert!(check().await.is_allowed());
+        builder.connect().await.expect("a usable store");
+        assert!(!check().await.is_allowed(), "the counter was reset");
+    });
+}

@@ -7,7 +7,7 @@ use testkit::servers::{Cluster, Flavor, Sentinels, Server};
 use testkit::wait;
 use tollgate::{Limit, Limiter, Rate};
 use tollgate_redis::records::{RecordBounds, RecordError, RecordList, RecordRevision};
-use tollgate_redis::{RedisBuilder, RedisConnectError, RedisStore};
+use tollgate_redis::{RedisBuilder, RedisStore};
 
 use crate::common::{self, FLAVORS, PATIENT};
 
@@ -273,53 +273,6 @@ fn the_documented_acl_suffices() {
             let reservation = reservation.expect("the store is available");
             assert!(!reservation.decision().is_degraded());
             reservation.settle(5).await.expect("available");
-        });
-    }
-}
-
-/// Replicas of two versions would count apart and admit each limit twice, so the later one does not
-/// use the store, and says why.
-#[test]
-fn a_store_that_another_layout_uses_is_refused() {
-    const LAYOUTS: RecordBounds = RecordBounds {
-        group: "layout",
-        records_max: 16,
-        text_max: 64,
-    };
-    for flavor in FLAVORS {
-        let (runtime, server) = (common::runtime(), Server::start(flavor));
-        let [store, again] = [(); 2].map(|()| common::standalone(&runtime, &server));
-        runtime.block_on(async {
-            store.announce_layout().await.expect("the first version");
-            again.announce_layout().await.expect("the same version");
-            let others = store
-                .read_records(&LAYOUTS, RecordRevision::default())
-                .await;
-            let others = others.expect("available").expect("records").records;
-            assert_eq!(others[0].id, tollgate_redis::LAYOUT);
-
-            server.command(&["FLUSHALL"]);
-            let put = store.put_record(&LAYOUTS, "1", "1", MINUTE).await;
-            put.expect("available");
-        });
-
-        let late = common::standalone(&runtime, &server);
-        let limits = [Limit::fixed_window("api", 1, MINUTE)];
-        let limiter = Limiter::new(late.clone(), limits).expect("the limits are valid");
-        runtime.block_on(async {
-            let error = late.announce_layout().await.expect_err("another version");
-            assert!(
-                error.to_string().contains("layout 1, this one has 2"),
-                "{error}"
-            );
-            let decision = limiter.check("api", "ann").await.expect("a decision");
-            assert!(decision.is_degraded(), "the store is not used");
-            let opened = RedisBuilder::standalone(server.url()).timeout(common::PATIENT);
-            let error = opened.connect().await.expect_err("another version");
-            assert!(
-                matches!(error, RedisConnectError::OtherLayout { .. }),
-                "{error}"
-            );
         });
     }
 }

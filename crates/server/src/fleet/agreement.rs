@@ -11,6 +11,8 @@ use super::Fleet;
 
 /// The time between two looks at the others. They read the actions up to four times a second.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How long an action waits to be saved.
+const SAVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The most replicas that are named.
 const NAMES_MAX: usize = 64;
 
@@ -28,11 +30,14 @@ pub(crate) struct FleetAgreement {
 impl Fleet {
     /// Waits until all replicas have the actions that this one has, but no longer than this.
     pub(crate) async fn agreement(&self, gate: &Gate, wait: Duration) -> FleetAgreement {
+        // A disk that is too slow leaves this replica behind.
+        drop(timeout(SAVE_TIMEOUT, gate.save_actions()).await);
         let mut agreement = self.compare(gate);
         let agreed = async {
             loop {
                 // A fail-over may have lost the action: then it is put again.
                 drop(gate.sync_actions().await);
+                gate.save_actions().await;
                 self.read(gate).await;
                 agreement = self.compare(gate);
                 if agreement.behind.is_empty() {
@@ -50,10 +55,10 @@ impl Fleet {
     fn compare(&self, gate: &Gate) -> FleetAgreement {
         let fleet = self.snapshot(gate);
         let unread = RecordRevision::default().to_string();
-        let known = &fleet.members[0].heartbeat.actions;
+        let known = gate.actions_revision().to_string();
         let behind = fleet.members.iter().filter(|member| {
             let actions = &member.heartbeat.actions;
-            fleet.is_shared && (actions != known || *actions == unread)
+            fleet.is_shared && (*actions != known || *actions == unread)
         });
         let behind: Vec<&String> = behind.map(|member| &member.heartbeat.name).collect();
 

@@ -15,8 +15,8 @@ pub(crate) struct Heartbeat {
     pub(crate) version: String,
     /// The fingerprint of its active configuration.
     pub(crate) config: String,
-    /// The revision of the actions that it has read. Replicas with the same one have the same
-    /// actions.
+    /// The revision of the actions that it has read, and saved if it keeps them over a restart.
+    /// Replicas with the same one have the same actions.
     pub(crate) actions: String,
     /// By its own clock, in milliseconds since the UNIX epoch.
     pub(crate) started_at_ms: u64,
@@ -53,7 +53,7 @@ impl Heartbeat {
             name: identity.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config: gate.active().config.fingerprint.to_string(),
-            actions: gate.actions_revision().to_string(),
+            actions: gate.kept_actions_revision().to_string(),
             started_at_ms: identity.started_at.get() / 1_000,
             degraded: store.is_degraded,
             store_up: store.is_up,

@@ -184,25 +184,26 @@ impl Fleet {
     /// Sends a heartbeat at once if the last one has other actions, so that the replica on which an
     /// operator acts learns that this one has read them.
     pub(crate) fn announce_actions(&self, gate: &Gate) {
-        let known = gate.actions_revision().to_string();
+        let known = gate.kept_actions_revision().to_string();
         let announced = self.state.lock().announced.clone();
         if announced.is_some_and(|announced| announced != known) {
             self.has_news.notify_one();
         }
     }
 
-    /// Puts a heartbeat into the store, and reads those of the others.
+    /// Reads the heartbeats of the others, and puts one into the store: in this order, so that a
+    /// store that has lost its data shows.
     async fn beat(&self, gate: &Gate) {
+        if self.reads_now() {
+            self.read(gate).await;
+        }
         let heartbeat = self.next_heartbeat(gate);
         let (records, group) = (gate.records(), RecordGroup::Fleet);
         // Text and numbers never fail to serialise.
         let text = serde_json::to_string(&heartbeat).unwrap_or_default();
         let put = records.put(group, &self.id, &text, HEARTBEAT_TTL).await;
-
-        match put {
-            Err(error) => self.update(gate.now(), Err(error)),
-            Ok(()) if self.reads_now() => self.read(gate).await,
-            Ok(()) => {}
+        if let Err(error) = put {
+            self.update(gate.now(), Err(error));
         }
     }
 
@@ -248,7 +249,12 @@ impl Fleet {
             Ok(list) => {
                 state.error = None;
                 state.read_at = Some(now);
-                // After an outage, the others may not have sent a heartbeat yet.
+                // A store without the heartbeat of this replica has lost those of the others, too,
+                // as after an outage: they may not have sent another one yet.
+                let has_own = |list: &RecordList| list.records.iter().any(|one| one.id == self.id);
+                if list.as_ref().is_some_and(|list| !has_own(list)) {
+                    state.readable_since = None;
+                }
                 let kept_until = state.readable_since.get_or_insert(now).after(ttl());
                 let parse = |text: &str| serde_json::from_str(text).ok();
                 state.others.update(list, &self.id, now, kept_until, parse);
@@ -300,6 +306,10 @@ mod tests {
     fn the_replicas_are_counted_when_all_had_the_time_to_report() {
         let fleet = Fleet::default();
         let update = |secs, read: Result<RecordList, RecordError>| {
+            let read = read.map(|mut list| {
+                list.records.extend(self::list(&[&fleet.id]).records);
+                list
+            });
             fleet.update(Micros::from_secs(secs), read.map(Some));
             let have_all_reported = fleet.state.lock().have_all_reported();
             (fleet.replicas(), have_all_reported)
@@ -316,5 +326,27 @@ mod tests {
         assert_eq!(update(152, Ok(list(&[]))), (3, false), "as last read");
         assert_eq!(update(154, Ok(list(&["c"]))), (3, false));
         assert_eq!(update(159, Ok(list(&["c"]))), (2, true), "b is gone");
+    }
+
+    /// `FLUSHALL`, or a restart of Redis between two heartbeats, is no failed read.
+    #[test]
+    fn a_store_that_lost_its_heartbeats_is_not_a_fleet_of_one() {
+        let fleet = Fleet::default();
+        let update = |secs, ids: &[&str]| {
+            fleet.update(Micros::from_secs(secs), Ok(Some(list(ids))));
+            let have_all_reported = fleet.state.lock().have_all_reported();
+            (fleet.replicas(), have_all_reported)
+        };
+        let own = fleet.id.as_str();
+        assert_eq!(
+            update(100, &["b", "c"]),
+            (3, false),
+            "before the first heartbeat"
+        );
+        assert_eq!(update(108, &["b", "c", own]), (3, true));
+        assert_eq!(update(110, &[]), (3, false), "everything is lost");
+        assert_eq!(update(112, &[own]), (3, false));
+        assert_eq!(update(114, &[own, "b"]), (3, false));
+        assert_eq!(update(117, &[own, "b"]), (2, true), "c is gone");
     }
 }

@@ -39,7 +39,15 @@ impl GrpcError {
         Self::Denied(code, reason.to_string())
     }
 
-    /// The port has too many connections or requests in flight.
+    /// The port has too many requests in flight, which a client of the proxy can cause.
+    pub(super) fn shed() -> Self {
+        Self::denied(
+            "overloaded",
+            "too many requests in flight; retry in a second",
+        )
+    }
+
+    /// The port has too many connections.
     pub(super) fn overloaded() -> Self {
         Self::status("overloaded", overloaded())
     }

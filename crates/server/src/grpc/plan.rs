@@ -5,7 +5,7 @@ use tollgate::store::DEMANDS_MAX;
 use tollgate::{Demand, EncodedKey};
 use tollgate_envoy::{RateLimitDescriptor, RateLimitRequest};
 use tollgate_gate::ActiveConfig;
-use tollgate_rules::{MissingKeyPolicy, Selection, validate_cost};
+use tollgate_rules::{MissingKeyPolicy, SelectError, Selection, validate_cost};
 
 use super::descriptor::DescriptorAttributes;
 use super::error::GrpcError;
@@ -21,6 +21,8 @@ pub(super) struct RequestPlan<'r> {
     pub(super) refunds: Selection<'r>,
     /// One per descriptor, in their order.
     pub(super) descriptors: SmallVec<[DescriptorPlan; 2]>,
+    /// Why an entry with a number of tokens is ignored: no limit counts this kind.
+    pub(super) unknown_tokens: Option<SelectError>,
     /// Indices of the demands that only ask whether a unit is left.
     peeks: SmallVec<[u16; 2]>,
 }
@@ -81,11 +83,11 @@ impl<'r> RequestPlan<'r> {
             let attributes = DescriptorAttributes::new(&request.domain, descriptor);
             let action = HitsAction::new(request, descriptor);
             validate_cost(action.cost())?;
-            for entry in &descriptor.entries {
-                if let Some(kind) = entry.key.strip_prefix("tokens.") {
-                    active.selector.token_kinds().find(kind)?;
-                }
-            }
+            let unknown = descriptor.entries.iter().find_map(|entry| {
+                let kind = entry.key.strip_prefix("tokens.")?;
+                active.selector.token_kinds().find(kind).err()
+            });
+            plan.unknown_tokens = plan.unknown_tokens.or(unknown);
             let mut own = DescriptorPlan::default();
 
             match &descriptor.limit {
@@ -107,6 +109,15 @@ impl<'r> RequestPlan<'r> {
             plan.descriptors.push(own);
         }
         Ok(plan)
+    }
+
+    /// Fails if an entry has tokens that no limit counts: an amount that is known afterwards must
+    /// not be lost.
+    pub(super) fn require_known_tokens(&self) -> Result<(), GrpcError> {
+        match &self.unknown_tokens {
+            None => Ok(()),
+            Some(error) => Err(error.clone().into()),
+        }
     }
 
     /// True when a descriptor has an override of 0 requests: the request is denied whatever the

@@ -2,6 +2,8 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 
 use hyper::header::HeaderValue;
@@ -9,6 +11,7 @@ use tollgate::store::Intent;
 use tollgate_envoy::tonic::metadata::MetadataMap;
 use tollgate_envoy::tonic::{Request, Response, Status, async_trait};
 use tollgate_envoy::{RateLimitDescriptor, RateLimitRequest, RateLimitResponse, RateLimitService};
+use tollgate_gate::api::select_code;
 use tollgate_gate::{AccessError, ActiveConfig, Gate, GateDecision, RequestOrigin};
 use tollgate_rules::Permission;
 
@@ -25,13 +28,19 @@ type RateLimitResult = Result<Response<RateLimitResponse>, Status>;
 pub(super) struct GrpcRateLimiter {
     pub(super) gate: Arc<Gate>,
     load: Arc<PortLoad>,
+    /// True after a request named tokens that no limit counts.
+    has_unknown_tokens: Arc<AtomicBool>,
 }
 
 #[async_trait]
 impl RateLimitService for GrpcRateLimiter {
     async fn should_rate_limit(&self, request: Request<RateLimitRequest>) -> RateLimitResult {
         let active = self.gate.active();
-        let _slot = self.admit(&active, request.metadata(), &request.get_ref().descriptors)?;
+        let descriptors = &request.get_ref().descriptors;
+        let _slot = match self.admit(&active, request.metadata(), descriptors) {
+            Ok(slot) => slot,
+            Err(error) => return self.refuse(error, descriptors.len()),
+        };
         let origin = origin(&active, request.metadata());
         let request = request.into_inner();
         if active.decides_in_process() {
@@ -42,8 +51,12 @@ impl RateLimitService for GrpcRateLimiter {
 }
 
 impl GrpcRateLimiter {
-    pub(super) const fn new(gate: Arc<Gate>, load: Arc<PortLoad>) -> Self {
-        Self { gate, load }
+    pub(super) fn new(gate: Arc<Gate>, load: Arc<PortLoad>) -> Self {
+        Self {
+            gate,
+            load,
+            has_unknown_tokens: Arc::default(),
+        }
     }
 
     /// Takes a slot for a request that has arrived completely, and asks for its permissions.
@@ -52,16 +65,33 @@ impl GrpcRateLimiter {
         active: &ActiveConfig,
         metadata: &MetadataMap,
         descriptors: &[RateLimitDescriptor],
-    ) -> Result<RequestSlot<'_>, Status> {
-        let slot = self.load.try_request().ok_or_else(GrpcError::overloaded);
-        let admitted = slot.and_then(|slot| {
-            authorize(active, metadata, descriptors)?;
-            Ok(slot)
-        });
-        admitted.map_err(|error| {
-            error.count(self.gate.metrics());
-            error.into_status()
-        })
+    ) -> Result<RequestSlot<'_>, GrpcError> {
+        let slot = self.load.try_request().ok_or_else(GrpcError::shed)?;
+        authorize(active, metadata, descriptors)?;
+        Ok(slot)
+    }
+
+    /// Counts an error, and answers with a denial or a gRPC error.
+    fn refuse(&self, error: GrpcError, descriptors: usize) -> RateLimitResult {
+        error.count(self.gate.metrics());
+        let reason = match error {
+            GrpcError::Status(_, status) => return Err(*status),
+            GrpcError::Denied(_, reason) => reason,
+            GrpcError::Refused(error) => error.to_string(),
+        };
+        Ok(Response::new(encode::denied(&reason, descriptors)))
+    }
+
+    /// Counts an entry with tokens that no limit counts, and logs the first one. The other limits
+    /// decide: Envoy would take an error for an outage and let the request pass.
+    pub(super) fn note_unknown_tokens(&self, plan: &RequestPlan<'_>) {
+        let Some(error) = &plan.unknown_tokens else {
+            return;
+        };
+        self.gate.metrics().count_error(select_code(error));
+        if !self.has_unknown_tokens.swap(true, Relaxed) {
+            tracing::warn!(%error, "ignoring a descriptor's entry; the other limits decide");
+        }
     }
 
     /// Handles a request with a single poll, for a store in this process. The future of a decision has a few
@@ -85,20 +115,10 @@ impl GrpcRateLimiter {
         request: &RateLimitRequest,
         origin: &RequestOrigin,
     ) -> RateLimitResult {
-        let decided = self.decide(active, request, origin).await;
-        let error = match decided {
-            Ok(response) => return Ok(Response::new(response)),
-            Err(error) => error,
-        };
-
-        error.count(self.gate.metrics());
-        let reason = match error {
-            GrpcError::Status(_, status) => return Err(*status),
-            GrpcError::Denied(_, reason) => reason,
-            GrpcError::Refused(error) => error.to_string(),
-        };
-        let descriptors = request.descriptors.len();
-        Ok(Response::new(encode::denied(&reason, descriptors)))
+        match self.decide(active, request, origin).await {
+            Ok(response) => Ok(Response::new(response)),
+            Err(error) => self.refuse(error, request.descriptors.len()),
+        }
     }
 
     async fn decide(
@@ -109,6 +129,7 @@ impl GrpcRateLimiter {
     ) -> Result<RateLimitResponse, GrpcError> {
         descriptor::validate(request)?;
         let plan = RequestPlan::new(active, request)?;
+        self.note_unknown_tokens(&plan);
 
         if !plan.refunds.is_empty() {
             // Before the demands are charged, so that the response reports the refunded state. The

@@ -34,19 +34,19 @@ impl ReservationService for GrpcRateLimiter {
         request: Request<ReserveRequest>,
     ) -> Result<Response<ReserveResponse>, Status> {
         let active = self.gate.active();
-        let _slot = self.admit(&active, request.metadata(), &request.get_ref().descriptors)?;
+        let descriptors = &request.get_ref().descriptors;
+        let _slot = match self.admit(&active, request.metadata(), descriptors) {
+            Ok(slot) => slot,
+            Err(error) => return self.refuse_reservation(error),
+        };
 
         let origin = origin(&active, request.metadata());
         let request = request.into_inner();
         let reserved = self.reserve_estimate(&active, request, &origin).await;
-        let response = reserved.or_else(|error| {
-            error.count(self.gate.metrics());
-            match error {
-                GrpcError::Status(_, status) => Err(*status),
-                GrpcError::Denied(..) | GrpcError::Refused(_) => Ok(encode::denied_reservation()),
-            }
-        });
-        Ok(Response::new(response?))
+        match reserved {
+            Ok(response) => Ok(Response::new(response)),
+            Err(error) => self.refuse_reservation(error),
+        }
     }
 
     async fn commit(
@@ -54,7 +54,12 @@ impl ReservationService for GrpcRateLimiter {
         request: Request<CommitRequest>,
     ) -> Result<Response<CommitResponse>, Status> {
         let active = self.gate.active();
-        let _slot = self.admit(&active, request.metadata(), &request.get_ref().descriptors)?;
+        let descriptors = &request.get_ref().descriptors;
+        let admitted = self.admit(&active, request.metadata(), descriptors);
+        let _slot = admitted.map_err(|error| {
+            error.count(self.gate.metrics());
+            error.into_status()
+        })?;
 
         let token = presented_token(request.metadata().as_ref());
         let caller = active.identify(token).map_err(GrpcError::from);
@@ -75,6 +80,17 @@ impl ReservationService for GrpcRateLimiter {
 }
 
 impl GrpcRateLimiter {
+    /// Counts an error, and answers with a denial or a gRPC error.
+    fn refuse_reservation(&self, error: GrpcError) -> Result<Response<ReserveResponse>, Status> {
+        error.count(self.gate.metrics());
+        match error {
+            GrpcError::Status(_, status) => Err(*status),
+            GrpcError::Denied(..) | GrpcError::Refused(_) => {
+                Ok(Response::new(encode::denied_reservation()))
+            }
+        }
+    }
+
     /// Charges the estimate until it is settled: for all descriptors, or for none.
     async fn reserve_estimate(
         &self,
@@ -90,6 +106,7 @@ impl GrpcRateLimiter {
         let request = charge(request.domain, request.descriptors, estimate);
         descriptor::validate(&request)?;
         let plan = RequestPlan::new(active, &request)?;
+        plan.require_known_tokens()?;
 
         let decision = if plan.has_zero_limit() {
             self.gate
@@ -154,6 +171,7 @@ impl GrpcRateLimiter {
         request: &RateLimitRequest,
     ) -> Result<(), GrpcError> {
         let plan = RequestPlan::new(active, request)?;
+        plan.require_known_tokens()?;
 
         // A permit is left out: the work is done, and no client would release it.
         let is_rate = |demand: &&_| !is_concurrency(demand);

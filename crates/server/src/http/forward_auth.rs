@@ -9,7 +9,7 @@ mod parameters;
 mod warnings;
 
 use hyper::body::Incoming;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use hyper::{Request, Response, StatusCode};
 use tollgate::store::Intent;
 use tollgate_gate::api::{ApiContext, ApiError};
@@ -31,10 +31,12 @@ pub(super) async fn handle(
     warnings: &ForwardAuthWarnings,
 ) -> Result<Response<Body>, ApiError> {
     let ApiContext { gate, active, .. } = context;
-    let _slot = connection.try_slot().ok_or_else(ApiError::overloaded)?;
     let peer = connection.peer;
     let query = request.uri().query().unwrap_or_default();
     let parameters = ForwardAuthParameters::parse(query, request)?;
+    let Some(_slot) = connection.try_slot() else {
+        return Ok(deny(gate, &ApiError::overloaded(), parameters.deny_status));
+    };
     let clients = active.selector.clients();
     let client = clients.address(peer.ip(), request.headers());
     warnings.check_proxy(active, request, peer);
@@ -103,8 +105,18 @@ fn refusal(
         return Err(error);
     }
 
+    Ok(deny(gate, &error, deny_status))
+}
+
+/// Counts an error, and denies the request. So is a request that this service sheds: the proxy must
+/// not take its overload for an outage.
+fn deny(gate: &Gate, error: &ApiError, deny_status: Option<StatusCode>) -> Response<Body> {
     gate.metrics().count_error(error.code);
     let mut response = denied(error.problem(), deny_status, None);
-    response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
-    Ok(response)
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, NO_STORE);
+    if let Some(secs) = error.retry_after_secs {
+        headers.insert(RETRY_AFTER, secs.into());
+    }
+    response
 }

@@ -31,6 +31,11 @@ const TOKENS_REMOVED: &str = "\
     server.tokens: a reload has removed all tokens, so everybody who reaches the data ports may \
     charge, refund and release any key; if that is intended, restart the service";
 
+/// The warning about a reload that no longer asks for certificates of clients. It stays likewise.
+const CLIENT_CA_REMOVED: &str = "\
+    server.tls.client_ca: a reload has removed it, so clients without a certificate may charge, \
+    refund and release any key; if that is intended, restart the service";
+
 /// Reloads the configuration file and records the results.
 #[derive(Debug)]
 pub(crate) struct Reloader {
@@ -183,7 +188,7 @@ impl Reloader {
     /// Parses and validates a text, and activates it with the certificate that it names.
     async fn replace(&self, file: &ConfigFile, text: Vec<u8>) -> Result<(), ConfigReloadError> {
         let mut config = file.parse(text).await?;
-        warn_about_removed_tokens(&mut config, &self.gate.active().config);
+        warn_about_removed_access(&mut config, &self.gate.active().config);
         let read_tls = move || TlsSettings::read(&config).map(|tls| (config, tls));
         let (config, tls) = tokio::task::spawn_blocking(read_tls)
             .await
@@ -254,16 +259,27 @@ fn changes(before: &[u8], after: Option<&Vec<u8>>) -> ConfigChanges {
     ConfigChanges::between(&before, &after.unwrap_or_default())
 }
 
-/// Adds a warning if the file had tokens since the service was started, and has none now: by
-/// mistake, everybody may do everything.
-fn warn_about_removed_tokens(config: &mut Config, active: &Config) {
-    let tokens = |config: &Config| config.server.access.tokens.len();
-    let is_known = active
-        .warnings
-        .iter()
-        .any(|warning| warning == TOKENS_REMOVED);
-    if tokens(config) == 0 && (tokens(active) > 0 || is_known) {
-        config.warnings.push(TOKENS_REMOVED.to_owned());
+/// Adds a warning for each kind of access control that the file had since the service was started,
+/// and has not now: by mistake, everybody may do everything.
+fn warn_about_removed_access(config: &mut Config, active: &Config) {
+    let has_tokens = |config: &Config| !config.server.access.tokens.is_empty();
+    let has_client_ca = |config: &Config| {
+        let tls = config.server.access.tls.as_ref();
+        tls.is_some_and(|tls| tls.client_ca.is_some())
+    };
+    let kinds = [
+        (TOKENS_REMOVED, has_tokens(config), has_tokens(active)),
+        (
+            CLIENT_CA_REMOVED,
+            has_client_ca(config),
+            has_client_ca(active),
+        ),
+    ];
+    for (removed, is_there, was_there) in kinds {
+        let is_known = active.warnings.iter().any(|warning| warning == removed);
+        if !is_there && (was_there || is_known) {
+            config.warnings.push(removed.to_owned());
+        }
     }
 }
 
@@ -289,16 +305,36 @@ mod tests {
         let has_warning = |config: &Config| config.warnings.iter().any(|one| one == TOKENS_REMOVED);
 
         let (mut next, before) = (open(), open());
-        warn_about_removed_tokens(&mut next, &before);
+        warn_about_removed_access(&mut next, &before);
         assert!(!has_warning(&next), "there were none");
-        warn_about_removed_tokens(&mut next, &parse(tokens.clone()));
+        warn_about_removed_access(&mut next, &parse(tokens.clone()));
         assert!(has_warning(&next));
         let mut again = open();
-        warn_about_removed_tokens(&mut again, &next);
+        warn_about_removed_access(&mut again, &next);
         assert!(has_warning(&again), "they are still missing");
         let mut with_tokens = parse(tokens);
-        warn_about_removed_tokens(&mut with_tokens, &again);
+        warn_about_removed_access(&mut with_tokens, &again);
         assert!(!has_warning(&with_tokens));
+    }
+
+    #[test]
+    fn no_longer_asking_for_certificates_is_a_warning() {
+        let limits =
+            "limits: [{ name: api, key: [], algorithm: fixed_window, limit: 1, window: 1s }]";
+        let parse = |server: &str| {
+            let text = format!("{server}{limits}");
+            Config::parse(&text, "test.yaml", &|_: &str| None).unwrap()
+        };
+        let tls = "server: { tls: { cert: a.pem, key: b.pem } }\n";
+        let mut next = parse(tls);
+        warn_about_removed_access(&mut next, &parse(tls));
+        assert!(!next.warnings.iter().any(|one| one == CLIENT_CA_REMOVED));
+        let with_ca = "server: { tls: { cert: a.pem, key: b.pem, client_ca: c.pem } }\n";
+        for server in [tls, ""] {
+            let mut next = parse(server);
+            warn_about_removed_access(&mut next, &parse(with_ca));
+            assert!(next.warnings.iter().any(|one| one == CLIENT_CA_REMOVED));
+        }
     }
 
     #[test]

@@ -14,8 +14,7 @@ use tollgate::{Decision, Demand, EncodedKey};
 use tollgate_gate::{ActiveConfig, Gate, RequestOrigin};
 
 use super::error::RespError;
-use super::share::CommandShare;
-use super::{RespFront, encode};
+use super::{RespFront, SHARE_MAX, encode};
 use crate::listen::RequestSlot;
 
 type DecisionResult = Result<Decision, RespError>;
@@ -25,11 +24,13 @@ type DecisionFuture<'r> = Pin<Box<dyn Future<Output = DecisionResult> + Send + '
 pub(super) struct CommandBatch<'r> {
     front: &'r RespFront,
     active: &'r ActiveConfig,
-    /// Only if the connection has had its share, and not while the batch waits for the store.
+    /// Not while the batch waits for the store.
     turn: Option<SemaphorePermit<'r>>,
     /// Taken by the first decision. A batch counts as one request in flight, like a request over
     /// HTTP with several limits.
     slot: Option<RequestSlot<'r>>,
+    /// The commands of the batch, of which long ones count as several.
+    commands: usize,
     /// The replies that are known.
     replies: Vec<u8>,
     /// The decisions that are awaited, each with its place in `replies`.
@@ -37,27 +38,30 @@ pub(super) struct CommandBatch<'r> {
 }
 
 impl<'r> CommandBatch<'r> {
-    /// Begins a batch. A connection that has had its share waits for its turn.
-    pub(super) async fn begin(
-        front: &'r RespFront,
-        active: &'r ActiveConfig,
-        share: &mut CommandShare,
-    ) -> Self {
-        let mut batch = Self {
+    /// Begins a batch when it is the connection's turn, and when other tasks have had theirs.
+    pub(super) async fn begin(front: &'r RespFront, active: &'r ActiveConfig) -> Self {
+        let turn = front.turns.acquire().await.ok();
+        front.share.let_others_run().await;
+        Self {
             front,
             active,
-            turn: None,
+            turn,
             slot: None,
+            commands: 0,
             replies: Vec::new(),
             pending: Vec::new(),
-        };
-        if share.is_greedy || share.is_spent() {
-            batch.turn = front.turns.acquire().await.ok();
         }
-        if share.is_spent() {
-            share.renew().await;
-        }
-        batch
+    }
+
+    /// Counts commands against the share of the port.
+    pub(super) fn spend(&mut self, commands: usize) {
+        self.commands += commands;
+        self.front.share.spend(commands);
+    }
+
+    /// True when further commands belong to the next batch.
+    pub(super) const fn is_full(&self) -> bool {
+        self.commands >= SHARE_MAX
     }
 
     /// The configuration that decides.

@@ -4,10 +4,10 @@
 //! (`batch`), encode (`encode`). `session` has what clients send at connect. Knows nothing of
 //! connections except how to read and write them.
 //!
-//! A client may send commands without end. So a batch is bounded in commands and bytes, and is written
-//! before the next one begins. A connection that has had its share of commands without waiting for
-//! input lets all other tasks of the service run, and goes on when it is its turn: one thread of the
-//! runtime is left to other ports. The port has a bounded number of decisions in the store at a time.
+//! Clients may send commands without end. So a batch is bounded in commands and bytes, and is written
+//! before the next one begins. Each batch waits for its turn, and one thread of the runtime is left to
+//! other ports. After a share of commands, whosever they are, the port lets all other tasks of the
+//! service run. The port has a bounded number of decisions in the store at a time.
 
 mod batch;
 mod commands;
@@ -20,9 +20,7 @@ mod session;
 mod share;
 mod throttle;
 
-use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -40,7 +38,7 @@ use self::commands::{RespCommand, SessionCommand};
 use self::error::RespError;
 use self::frame::{Arguments, FRAME_MAX};
 use self::session::RespSession;
-use self::share::CommandShare;
+use self::share::PortShare;
 use crate::listen::{
     self, ClientConnection, InFlightRequest, IncompleteRequest, ListenProtocol, MonitoredStream,
     PortLoad, PortTls, ShutdownSignal, StreamFront, StreamPort,
@@ -49,8 +47,8 @@ use crate::listen::{
 /// Replies of this many bytes are written before further commands are answered, so that a client
 /// that does not read is not answered either.
 const REPLIES_MAX: usize = 16 << 10;
-/// The commands that are answered together, and after which a connection that has not waited for
-/// input lets all other tasks run. Those behind them wait in the buffer.
+/// The commands that are answered together, and after which the port lets all other tasks run.
+/// Those behind them wait in the buffer.
 const SHARE_MAX: usize = 64;
 /// The bytes of commands and replies that count as much as another command.
 const COMMAND_BYTES: usize = 1 << 10;
@@ -82,8 +80,9 @@ pub(crate) async fn run(
 struct RespFront {
     gate: Arc<Gate>,
     load: Arc<PortLoad>,
-    /// A connection that has had its share goes on only with one of these. They are given in order.
+    /// A batch needs one of these. They are given in order.
     turns: Semaphore,
+    share: PortShare,
     /// One for each decision that waits for the store.
     decisions: Semaphore,
     /// The id of the next connection, for `CLIENT ID`.
@@ -107,6 +106,7 @@ impl RespFront {
             gate,
             load,
             turns: Semaphore::new(turns),
+            share: PortShare::default(),
             decisions: Semaphore::new(DECISIONS_MAX),
             next_id: AtomicU64::new(1),
         }
@@ -124,14 +124,14 @@ impl RespFront {
         output: &mut Vec<u8>,
     ) -> (usize, NextStep) {
         let active = self.gate.active();
-        let mut batch = CommandBatch::begin(self, &active, &mut session.share).await;
+        let mut batch = CommandBatch::begin(self, &active).await;
         let mut consumed = 0;
         let mut next = NextStep::Answer;
 
         while batch.reply_bytes() < REPLIES_MAX {
             let done = consumed + batch.reply_bytes();
             let arguments = match frame::decode(&input[consumed..]) {
-                Ok(Some(_)) if session.share.is_spent() => break,
+                Ok(Some(_)) if batch.is_full() => break,
                 Ok(Some((arguments, bytes))) => {
                     consumed += bytes;
                     arguments
@@ -151,7 +151,7 @@ impl RespFront {
                 break;
             }
             let bytes = consumed + batch.reply_bytes() - done;
-            session.share.spend(1 + bytes / COMMAND_BYTES);
+            batch.spend(1 + bytes / COMMAND_BYTES);
         }
 
         *output = batch.finish().await;
@@ -217,7 +217,7 @@ impl RespFront {
             let read = tokio::select! {
                 biased;
                 () = closing.notified() => return Ok(()),
-                read = read_some(stream, &mut input, &mut session.share) => read?,
+                read = stream.read_buf(&mut input) => read?,
             };
             if read == 0 {
                 return Ok(());
@@ -249,10 +249,8 @@ impl RespFront {
         loop {
             if frame::is_incomplete(input) {
                 // Every part of a long command is looked at from its beginning.
-                session.share.spend(input.len() / COMMAND_BYTES);
-                if session.share.is_spent() {
-                    session.share.renew().await;
-                }
+                self.share.spend(input.len() / COMMAND_BYTES);
+                self.share.let_others_run().await;
                 return Ok(true);
             }
 
@@ -277,23 +275,6 @@ impl RespFront {
             }
         }
     }
-}
-
-/// Reads what has arrived. A connection that has to wait for it has a new share.
-async fn read_some(
-    stream: &mut MonitoredStream,
-    input: &mut BytesMut,
-    share: &mut CommandShare,
-) -> io::Result<usize> {
-    let mut reading = pin!(stream.read_buf(input));
-    poll_fn(|context| {
-        let read = reading.as_mut().poll(context);
-        if read.is_pending() {
-            *share = CommandShare::default();
-        }
-        read
-    })
-    .await
 }
 
 impl StreamFront for RespFront {

@@ -10,7 +10,6 @@ use super::commands::{self, COMMANDS, RespCommand, SessionCommand};
 use super::encode::{self, RespVersion};
 use super::error::RespError;
 use super::integer::shown;
-use super::share::CommandShare;
 
 /// The reply to a command that was carried out.
 const OK: &str = "OK";
@@ -26,7 +25,6 @@ pub(super) struct RespSession {
     token: Option<Box<[u8]>>,
     /// Empty if the client has none.
     name: Vec<u8>,
-    pub(super) share: CommandShare,
 }
 
 /// Whether a command was carried out.
@@ -39,7 +37,6 @@ impl RespSession {
             version: RespVersion::Two,
             token: None,
             name: Vec::new(),
-            share: CommandShare::default(),
         }
     }
 
@@ -227,10 +224,7 @@ impl RespSession {
 
     /// Forgets everything that the client has set.
     fn reset(&mut self, out: &mut Vec<u8>) {
-        *self = Self {
-            share: self.share,
-            ..Self::new(self.id)
-        };
+        *self = Self::new(self.id);
         encode::simple(out, "RESET");
     }
 }

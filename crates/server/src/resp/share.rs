@@ -1,30 +1,27 @@
-//! How much of the service a connection has used without waiting for input.
+//! How much of the service the port has used since it has let other tasks run.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::SHARE_MAX;
 
-/// The commands of a connection since it has last waited for input, or let all other tasks run.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct CommandShare {
-    commands: usize,
-    /// The connection has had a whole share, and has not waited for input since.
-    pub(super) is_greedy: bool,
+/// The commands of all connections since the port has last let all other tasks run. A connection
+/// cannot have a share of its own: clients that wait for their replies would renew theirs all the
+/// time, and many of them would use the whole service.
+#[derive(Debug, Default)]
+pub(super) struct PortShare {
+    commands: AtomicUsize,
 }
 
-impl CommandShare {
-    pub(super) const fn spend(&mut self, commands: usize) {
-        self.commands += commands;
+impl PortShare {
+    pub(super) fn spend(&self, commands: usize) {
+        self.commands.fetch_add(commands, Relaxed);
     }
 
-    pub(super) const fn is_spent(self) -> bool {
-        self.commands >= SHARE_MAX
-    }
-
-    /// Lets all other tasks run, and begins the next share.
-    pub(super) async fn renew(&mut self) {
-        *self = Self {
-            commands: 0,
-            is_greedy: true,
-        };
-        tokio::task::yield_now().await;
+    /// If the share is spent, lets all other tasks run and begins the next one.
+    pub(super) async fn let_others_run(&self) {
+        if self.commands.load(Relaxed) >= SHARE_MAX {
+            self.commands.store(0, Relaxed);
+            tokio::task::yield_now().await;
+        }
     }
 }

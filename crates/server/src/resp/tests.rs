@@ -45,8 +45,6 @@ impl Client {
 
     /// Sends bytes and returns the replies, and what follows.
     fn send_bytes(&mut self, bytes: &[u8]) -> (String, usize, NextStep) {
-        // The connection has waited for these bytes.
-        self.session.share = CommandShare::default();
         let mut output = Vec::new();
         let answered = self.front.answer(&mut self.session, bytes, &mut output);
         let (consumed, next) = self.runtime.block_on(answered);
@@ -607,6 +605,44 @@ fn pipelines_let_other_tasks_run() {
         // A connection that follows on another may begin in the same round.
         let quanta = CONNECTIONS * COMMANDS / SHARE_MAX;
         assert!(turns > quanta / 2, "{command}: {turns} of {quanta}");
+    }
+}
+
+/// The same for clients that wait for the replies to some commands before they send more.
+#[test]
+fn bursts_let_other_tasks_run() {
+    const CONNECTIONS: usize = 50;
+    const BURSTS: usize = 64;
+    let front = Arc::new(front(LIMITS, &ManualClock::default()));
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.expect("a runtime");
+
+    for commands in [8, 64] {
+        let burst = "PING\r\n".repeat(commands);
+        let connections = (0..CONNECTIONS).map(|_| {
+            let (front, burst) = (front.clone(), burst.clone());
+            runtime.spawn(async move {
+                let mut session = front.open_session();
+                for _ in 0..BURSTS {
+                    let mut output = Vec::new();
+                    let answered = front.answer(&mut session, burst.as_bytes(), &mut output);
+                    assert_eq!(answered.await.0, burst.len());
+                    // The client reads the replies.
+                    tokio::task::yield_now().await;
+                }
+            })
+        });
+        let connections: Vec<_> = connections.collect();
+        let turns = runtime.block_on(async {
+            let mut turns = 0;
+            while !connections.iter().all(tokio::task::JoinHandle::is_finished) {
+                turns += 1;
+                tokio::task::yield_now().await;
+            }
+            turns
+        });
+        let quanta = CONNECTIONS * BURSTS * commands / SHARE_MAX;
+        assert!(turns > quanta / 2, "{commands}: {turns} of {quanta}");
     }
 }
 

@@ -17,8 +17,8 @@ const INTERVAL: Duration = Duration::from_millis(250);
 const INTERVAL_MAX: Duration = Duration::from_millis(750);
 /// With more replicas than this, each asks less often, to spare the store.
 const REPLICAS_MAX: u32 = 8;
-/// How often the known actions are saved, if they have changed.
-const SAVE_INTERVAL: Duration = Duration::from_secs(1);
+/// How often the known actions are saved, if they have changed. The others learn of it then.
+const SAVE_INTERVAL: Duration = Duration::from_millis(50);
 /// How long the start waits for the actions that are in force.
 const FIRST_READ_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -63,6 +63,7 @@ pub(super) async fn watch(gate: Arc<Gate>, fleet: Arc<Fleet>, shutdown: Shutdown
     let save = async {
         while saving.pause(SAVE_INTERVAL).await {
             gate.save_actions().await;
+            fleet.announce_actions(&gate);
         }
     };
     tokio::join!(read, save);

@@ -202,3 +202,15 @@ fn what_cannot_be_audited_is_an_error() {
     let error = reason(address, &[]);
     assert!(error.contains("no response from"), "{error}");
 }
+
+#[test]
+fn a_file_of_rules_may_be_endless() {
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
+    let output = audit(nobody, "/login", &["--rules", "/dev/zero"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(
+        text.contains("cannot read /dev/zero: it has more than 1048576 bytes"),
+        "{text}"
+    );
+}

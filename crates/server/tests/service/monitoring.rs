@@ -215,3 +215,71 @@ fn the_grafana_dashboard_has_valid_expressions_with_existing_metrics() {
     promtool(&["check", "rules", "--lint=none"], &written);
     std::fs::remove_dir_all(written.parent().expect("a directory of its own")).expect("it is ours");
 }
+
+/// Proxies count what passes unchecked in series that begin with the first such request.
+#[test]
+fn the_alerts_about_proxies_fire_on_the_first_sample() {
+    let docs = std::fs::read_to_string(path("../docs/proxies.md")).expect("the page");
+    let rules = docs
+        .split("```yaml\n")
+        .find(|block| block.contains("RequestsPassUnchecked"));
+    let rules = rules
+        .and_then(|block| block.split("```").next())
+        .expect("the rules");
+    let rules_file = write_config(rules);
+    promtool(
+        &["check", "rules", "--lint=all", "--lint-fatal"],
+        &rules_file,
+    );
+
+    let alerts = [
+        (
+            "RequestsPassUnchecked",
+            "envoy_cluster_ratelimit_failure_mode_allowed",
+            "",
+        ),
+        (
+            "RequestsPassUnchecked",
+            "envoy_http_ext_authz_failure_mode_allowed",
+            "",
+        ),
+        (
+            "RequestsDeniedWithoutDecision",
+            "caddy_http_request_duration_seconds_count",
+            "code: '502'",
+        ),
+        (
+            "RequestsDeniedWithoutDecision",
+            "traefik_router_requests_total",
+            "code: '500', router: app@file",
+        ),
+    ];
+    let tests = alerts.map(|(alert, series, labels)| {
+        let matcher = labels
+            .replace("code: ", "code=")
+            .replace("router: app@file", "router='app@file'");
+        let quiet = |time| format!("      - {{ eval_time: {time}, alertname: {alert} }}\n");
+        let fires = |time| {
+            let alerts = format!("[{{ exp_labels: {{ {labels} }} }}]");
+            format!("      - {{ eval_time: {time}, alertname: {alert}, exp_alerts: {alerts} }}\n")
+        };
+        // The first outage after 3 minutes, another one after 30.
+        format!(
+            "  - interval: 1m\n    input_series: [{{ series: \"{series}{{{matcher}}}\", \
+             values: '_x3 7x26 9x20' }}]\n    alert_rule_test:\n{}{}{}{}{}",
+            quiet("2m"),
+            fires("3m"),
+            quiet("20m"),
+            fires("31m"),
+            quiet("45m")
+        )
+    });
+    let file = rules_file.display();
+    let text = format!("rule_files: ['{file}']\ntests:\n{}", tests.concat());
+    let tests_file = write_config(&text);
+    promtool(&["test", "rules"], &tests_file);
+    for file in [rules_file, tests_file] {
+        std::fs::remove_dir_all(file.parent().expect("a directory of its own"))
+            .expect("it is ours");
+    }
+}

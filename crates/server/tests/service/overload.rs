@@ -111,6 +111,48 @@ fn requests_whose_body_has_not_arrived_hold_no_slots() {
     }
 }
 
+/// A proxy takes errors for an outage, and lets requests pass.
+#[test]
+fn a_proxy_gets_a_denial_for_a_request_beyond_the_limit_in_flight() {
+    let store = Server::start(Flavor::Redis);
+    let service = Tollgate::with_config(&format!(
+        "server: {{in_flight_max: 1}}\n\
+         store: {{type: redis, endpoints: ['{}'], timeout: 10s}}\n\
+         limits: [{{name: api, key: [client_ip], algorithm: sliding_window, limit: 100, window: 1h}}]",
+        store.url()
+    ));
+    let is_ready = || service.check(ANN).header("x-ratelimit-fallback").is_none();
+    wait::until_true(PATIENCE, "the store to be reached", is_ready);
+    store.freeze();
+
+    thread::scope(|scope| {
+        let held = scope.spawn(|| service.check(ANN));
+        let mut envoy = Client::connect(service.grpc);
+        let ask = |envoy: &mut Client| envoy.ask(&about(&[("client_ip", "203.0.113.7")]));
+        let waiting = scope.spawn(move || ask(&mut envoy));
+        let status = || reverse_proxy::get(service.admin, "/admin/status", &[]).text();
+        let in_flight = || status().contains(r#""in_flight":2"#);
+        wait::until_true(PATIENCE, "both requests to be in flight", in_flight);
+
+        let path = "/v1/forward-auth?proxy=nginx&deny_status=403";
+        let headers = [("x-real-ip", "203.0.113.7"), ("x-original-uri", "/")];
+        let shed = reverse_proxy::get(service.http, path, &headers);
+        assert_eq!(shed.status, 403, "{}", shed.text());
+        assert_eq!(shed.header("retry-after"), Some("1"));
+        assert_eq!(shed.header("x-ratelimit-status"), Some("503"));
+
+        let mut envoy = Client::connect(service.grpc);
+        assert_eq!(ask(&mut envoy).overall_code(), Code::OverLimit);
+
+        store.thaw();
+        assert_eq!(held.join().expect("an answer").status, 200);
+        assert_eq!(waiting.join().expect("an answer").overall_code(), Code::Ok);
+    });
+    let metrics = reverse_proxy::get(service.admin, "/metrics", &[]).text();
+    let counted = "tollgate_request_errors_total{code=\"overloaded\"} 2";
+    assert!(metrics.contains(counted), "{metrics}");
+}
+
 /// While the store does not reply, decisions are in flight.
 #[test]
 fn requests_beyond_the_limit_in_flight_are_rejected() {

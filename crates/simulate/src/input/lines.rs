@@ -42,6 +42,13 @@ pub struct LineChunk<'b> {
     bytes: &'b [u8],
 }
 
+impl LineChunk<'_> {
+    /// Bytes of the lines that are not taken yet.
+    pub(crate) const fn len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
 impl<R: Read> LineReader<R> {
     /// Reads the lines of `reader`.
     pub fn new(reader: R) -> Self {

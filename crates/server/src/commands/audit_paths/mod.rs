@@ -13,7 +13,9 @@ mod exchange;
 mod judge;
 mod report;
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hyper::Method;
@@ -24,6 +26,9 @@ use self::judge::Audit;
 use super::client::{self, block_on};
 use super::outcome::{CommandError, CommandResult, Exit, invalid, output};
 use super::terminal::{LINE_INTERVAL, ProgressLine, plain};
+
+/// The longest file of rules, in bytes.
+const RULES_MAX: u64 = 1 << 20;
 
 /// Arguments of `tollgate audit-paths`.
 #[derive(Clone, Debug, clap::Args)]
@@ -135,8 +140,8 @@ fn variants(
     let mut rules = corpus::built_in().map_err(invalid)?;
     if let Some(file) = &args.rules {
         let name = plain(&file.display().to_string());
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| invalid(format!("cannot read {name}: {error}")))?;
+        let text =
+            read_rules(file).map_err(|error| invalid(format!("cannot read {name}: {error}")))?;
         rules.extend(corpus::parse(&text).map_err(|error| invalid(format!("{name}: {error}")))?);
     }
 
@@ -156,6 +161,18 @@ fn variants(
         rules.retain(|rule| args.classes.contains(&rule.class));
     }
     Ok(corpus::variants(&rules, request, args.thorough))
+}
+
+/// Reads a file of rules, which may be endless.
+fn read_rules(file: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let mut input = File::open(file)?.take(RULES_MAX + 1);
+    let length = input.read_to_string(&mut text)?;
+    if length as u64 > RULES_MAX {
+        let error = format!("it has more than {RULES_MAX} bytes, the most that are read");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
+    }
+    Ok(text)
 }
 
 fn cookie(text: &str) -> Result<NamedValue, String> {

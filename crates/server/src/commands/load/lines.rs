@@ -42,6 +42,11 @@ fn result(report: &LoadReport, tolerance: LoadTolerance) -> String {
             percent(requests.error_share()),
             percent(tolerance.errors)
         ),
+        LoadFailure::Degraded => format!(
+            "failure policies made {} of the decisions, more than {} (--degraded-max)",
+            percent(requests.degraded_share()),
+            percent(tolerance.degraded)
+        ),
     };
     let reasons: Vec<String> = report.failures.iter().map(reason).collect();
     if !reasons.is_empty() {
@@ -302,6 +307,7 @@ mod tests {
     const TOLERANCE: LoadTolerance = LoadTolerance {
         unlimited: 0.0,
         errors: 0.01,
+        degraded: 0.01,
     };
 
     fn text(report: &LoadReport) -> String {
@@ -411,6 +417,14 @@ mod tests {
             "FAILED: a limit was exceeded; 25 % of the allowed requests met no limit, more than \
              0 % (--unlimited-max); 6.63 % of the requests got no decision, more than 1 % \
              (--errors-max)"
+        );
+        let mut unsent = report(vec![limit("api", -1.0)]);
+        unsent.requests.unsent = 500;
+        unsent.requests.degraded = 40;
+        assert_eq!(
+            result(&mut unsent),
+            "FAILED: 20 % of the requests got no decision, more than 1 % (--errors-max); failure \
+             policies made 2 % of the decisions, more than 1 % (--degraded-max)"
         );
         let text = text(&failed);
         let row = "unlimited    300 of 1,200 allowed (25 %) met no limit; a proxy marked 30 of \

@@ -84,9 +84,12 @@ pub struct LoadArgs {
     #[arg(long = "allow", value_name = "[NAME=]LIMIT", value_parser = values::allowance)]
     allowances: Vec<Allowance>,
     /// Fail if more than this share of requests gets no decision: timeouts, connections that fail,
-    /// other responses
+    /// other responses, requests not sent in time
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = values::share)]
     errors_max: f64,
+    /// Fail if failure policies make more than this share of the decisions: no limit counts those
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = values::share)]
+    degraded_max: f64,
     /// Fail if more than this share of the allowed requests meets no limit: the response names none,
     /// or a proxy marked it with `X-RateLimit-Unchecked`
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = values::share)]
@@ -158,6 +161,7 @@ pub(crate) fn run(args: &LoadArgs) -> CommandResult {
     let tolerance = LoadTolerance {
         unlimited: args.unlimited_max,
         errors: args.errors_max,
+        degraded: args.degraded_max,
     };
     report.judge(tolerance);
     let exit = Exit::denied_if(!report.failures.is_empty());

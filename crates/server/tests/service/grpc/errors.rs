@@ -1,5 +1,6 @@
 //! Requests that cannot be decided, and an unavailable store.
 
+use testkit::reverse_proxy;
 use tollgate_envoy::{Code, Entry, RateLimitDescriptor, RateLimitRequest};
 
 use super::client::Client;
@@ -37,6 +38,23 @@ fn a_misconfigured_proxy_gets_an_error() {
         assert_eq!(status, INVALID_ARGUMENT);
         assert!(text.replace("%20", " ").contains(what), "{text}");
     }
+}
+
+/// A reload may have removed the last limit that counts them. Envoy would take an error for an
+/// outage, and let everything pass.
+#[test]
+fn tokens_that_no_limit_counts_are_ignored_and_counted() {
+    let service = Tollgate::with_config(LIMITS);
+    let mut client = Client::connect(service.grpc);
+    let asked = about(&[("tenant", "acme"), ("tokens.input", "9")]);
+    let codes: Vec<Code> = (0..4).map(|_| client.ask(&asked).overall_code()).collect();
+    assert_eq!(codes, [Code::Ok, Code::Ok, Code::Ok, Code::OverLimit]);
+
+    let metrics = reverse_proxy::get(service.admin, "/metrics", &[]).text();
+    let counted = "tollgate_request_errors_total{code=\"bad-tokens\"} 4";
+    assert!(metrics.contains(counted), "{metrics}");
+    service.wait_for_log("ignoring a descriptor's entry");
+    assert_eq!(service.log().matches("no limit counts tokens").count(), 1);
 }
 
 /// A client decides with its headers which descriptors are sent and which limits they match, so
