@@ -1,7 +1,7 @@
 /** The client: one API over both engines. */
 import type { KeyArguments, Limit } from "./arguments.js";
 import { closedError, costMembers, costOf, demandsFrom, isDemands } from "./arguments.js";
-import { knownOptions, validToken, validTokens } from "./arguments.js";
+import { knownOptions, RESERVE, validToken } from "./arguments.js";
 import { Availability } from "./availability.js";
 import { decisionFrom, isDecision } from "./decision.js";
 import type { Answer, Engine, Operation, TryDemand } from "./engine.js";
@@ -99,8 +99,8 @@ export class Tollgate {
     third?: CheckOptions,
   ): Decision | undefined {
     if (isDemands(first)) return this.#tryDemands(...demandsFrom([first, second as CheckOptions]));
-    if (third !== undefined) knownOptions(third);
-    if (third?.attributes !== undefined) return undefined;
+    knownOptions(third);
+    if (third?.attributes !== undefined || third?.tokens !== undefined) return undefined;
     return this.#tryOne(first, second as Key, third?.cost);
   }
 
@@ -145,10 +145,9 @@ export class Tollgate {
   reserve(limit: Limit, key: Key, options?: ReserveOptions): Promise<Decision>;
   reserve(demands: readonly Demand[], options?: ReserveOptions): Promise<Decision>;
   async reserve(...args: KeyArguments<ReserveOptions>): Promise<Decision> {
-    const [demands, options] = demandsFrom(args);
+    const [demands, options] = demandsFrom(args, RESERVE);
     const members: Record<string, unknown> = {};
     if (options.ttl !== undefined) members.ttl = durationToWire(options.ttl, "ttl");
-    if (options.tokens !== undefined) members.tokens = validTokens(options.tokens);
     return this.#decide("reserve", demands, options, members);
   }
 
@@ -190,7 +189,7 @@ export class Tollgate {
   }
 
   #tryDemands(demands: readonly Demand[], options: KeyOptions): Decision | undefined {
-    if (options.attributes !== undefined) return undefined;
+    if (options.attributes !== undefined || options.tokens !== undefined) return undefined;
     const [demand] = demands;
     if (demand !== undefined && demands.length === 1) {
       return this.#tryOne(demand.limit, demand.key, costOf(demand, options.cost));

@@ -160,6 +160,8 @@ export interface Settlement {
 export interface CheckOptions {
   /** Units to charge; defaults to 1, or to what the configuration says. */
   cost?: number;
+  /** Tokens by kind, for limits with `cost: { tokens: .. }`. */
+  tokens?: TokenCounts;
   /** Further attributes, for tiers and costs of configured limits. */
   attributes?: { readonly [attribute: string]: AttributeValue };
 }
@@ -167,9 +169,13 @@ export interface CheckOptions {
 export interface ReserveOptions extends CheckOptions {
   /** How long the reservation stays open; 60 s by default. */
   ttl?: Duration;
-  /** Estimated tokens by kind, for limits with `cost: { tokens: .. }`. */
-  tokens?: { readonly [kind: string]: number };
 }
 
+/**
+ * Numbers of tokens by their kind, such as `{ input: 900, output: 500 }`, or the whole usage object
+ * of a provider's response.
+ */
+export type TokenCounts = object;
+
 /** The actual cost of a reservation: units, or tokens by kind. */
-export type ActualCost = number | { readonly tokens: { readonly [kind: string]: number } };
+export type ActualCost = number | { readonly tokens: TokenCounts };
