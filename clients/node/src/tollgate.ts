@@ -35,16 +35,18 @@ export class Tollgate {
 
   constructor(options: TollgateOptions | EngineOptions) {
     let unavailable = new Unavailable();
+    let warnings: Warnings;
     if (isEngineOptions(options)) {
+      warnings = options.warnings ?? new Warnings(undefined);
       this.#limits = Limits.configured(options.configured ?? []);
       this.#engine = options.engine;
     } else {
       requireHttpOptions(options);
       unavailable = new Unavailable(options.onUnavailable);
       this.#limits = Limits.broughtAlong(limitList(options.limits));
+      warnings = new Warnings(options.onWarning);
       this.#engine = new HttpEngine(options);
     }
-    const warnings = new Warnings(options.onWarning);
     this.#availability = new Availability(this.#engine, this.#limits, unavailable, warnings);
   }
 
@@ -53,13 +55,13 @@ export class Tollgate {
    * used, unless the options say `lazy`.
    */
   static async inProcess(options: InProcessOptions): Promise<Tollgate> {
-    const core = await openCore(configFrom(options), options.lazy === true ? "lazy" : "connect");
-    const { limits: configured, onWarning } = options;
-    const engine = new NativeEngine(core);
-    const limiter = await Tollgate.overEngine({ engine, configured, onWarning });
-    const { warnings } = limiter.#availability;
-    const found = [...inProcessWarnings(options), ...core.warnings()];
-    for (const warning of found) warnings.say(warning);
+    const config = configFrom(options);
+    const warnings = new Warnings(options.onWarning);
+    for (const warning of inProcessWarnings(options)) warnings.say(warning);
+
+    const engine = new NativeEngine(await openCore(config, options.lazy === true ? "lazy" : "connect"));
+    const limiter = await Tollgate.overEngine({ engine, configured: options.limits, warnings });
+    limiter.#availability.tellWarnings();
     return limiter;
   }
 
@@ -239,7 +241,7 @@ export class Tollgate {
       this.#availability.refreshPolicies(demands);
       const answer = await sent;
       if (!isDecision(answer)) throw this.#availability.rejection(answer);
-      return this.#availability.observed(decisionFrom(answer));
+      return this.#availability.answered(decisionFrom(answer));
     } catch (error) {
       if (!(error instanceof UnavailableError)) throw error;
       return this.#availability.decide(demands, error);
@@ -272,12 +274,12 @@ export class Tollgate {
       typeof reservation === "object"
         ? reservation.reservation
         : validToken(reservation, "reservation");
-    if (token === undefined) return { charged: 0, reservation: "unknown" };
-    const body = this.#accepted(await this.#send({ op, reservation: token, ...cost }));
-    return {
-      charged: body.charged as number,
-      reservation: body.reservation as Settlement["reservation"],
-    };
+    const settlement: Settlement =
+      token === undefined
+        ? { charged: 0, reservation: "none", warning: withoutReservation(op) }
+        : settlementFrom(this.#accepted(await this.#send({ op, reservation: token, ...cost })));
+    if (settlement.warning !== undefined) this.#availability.warnings.once(settlement.warning);
+    return settlement;
   }
 
   /** The body of an answer without a decision. */
@@ -292,4 +294,20 @@ export class Tollgate {
       throw this.#availability.refused(error);
     });
   }
+}
+
+function settlementFrom(body: Record<string, unknown>): Settlement {
+  const { charged, reservation, warning } = body;
+  return {
+    charged: charged as number,
+    reservation: reservation as Settlement["reservation"],
+    ...(typeof warning === "string" && { warning }),
+  };
+}
+
+function withoutReservation(op: "settle" | "cancel"): string {
+  return (
+    `\`${op}\` got a decision without a reservation, so nothing was charged or returned: it was ` +
+    "denied, made by a failure policy, or not made by `reserve`"
+  );
 }

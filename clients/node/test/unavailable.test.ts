@@ -35,6 +35,7 @@ test("without a service, each limit follows its policy", async (context) => {
     allowed: true,
     source: "fallback",
     degraded: true,
+    degradedReason: "unavailable",
     waitMs: 0,
     retryAfterMs: null,
     limits: [
@@ -62,7 +63,9 @@ test("without a service, each limit follows its policy", async (context) => {
   // A fallback took nothing, so there is nothing to give back.
   const reserved = await limiter.reserve("api", "ann");
   assert.equal(reserved.allowed, true);
-  assert.deepEqual(await limiter.settle(reserved, 7), { charged: 0, reservation: "unknown" });
+  const { warning, ...settlement } = await limiter.settle(reserved, 7);
+  assert.deepEqual(settlement, { charged: 0, reservation: "none" });
+  assert.match(warning ?? "", /without a reservation, so nothing was charged/);
   assert.equal(await limiter.release(reserved), false);
 });
 

@@ -6,7 +6,7 @@ import { TollgateError } from "../errors.js";
 import type { WireLimit } from "../limits.js";
 import { isDecided, KnownLimit, NativeDecision } from "../native-decision.js";
 import type { Config } from "../options.js";
-import type { Decision } from "../types.js";
+import type { Decision, DegradedReason } from "../types.js";
 
 /** The native module. */
 export interface NativeModule {
@@ -54,6 +54,12 @@ const PLATFORMS = ["linux-x64-gnu"];
 /** The core bounds how long each operation takes; this only bounds how many batches it gets. */
 const IN_FLIGHT_MAX = 64;
 
+/** Reasons that the store cannot tell. */
+const REASONS: Readonly<Partial<Record<DegradedReason, string>>> = {
+  store_timeout: "the store did not reply within `storeTimeout`",
+  overload: "this process is overloaded: a decision took longer than `decisionTimeout`",
+};
+
 /** Finds the native module, or says why there is none. */
 type Load = () => { platform: string; module?: unknown; error?: unknown };
 
@@ -90,6 +96,7 @@ export class NativeEngine implements Engine {
   readonly #nowMs: () => number;
   readonly #batcher: Batcher;
   readonly #limits = new Map<string, KnownLimit>();
+  #isClosed = false;
 
   constructor(core: NativeCore, nowMs: () => number = Date.now) {
     this.#core = core;
@@ -128,12 +135,18 @@ export class NativeEngine implements Engine {
     return this.#decision(limits, checker(...demanded));
   }
 
-  async whyDegraded(): Promise<string> {
-    const reason = (await this.#core.storeError()) ?? "the store was too slow for a moment";
-    return `${reason}. Limits follow their failure policies`;
+  warnings(): readonly string[] {
+    return this.#isClosed ? [] : this.#core.warnings();
+  }
+
+  async whyDegraded(reason: DegradedReason): Promise<string> {
+    const known = REASONS[reason];
+    const text = known ?? (await this.#core.storeError()) ?? "the store was unavailable for a moment";
+    return `${text}. Limits follow their failure policies`;
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     // The core drops what is under way when it closes.
     await this.#batcher.drained();
     await this.#core.close();
