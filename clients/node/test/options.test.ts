@@ -114,6 +114,8 @@ test("limits that are not a list are an error", async () => {
   for (const limits of [null, undefined, 5]) {
     const guard = () => express({ client, limits: limits as never });
     assert.throws(guard, /an entry of `limits` must be an object/);
+    const module = () => TollgateModule.forRoot({ client, limits: limits as never });
+    assert.throws(module, /`limits` must be/);
   }
   await assert.rejects(Tollgate.inProcess({ redis: "" }), /redis must be the address of a server/);
   await assert.rejects(Tollgate.inProcess({ redis: null as never }), /redis must be the address/);
