@@ -14,6 +14,7 @@ import { durationToWire, limitList } from "./limits.js";
 import { keyOperation, type KeyOptions, limitName, validCost, validKey } from "./operations.js";
 import { configFrom, inProcessWarnings, requireHttpOptions } from "./options.js";
 import type { InProcessOptions, TollgateOptions } from "./options.js";
+import { settlementFrom, withoutReservation } from "./settlement.js";
 import type { ActualCost, CheckOptions, Decision, Demand, Key } from "./types.js";
 import type { Peek, ReserveOptions, Settlement } from "./types.js";
 import { Unavailable } from "./unavailable.js";
@@ -59,7 +60,8 @@ export class Tollgate {
     const warnings = new Warnings(options.onWarning);
     for (const warning of inProcessWarnings(options)) warnings.say(warning);
 
-    const engine = new NativeEngine(await openCore(config, options.lazy === true ? "lazy" : "connect"));
+    const core = await openCore(config, options.lazy === true ? "lazy" : "connect");
+    const engine = new NativeEngine(core);
     const limiter = await Tollgate.overEngine({ engine, configured: options.limits, warnings });
     limiter.#availability.tellWarnings();
     return limiter;
@@ -276,7 +278,7 @@ export class Tollgate {
         : validToken(reservation, "reservation");
     const settlement: Settlement =
       token === undefined
-        ? { charged: 0, reservation: "none", warning: withoutReservation(op) }
+        ? withoutReservation(op)
         : settlementFrom(this.#accepted(await this.#send({ op, reservation: token, ...cost })));
     if (settlement.warning !== undefined) this.#availability.warnings.once(settlement.warning);
     return settlement;
@@ -294,20 +296,4 @@ export class Tollgate {
       throw this.#availability.refused(error);
     });
   }
-}
-
-function settlementFrom(body: Record<string, unknown>): Settlement {
-  const { charged, reservation, warning } = body;
-  return {
-    charged: charged as number,
-    reservation: reservation as Settlement["reservation"],
-    ...(typeof warning === "string" && { warning }),
-  };
-}
-
-function withoutReservation(op: "settle" | "cancel"): string {
-  return (
-    `\`${op}\` got a decision without a reservation, so nothing was charged or returned: it was ` +
-    "denied, made by a failure policy, or not made by `reserve`"
-  );
 }

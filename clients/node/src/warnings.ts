@@ -43,7 +43,8 @@ export class Warnings {
     };
     try {
       // It may be an asynchronous function.
-      const told: unknown = this.#onWarning(text);
+      const onWarning: (message: string) => unknown = this.#onWarning;
+      const told = onWarning(text);
       if (told instanceof Promise) told.catch(failed);
     } catch (error) {
       failed(error);

@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { admitted, fakeClient, finished, guardWith } from "./support/guards.js";
 
-const NO_COUNTS = [{}, { total_tokens: 9e9 }, { input: null }, { input: "400" }, { input: 1.5 }, [5]];
+const NO_COUNTS = [
+  ...[{}, { total_tokens: 9e9 }, { input: null }, { input: "400" }, { input: 1.5 }, [5]],
+];
 const NO_NUMBERS = [
   ...["400", null, undefined, ["x"], [5], {}, { cost: 0 }, NaN, 1.5, -1, 2 ** 53, 1n],
   ...NO_COUNTS.map((tokens) => ({ tokens })),

@@ -80,7 +80,8 @@ test("usage objects are settled and charged as they are", { skip }, async (conte
 test("a usage object that counts nothing, or a wrong number, is an error", async () => {
   const limiter = new Tollgate({ url: "http://127.0.0.1:1" });
   const api: LimitOptions = { name: "api", algorithm: "fixed_window", limit: 5, window: "1h" };
-  const wrong: unknown[] = [null, "x", [5], {}, { total_tokens: 5 }, { ...messages, output_tokens: 1.5 }];
+  const wrong: unknown[] = [null, "x", [5], {}, { total_tokens: 5 }];
+  wrong.push({ ...messages, output_tokens: 1.5 });
   wrong.push({ ...chat, prompt_tokens_details: { cached_tokens: -1 } });
   for (const tokens of wrong as never[]) {
     const message = /tokens.* must be .*, but it is /;

@@ -66,12 +66,13 @@ test("each outage tells each of its reasons once", () => {
 test("a warning that onWarning cannot take is told on the console", async (context) => {
   const warn = context.mock.method(console, "warn", () => undefined);
   const fail = new Error("no log");
-  for (const onWarning of [() => { throw fail; }, () => Promise.reject(fail)]) {
-    const failing = new Warnings(onWarning as () => void);
+  const handlers: (() => unknown)[] = [() => { throw fail; }, () => Promise.reject(fail)];
+  for (const onWarning of handlers) {
+    const failing = new Warnings(onWarning);
     assert.doesNotThrow(() => { failing.degraded("refused"); });
-    const lines = await until("a warning", () => (warn.mock.callCount() >= 2 ? true : undefined))
-      .then(() => warn.mock.calls.flatMap((call) => call.arguments));
-    assert.deepEqual([lines[0], lines[2]], ["tollgate: refused", fail]);
+    await until("a warning", () => (warn.mock.callCount() >= 2 ? true : undefined));
+    const lines = warn.mock.calls.map((call) => call.arguments as unknown[]);
+    assert.deepEqual([lines[0]?.[0], lines[1]?.[1]], ["tollgate: refused", fail]);
     warn.mock.resetCalls();
   }
 });
@@ -170,7 +171,7 @@ test("warnings of answers are carried and told once", async (context) => {
   });
   const limiter = new Tollgate({ url, limits: [API], timeoutMs: TIMEOUT_MS, onWarning });
   context.after(() => limiter.close());
-  for (const _round of [1, 2]) {
+  for (let round = 0; round < 2; round += 1) {
     const reserved = await limiter.reserve("api", "ann");
     assert.equal(reserved.warning, "no `reservation`: none can be sealed");
     const acquired = await limiter.acquire("api", "ann");

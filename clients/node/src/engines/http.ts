@@ -67,7 +67,7 @@ export class HttpEngine implements Engine {
 
   async whyUnavailable(): Promise<string | undefined> {
     // What is left of a request must not go on there after its end.
-    if (hasRequestContexts || this.#isClosed) return undefined;
+    if (hasRequestContexts) return undefined;
     try {
       await this.#newBatcher(PATIENCE_MS).ask({ op: "limits" });
     } catch (error) {

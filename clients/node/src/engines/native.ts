@@ -140,9 +140,9 @@ export class NativeEngine implements Engine {
   }
 
   async whyDegraded(reason: DegradedReason): Promise<string> {
-    const known = REASONS[reason];
-    const text = known ?? (await this.#core.storeError()) ?? "the store was unavailable for a moment";
-    return `${text}. Limits follow their failure policies`;
+    const found = REASONS[reason] ?? (await this.#core.storeError());
+    const why = found ?? "the store was unavailable for a moment";
+    return `${why}. Limits follow their failure policies`;
   }
 
   async close(): Promise<void> {

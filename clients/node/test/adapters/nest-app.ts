@@ -40,9 +40,10 @@ export function testNest(platform: Platform): void {
     name: platform.name,
     releases: "at once",
     start: (cleanup, setup) => {
-      const { onDenied: _, ...options } = setup.options;
+      const { onDenied, ...options } = setup.options;
       const controllers = [controllerOf(platform, setup)];
-      return startApp(platform, cleanup, options, controllers, filtersOf(setup));
+      const filters = filtersOf(setup, onDenied !== undefined);
+      return startApp(platform, cleanup, options, controllers, filters);
     },
   };
   testFramework(framework);
@@ -100,7 +101,7 @@ function controllerOf(platform: Platform, { hold, chunks, endless }: Setup): Typ
   return AppController;
 }
 
-function filtersOf({ onError, options }: Setup): ExceptionFilter[] {
+function filtersOf({ onError }: Setup, isCustom: boolean): ExceptionFilter[] {
   const responseOf = (host: ArgumentsHost) => host.switchToHttp().getResponse<PlatformResponse>();
 
   @Catch(GuardError)
@@ -118,7 +119,7 @@ function filtersOf({ onError, options }: Setup): ExceptionFilter[] {
       response.send(customDenial(denial));
     }
   }
-  return options.onDenied === undefined ? [new ErrorFilter()] : [new DenialFilter()];
+  return isCustom ? [new DenialFilter()] : [new ErrorFilter()];
 }
 
 function testDecorators(platform: Platform): void {
@@ -131,21 +132,22 @@ function testDecorators(platform: Platform): void {
         return "hello";
       }
     }
-    @Controller()
-    @RateLimit("aip")
-    class MisspeltClass {}
-    @Controller()
-    @RateLimit("api")
-    class Right {}
-    @Controller()
-    class Unlimited {}
+    const [MisspeltClass, Right, Unlimited] = [[RateLimit("aip")], [RateLimit("api")], []].map(
+      (decorators) => {
+        class Empty {
+          readonly isEmpty = true;
+        }
+        for (const decorate of [Controller(), ...decorators]) decorate(Empty);
+        return Empty;
+      },
+    ) as [Type, Type, Type];
 
     const { limiter: client } = await createTestLimiter({ limits: [API] });
     t.after(() => client.close());
     const start = (options: NestOptions, controller: Type) =>
       startApp(platform, t, options, [controller]);
     for (const controller of [Misspelt, MisspeltClass]) {
-      await assert.rejects(start({ client }, controller), /unknown limit "aip"; did you mean "api"/);
+      await assert.rejects(start({ client }, controller), /"aip"; did you mean "api"\?/);
     }
     await start({ client }, Right);
     await start({ client, limits: "api" }, Unlimited);
