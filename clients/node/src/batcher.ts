@@ -18,13 +18,15 @@ export type Carry = (body: string, trip: Trip) => Promise<Answer[]>;
 export interface BatcherOptions {
   /** How long an operation may take from the moment it is asked; unbounded if absent. */
   timeoutMs?: number;
-  /** The most batches under way at a time. */
+  /** The most batches under way at a time. The owner may change it. */
   inFlightMax: number;
+  /** The most operations of one batch; 256 by default. */
+  operationsMax?: number;
   /** The most operations that wait for a batch of their own. */
   waitingMax?: number;
 }
 
-/** The most operations of one batch: the bound of the service. */
+/** The most operations of one batch, by default: the bound of the service. */
 const OPERATIONS_MAX = 256;
 /** The most bytes of operations in one batch: below `server.body_max`, 64 KiB by default. */
 const BYTES_MAX = 60_000;
@@ -50,7 +52,8 @@ interface Batch extends Trip {
 export class Batcher {
   readonly #carry: Carry;
   readonly #timeoutMs: number | undefined;
-  readonly #inFlightMax: number;
+  readonly #options: BatcherOptions;
+  readonly #operationsMax: number;
   readonly #waitingMax: number;
   readonly #deadlines = new Deadlines();
   #waiting: Pending[] = [];
@@ -61,7 +64,8 @@ export class Batcher {
   constructor(carry: Carry, options: BatcherOptions) {
     this.#carry = carry;
     this.#timeoutMs = options.timeoutMs;
-    this.#inFlightMax = options.inFlightMax;
+    this.#options = options;
+    this.#operationsMax = options.operationsMax ?? OPERATIONS_MAX;
     this.#waitingMax = options.waitingMax ?? WAITING_MAX;
   }
 
@@ -106,7 +110,7 @@ export class Batcher {
   }
 
   #schedule(): void {
-    if (this.#isScheduled || this.#inFlight >= this.#inFlightMax) return;
+    if (this.#isScheduled || this.#inFlight >= this.#options.inFlightMax) return;
     this.#isScheduled = true;
     soon(() => {
       this.#isScheduled = false;
@@ -116,7 +120,7 @@ export class Batcher {
 
   /** Sends what is waiting, as far as batches may be under way. */
   #send(): void {
-    while (this.#waiting.length > 0 && this.#inFlight < this.#inFlightMax) {
+    while (this.#waiting.length > 0 && this.#inFlight < this.#options.inFlightMax) {
       const operations = this.#take();
       if (operations.length === 0) continue;
       const batch: Batch = { operations, open: operations.length };
@@ -135,7 +139,7 @@ export class Batcher {
     let taken = 0;
     for (const operation of this.#waiting) {
       const isFull =
-        operations.length >= OPERATIONS_MAX ||
+        operations.length >= this.#operationsMax ||
         (operations.length > 0 && bytes + operation.bytes + 1 > BYTES_MAX);
       if (isFull) break;
       taken += 1;

@@ -51,8 +51,14 @@ const OWN_COST = -1;
 /** The platforms that the native module is built and tested for. */
 const PLATFORMS = ["linux-x64-gnu"];
 
-/** The core bounds how long each operation takes; this only bounds how many batches it gets. */
-const IN_FLIGHT_MAX = 64;
+/**
+ * How much the core gets at a time. It bounds how long each decision takes from then on: a burst of
+ * this process waits for its turn here instead of being decided by policies for its own length.
+ */
+const OPERATIONS_MAX = 64;
+const IN_FLIGHT_MAX = 2;
+/** The same while the store does not answer: nothing waits for others then. */
+const IN_FLIGHT_MAX_OUTAGE = 64;
 
 /** Reasons that the store cannot tell. */
 const REASONS: Readonly<Partial<Record<DegradedReason, string>>> = {
@@ -95,6 +101,7 @@ export class NativeEngine implements Engine {
   readonly #checker: NativeChecker;
   readonly #nowMs: () => number;
   readonly #batcher: Batcher;
+  readonly #bounds = { inFlightMax: IN_FLIGHT_MAX, operationsMax: OPERATIONS_MAX };
   readonly #limits = new Map<string, KnownLimit>();
   #isClosed = false;
 
@@ -102,9 +109,7 @@ export class NativeEngine implements Engine {
     this.#core = core;
     this.#checker = core.checker();
     this.#nowMs = nowMs;
-    this.#batcher = new Batcher(async (body) => answersFrom(await core.batch(body)), {
-      inFlightMax: IN_FLIGHT_MAX,
-    });
+    this.#batcher = new Batcher((body) => this.#carry(body), this.#bounds);
   }
 
   send(operation: Operation): Promise<Answer> {
@@ -152,6 +157,13 @@ export class NativeEngine implements Engine {
     await this.#core.close();
   }
 
+  async #carry(body: string): Promise<Answer[]> {
+    const answers = answersFrom(await this.#core.batch(body));
+    const isOutage = answers.some(isWithoutStore);
+    this.#bounds.inFlightMax = isOutage ? IN_FLIGHT_MAX_OUTAGE : IN_FLIGHT_MAX;
+    return answers;
+  }
+
   #known(limit: string, inline: WireLimit | undefined): KnownLimit | undefined {
     const text = inline === undefined ? limit : JSON.stringify(inline);
     return this.#limits.get(text) ?? this.#lookUp(limit, text);
@@ -174,6 +186,11 @@ export class NativeEngine implements Engine {
       return undefined;
     }
   }
+}
+
+/** Whether the store did not answer. That this process is overloaded is another reason. */
+function isWithoutStore({ body }: Answer): boolean {
+  return body.degraded === true && body.degraded_reason !== "overload";
 }
 
 /** The answers of the core, or the problem document that it answers to the whole batch. */
