@@ -189,8 +189,8 @@ export class NativeEngine implements Engine {
 }
 
 /** Whether the store did not answer. That this process is overloaded is another reason. */
-function isWithoutStore({ body }: Answer): boolean {
-  return body.degraded === true && body.degraded_reason !== "overload";
+function isWithoutStore({ status, body }: Answer): boolean {
+  return body.degraded_reason !== "overload" && (body.degraded === true || status === 503);
 }
 
 /** The answers of the core, or the problem document that it answers to the whole batch. */
