@@ -18,15 +18,15 @@ export type Carry = (body: string, trip: Trip) => Promise<Answer[]>;
 export interface BatcherOptions {
   /** How long an operation may take from the moment it is asked; unbounded if absent. */
   timeoutMs?: number;
-  /** The most batches under way at a time. The owner may change it. */
+  /** The most batches under way at a time. */
   inFlightMax: number;
-  /** The most operations of one batch; 256 by default. */
+  /** The most operations under way at a time; unbounded if absent. The owner may change it. */
   operationsMax?: number;
   /** The most operations that wait for a batch of their own. */
   waitingMax?: number;
 }
 
-/** The most operations of one batch, by default: the bound of the service. */
+/** The most operations of one batch: the bound of the service. */
 const OPERATIONS_MAX = 256;
 /** The most bytes of operations in one batch: below `server.body_max`, 64 KiB by default. */
 const BYTES_MAX = 60_000;
@@ -52,20 +52,22 @@ interface Batch extends Trip {
 export class Batcher {
   readonly #carry: Carry;
   readonly #timeoutMs: number | undefined;
+  readonly #inFlightMax: number;
   readonly #options: BatcherOptions;
-  readonly #operationsMax: number;
   readonly #waitingMax: number;
   readonly #deadlines = new Deadlines();
   #waiting: Pending[] = [];
   #inFlight = 0;
+  /** The operations of the batches under way. */
+  #underWay = 0;
   #isScheduled = false;
   #onDrained: (() => void)[] = [];
 
   constructor(carry: Carry, options: BatcherOptions) {
     this.#carry = carry;
     this.#timeoutMs = options.timeoutMs;
+    this.#inFlightMax = options.inFlightMax;
     this.#options = options;
-    this.#operationsMax = options.operationsMax ?? OPERATIONS_MAX;
     this.#waitingMax = options.waitingMax ?? WAITING_MAX;
   }
 
@@ -110,7 +112,7 @@ export class Batcher {
   }
 
   #schedule(): void {
-    if (this.#isScheduled || this.#inFlight >= this.#options.inFlightMax) return;
+    if (this.#isScheduled || this.#inFlight >= this.#inFlightMax) return;
     this.#isScheduled = true;
     soon(() => {
       this.#isScheduled = false;
@@ -120,12 +122,15 @@ export class Batcher {
 
   /** Sends what is waiting, as far as batches may be under way. */
   #send(): void {
-    while (this.#waiting.length > 0 && this.#inFlight < this.#options.inFlightMax) {
-      const operations = this.#take();
+    while (this.#waiting.length > 0 && this.#inFlight < this.#inFlightMax) {
+      const room = (this.#options.operationsMax ?? Infinity) - this.#underWay;
+      if (room <= 0) break;
+      const operations = this.#take(Math.min(room, OPERATIONS_MAX));
       if (operations.length === 0) continue;
       const batch: Batch = { operations, open: operations.length };
       for (const operation of operations) operation.batch = batch;
       this.#inFlight += 1;
+      this.#underWay += operations.length;
       void this.#complete(batch);
     }
     // All that waited may have expired.
@@ -133,13 +138,13 @@ export class Batcher {
   }
 
   /** Takes the operations of the next batch; those that have expired are left out. */
-  #take(): Pending[] {
+  #take(countMax: number): Pending[] {
     const operations: Pending[] = [];
     let bytes = 0;
     let taken = 0;
     for (const operation of this.#waiting) {
       const isFull =
-        operations.length >= this.#operationsMax ||
+        operations.length >= countMax ||
         (operations.length > 0 && bytes + operation.bytes + 1 > BYTES_MAX);
       if (isFull) break;
       taken += 1;
@@ -170,6 +175,7 @@ export class Batcher {
       }
     } finally {
       this.#inFlight -= 1;
+      this.#underWay -= operations.length;
       if (this.#waiting.length > 0) this.#schedule();
       this.#notifyIfDrained();
     }

@@ -51,14 +51,13 @@ const OWN_COST = -1;
 /** The platforms that the native module is built and tested for. */
 const PLATFORMS = ["linux-x64-gnu"];
 
+/** The most batches that the core gets at a time. */
+const IN_FLIGHT_MAX = 64;
 /**
- * How much the core gets at a time. It bounds how long each decision takes from then on: a burst of
- * this process waits for its turn here instead of being decided by policies for its own length.
+ * The most operations. The core bounds how long each of them takes from then on: a burst of this
+ * process waits for its turn here instead of being decided by policies for its own length.
  */
-const OPERATIONS_MAX = 64;
-const IN_FLIGHT_MAX = 2;
-/** The same while the store does not answer: nothing waits for others then. */
-const IN_FLIGHT_MAX_OUTAGE = 64;
+const OPERATIONS_MAX = 128;
 
 /** Reasons that the store cannot tell. */
 const REASONS: Readonly<Partial<Record<DegradedReason, string>>> = {
@@ -159,8 +158,10 @@ export class NativeEngine implements Engine {
 
   async #carry(body: string): Promise<Answer[]> {
     const answers = answersFrom(await this.#core.batch(body));
-    const isOutage = answers.some(isWithoutStore);
-    this.#bounds.inFlightMax = isOutage ? IN_FLIGHT_MAX_OUTAGE : IN_FLIGHT_MAX;
+    // In an outage, nothing waits long for others; a store that was late once is none.
+    const { operationsMax } = this.#bounds;
+    const isOutage = answers.every(isWithoutStore);
+    this.#bounds.operationsMax = isOutage ? operationsMax + OPERATIONS_MAX : OPERATIONS_MAX;
     return answers;
   }
 
