@@ -26,14 +26,19 @@ pub(crate) fn lint(workspace: &Workspace) -> Vec<Step> {
 /// Builds the native module with the settings of the tests, and tests the package. The service must
 /// have been built before.
 pub(crate) fn test(workspace: &Workspace, servers: &Servers) -> Vec<Step> {
+    let service = workspace.target("debug/tollgate");
     let mut tests = npm(workspace, "test");
     servers.pass_to(&mut tests);
-    tests.env("TOLLGATE_BIN", workspace.target("debug/tollgate"));
+    tests.env("TOLLGATE_BIN", &service);
+    // After them, because they build the package. Says so if the runtimes cannot be installed.
+    let mut runtimes = npm(workspace, "run test:runtimes");
+    runtimes.env("TOLLGATE_BIN", &service);
 
     let mut steps = packages(workspace);
     let native = npm(workspace, "run build:native -- --dev");
     steps.push(Step::new("node native module", native));
     steps.push(Step::new("node tests", tests));
+    steps.push(Step::new("node runtimes", runtimes));
     steps
 }
 

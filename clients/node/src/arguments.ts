@@ -1,9 +1,10 @@
 /** Arguments of calls, checked before anything is sent. */
 import { TollgateError } from "./errors.js";
-import { validCost } from "./operations.js";
+import { validCost, validTokens } from "./operations.js";
 import { type OptionNames, requireKnown } from "./option-names.js";
 import { shown } from "./shown.js";
 import type { CheckOptions, Demand, Key, LimitOptions, ReserveOptions } from "./types.js";
+import type { TokenCounts } from "./types.js";
 
 /** A limit as callers name it. */
 export type Limit = string | LimitOptions;
@@ -13,25 +14,30 @@ export type KeyArguments<Options> =
   | [limit: Limit, key: Key, options?: Options]
   | [demands: readonly Demand[], options?: Options];
 
-const CHECK: OptionNames<CheckOptions> = { cost: true, attributes: true };
-const RESERVE: OptionNames<ReserveOptions> = { ...CHECK, ttl: true, tokens: true };
+export const CHECK: OptionNames<CheckOptions> = { cost: true, tokens: true, attributes: true };
+export const RESERVE: OptionNames<ReserveOptions> = { ...CHECK, ttl: true };
 const DEMAND: OptionNames<Demand> = { limit: true, key: true, cost: true };
 
 /** The demands and the options of a call. */
 export function demandsFrom<Options extends object>(
   args: KeyArguments<Options>,
+  names: object = CHECK,
 ): [readonly Demand[], Options] {
   const [first, second, third] = args;
   if (!isDemands(first)) {
-    return [[{ limit: first, key: second as Key }], knownOptions(third) ?? ({} as Options)];
+    return [[{ limit: first, key: second as Key }], knownOptions(third, names)];
   }
   for (const demand of first) requireKnown(demand, DEMAND, "a demand");
-  return [first, knownOptions(second as Options | undefined) ?? ({} as Options)];
+  return [first, knownOptions(second as Options | undefined, names)];
 }
 
-/** The options, if all of them are known. Only reservations use the ones of `RESERVE`. */
-export function knownOptions<Options>(options: Options): Options {
-  if (options !== undefined) requireKnown(options, RESERVE, "the options of a call");
+/** The options, if all of them are known. */
+export function knownOptions<Options extends object>(
+  options: Options | undefined,
+  names: object = CHECK,
+): Options {
+  if (options === undefined) return {} as Options;
+  requireKnown(options, names, "the options of a call");
   return options;
 }
 
@@ -44,26 +50,15 @@ export function costOf(demand: Demand, ofCall: number | undefined): number | und
   return demand.cost === undefined ? ofCall : demand.cost;
 }
 
-/** Numbers of tokens by their kind. */
-export function validTokens(tokens: unknown): Record<string, number> {
-  if (typeof tokens !== "object" || tokens === null || Array.isArray(tokens)) {
-    const right = "an object of numbers by kind, such as { input: 10 }";
-    const detail = `tokens must be ${right}, but it is ${shown(tokens)}`;
-    throw new TollgateError({ code: "bad-cost", detail });
-  }
-  const kinds = Object.entries(tokens) as [string, unknown][];
-  return Object.fromEntries(kinds.map(([kind, n]) => [kind, validCost(n, `tokens.${kind}`)]));
-}
-
 /** The actual or estimated cost of a reservation: whole units, or tokens by kind and no more. */
 export function costMembers(
   cost: unknown,
   what: string,
-): { units: number } | { tokens: Record<string, number> } {
+): { units: number } | { tokens: TokenCounts } {
   if (typeof cost !== "object" || cost === null) return { units: validCost(cost, what) };
   const members = Object.keys(cost);
   if (members.length === 1 && members[0] === "tokens") {
-    return { tokens: validTokens((cost as { tokens: unknown }).tokens) };
+    return { tokens: validTokens((cost as { tokens: unknown }).tokens, `${what}.tokens`) };
   }
   const right = "a whole number from 0 to 2^53 - 1, or { tokens: { <kind>: <number> } }";
   const detail = `${what} must be ${right}, but it is ${shown(cost)}`;

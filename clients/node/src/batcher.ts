@@ -20,6 +20,8 @@ export interface BatcherOptions {
   timeoutMs?: number;
   /** The most batches under way at a time. */
   inFlightMax: number;
+  /** The most operations under way at a time; unbounded if absent. The owner may change it. */
+  operationsMax?: number;
   /** The most operations that wait for a batch of their own. */
   waitingMax?: number;
 }
@@ -51,10 +53,13 @@ export class Batcher {
   readonly #carry: Carry;
   readonly #timeoutMs: number | undefined;
   readonly #inFlightMax: number;
+  readonly #options: BatcherOptions;
   readonly #waitingMax: number;
   readonly #deadlines = new Deadlines();
   #waiting: Pending[] = [];
   #inFlight = 0;
+  /** The operations of the batches under way. */
+  #underWay = 0;
   #isScheduled = false;
   #onDrained: (() => void)[] = [];
 
@@ -62,6 +67,7 @@ export class Batcher {
     this.#carry = carry;
     this.#timeoutMs = options.timeoutMs;
     this.#inFlightMax = options.inFlightMax;
+    this.#options = options;
     this.#waitingMax = options.waitingMax ?? WAITING_MAX;
   }
 
@@ -117,11 +123,14 @@ export class Batcher {
   /** Sends what is waiting, as far as batches may be under way. */
   #send(): void {
     while (this.#waiting.length > 0 && this.#inFlight < this.#inFlightMax) {
-      const operations = this.#take();
+      const room = (this.#options.operationsMax ?? Infinity) - this.#underWay;
+      if (room <= 0) break;
+      const operations = this.#take(Math.min(room, OPERATIONS_MAX));
       if (operations.length === 0) continue;
       const batch: Batch = { operations, open: operations.length };
       for (const operation of operations) operation.batch = batch;
       this.#inFlight += 1;
+      this.#underWay += operations.length;
       void this.#complete(batch);
     }
     // All that waited may have expired.
@@ -129,13 +138,13 @@ export class Batcher {
   }
 
   /** Takes the operations of the next batch; those that have expired are left out. */
-  #take(): Pending[] {
+  #take(countMax: number): Pending[] {
     const operations: Pending[] = [];
     let bytes = 0;
     let taken = 0;
     for (const operation of this.#waiting) {
       const isFull =
-        operations.length >= OPERATIONS_MAX ||
+        operations.length >= countMax ||
         (operations.length > 0 && bytes + operation.bytes + 1 > BYTES_MAX);
       if (isFull) break;
       taken += 1;
@@ -166,6 +175,7 @@ export class Batcher {
       }
     } finally {
       this.#inFlight -= 1;
+      this.#underWay -= operations.length;
       if (this.#waiting.length > 0) this.#schedule();
       this.#notifyIfDrained();
     }

@@ -2,7 +2,7 @@
 import type { Answer } from "./engine.js";
 import { TollgateError, UnavailableError } from "./errors.js";
 import { type HeaderFacts, headerFields } from "./headers.js";
-import type { CounterView, Decision, LimitOutcome, Source } from "./types.js";
+import type { CounterView, Decision, DegradedReason, LimitOutcome, Source } from "./types.js";
 
 /** What a decision consists of, apart from its headers. */
 export type DecisionParts<Outcome extends LimitOutcome = LimitOutcome> = Omit<
@@ -21,6 +21,8 @@ export class PlainDecision<Outcome extends LimitOutcome = LimitOutcome> implemen
   declare readonly blockStatus?: number;
   declare readonly permit?: string;
   declare readonly reservation?: string;
+  declare readonly degradedReason?: DegradedReason;
+  declare readonly warning?: string;
   readonly #fields: Record<string, string> | HeaderFacts;
 
   /** `fields` are the header fields of the answer, or what is known to compute them. */
@@ -34,6 +36,8 @@ export class PlainDecision<Outcome extends LimitOutcome = LimitOutcome> implemen
     if (parts.blockStatus !== undefined) this.blockStatus = parts.blockStatus;
     if (parts.permit !== undefined) this.permit = parts.permit;
     if (parts.reservation !== undefined) this.reservation = parts.reservation;
+    if (parts.degradedReason !== undefined) this.degradedReason = parts.degradedReason;
+    if (parts.warning !== undefined) this.warning = parts.warning;
     this.#fields = fields;
   }
 
@@ -62,6 +66,8 @@ export function decisionFrom(answer: Answer): PlainDecision<CounterView> {
       ...(answer.status === 403 && { blockStatus: 403 }),
       ...(typeof body.permit === "string" && { permit: body.permit }),
       ...(typeof body.reservation === "string" && { reservation: body.reservation }),
+      ...(typeof body.warning === "string" && { warning: body.warning }),
+      ...(body.degradedReason !== undefined && { degradedReason: body.degradedReason }),
     },
     answer.headers ?? { answeredAtMs: Date.now() },
   );

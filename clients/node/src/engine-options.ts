@@ -1,13 +1,14 @@
 /** The options of a client whose engine exists already. */
 import type { Engine } from "./engine.js";
 import type { LimitOptions } from "./types.js";
-import type { OnWarning } from "./warnings.js";
+import type { Warnings } from "./warnings.js";
 
 export interface EngineOptions {
   engine: Engine;
   /** The limits that the engine is configured with. */
   configured?: readonly LimitOptions[] | undefined;
-  onWarning?: OnWarning | undefined;
+  /** Defaults to warnings on the console. */
+  warnings?: Warnings;
 }
 
 export function isEngineOptions(options: unknown): options is EngineOptions {

@@ -1,6 +1,6 @@
 /** The seam between the API and the two engines: operations and answers of `POST /v1/batch`. */
 import type { WireLimit } from "./limits.js";
-import type { Decision } from "./types.js";
+import type { Decision, DegradedReason } from "./types.js";
 
 /** One request of a batch: `op`, and the members of that operation's body. */
 export interface Operation {
@@ -55,8 +55,12 @@ export interface Engine {
   ): Decision | undefined;
   /** The same for several demands, which pass together or not at all. */
   tryCheckAll?(demands: readonly TryDemand[]): Decision | undefined;
-  /** Why the core decides by failure policies now. In-process engines only. */
-  whyDegraded?(): Promise<string>;
+  /** What the operator should know about the store now. In-process engines only. */
+  warnings?(): readonly string[];
+  /** Why the core has decided by failure policies, in words. In-process engines only. */
+  whyDegraded?(reason: DegradedReason): Promise<string>;
+  /** Why the service does not answer, if that takes longer than a call. HTTP engines only. */
+  whyUnavailable?(): Promise<string | undefined>;
   /** Waits for what is under way, returns leases and closes connections. */
   close(): Promise<void>;
 }

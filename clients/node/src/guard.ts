@@ -79,7 +79,7 @@ export class Guard<R, S> {
         skip === undefined
           ? this.#limit(request, context)
           : then(skip(request, context), (isSkipped) =>
-              isSkipped ? this.#unlimited(request) : this.#limit(request, context),
+              validSkip(isSkipped) ? this.#unlimited(request) : this.#limit(request, context),
             );
       if (!(admission instanceof Promise)) return admission;
       return admission.catch((error: unknown) => { throw GuardError.from(error); });
@@ -187,6 +187,12 @@ export class Guard<R, S> {
       ? new Admission(options, request, headers, charge)
       : denialOf(decision, headers);
   }
+}
+
+/** Anything that is true by its type alone would let every request pass. */
+function validSkip(isSkipped: unknown): boolean {
+  if (typeof isSkipped === "boolean") return isSkipped;
+  throw new GuardError(`\`skip\` must return a boolean, but it is ${shown(isSkipped)}`);
 }
 
 const NAMES: OptionNames<GuardOptions<unknown, unknown>> = {

@@ -1,6 +1,7 @@
 /** What the engine says about the limits of its configuration: names, keys and failure policies. */
+import { errorFrom } from "./decision.js";
 import type { Answer, Engine } from "./engine.js";
-import { TollgateError } from "./errors.js";
+import { TollgateError, UnavailableError } from "./errors.js";
 import { nearestName } from "./option-names.js";
 import { monotonicMs } from "./runtime.js";
 import { shown } from "./shown.js";
@@ -24,9 +25,14 @@ export class LimitDirectory {
   readonly #engine: Engine;
   readonly #warnings: Warnings;
   #limits: ReadonlyMap<string, ListedLimit> | undefined;
+  /** Why the engine does not list its limits. */
+  #refusal: string | undefined;
   /** Names whose existence is still to be checked. */
   readonly #expected = new Set<string>();
   #askAtMs = -Infinity;
+  /** When to ask again because of a limit that is not known. */
+  #reloadAtMs = -Infinity;
+  #reloading: Promise<void> | undefined;
 
   constructor(engine: Engine, warnings: Warnings) {
     this.#engine = engine;
@@ -53,16 +59,36 @@ export class LimitDirectory {
    * client of the application sent could choose its tier or its cost.
    */
   async requireKeys(demands: readonly Demand[]): Promise<void> {
-    if (this.#limits === undefined) await this.load();
     for (const { limit, key } of demands) {
       if (typeof limit !== "string" || typeof key !== "object") continue;
-      const known = this.#limits?.get(limit)?.key.map(attributeName);
-      const other = Object.keys(key).find((name) => known?.includes(attributeName(name)) === false);
-      if (known === undefined || other === undefined) continue;
+      const known = (await this.#attributesOf(limit)).map(attributeName);
+      const other = Object.keys(key).find((name) => !known.includes(attributeName(name)));
+      if (other === undefined) continue;
       const right = `the attributes ${known.join(", ")}; others belong into \`attributes\``;
       const detail = `the key of "${limit}" must have ${right}, but it has ${shown(other)}`;
       throw new TollgateError({ code: "bad-key", detail });
     }
+  }
+
+  /** The attributes of a limit's key. Without knowledge of them, no key that has some is safe. */
+  async #attributesOf(limit: string): Promise<readonly string[]> {
+    if (!this.#limits?.has(limit) && monotonicMs() >= this.#reloadAtMs) {
+      this.#reloadAtMs = monotonicMs() + RETRY_MS;
+      this.#reloading = this.#ask();
+    }
+    // An outage is one of the check, too: then its policy decides.
+    if (!this.#limits?.has(limit)) await this.#reloading;
+    const known = this.#limits?.get(limit);
+    if (known !== undefined) return known.key;
+
+    if (this.#limits !== undefined) {
+      const detail = unknownLimit(limit, [...this.#limits.keys()]);
+      throw new TollgateError({ code: "unknown-limit", detail });
+    }
+    const detail =
+      `the attributes of the key of "${limit}" are unknown, so it cannot be an object: ` +
+      (this.#refusal ?? "the limits were not listed");
+    throw new TollgateError({ code: "bad-key", detail });
   }
 
   /** Asks with the next batch, unless the last answer is fresh. */
@@ -73,18 +99,28 @@ export class LimitDirectory {
 
   /** Asks now. An engine that does not answer changes nothing. */
   async load(): Promise<void> {
-    this.#askAtMs = monotonicMs() + FRESH_MS;
     try {
-      this.#learn(await this.#engine.send({ op: "limits" }));
+      await this.#ask();
     } catch {
       // The operation that is sent along tells the reason.
       this.#askAtMs = monotonicMs() + RETRY_MS;
     }
   }
 
-  #learn({ status, body }: Answer): void {
-    const { limits } = body;
-    if (status !== 200 || !Array.isArray(limits) || !limits.every(isListed)) return;
+  async #ask(): Promise<void> {
+    this.#askAtMs = monotonicMs() + FRESH_MS;
+    const answer = await this.#engine.send({ op: "limits" });
+    if (answer.status === 200) this.#learn(answer.body);
+    else this.#refused(errorFrom(answer.status, answer.body));
+  }
+
+  #refused(error: TollgateError): void {
+    if (error instanceof UnavailableError) throw error;
+    this.#refusal = error.detail;
+  }
+
+  #learn({ limits }: Answer["body"]): void {
+    if (!Array.isArray(limits) || !limits.every(isListed)) return;
     this.#limits = new Map(limits.map((limit) => [limit.name, limit]));
     this.#check((detail) => { this.#warnings.say(`${detail}: requests that ask it fail`); });
   }

@@ -69,9 +69,9 @@ function optionsToWire(
 ): Record<string, unknown> {
   const wire: Record<string, unknown> = {};
   for (const [option, value] of Object.entries(options) as [string, unknown][]) {
-    if (value === undefined || value === null) continue;
     const rule = Object.hasOwn(rules, option) ? rules[option] : undefined;
     if (rule === undefined) throw badLimit(unknownOption(where, option, Object.keys(rules)));
+    if (value === undefined || value === null) continue;
     wire[rule.wire] = valueToWire(value, rule, `${where}.${option}`);
   }
   return wire;

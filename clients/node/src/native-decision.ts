@@ -4,7 +4,7 @@
  */
 import { longestRetry } from "./decision.js";
 import { isReported, isTighter, policyField, retryField, stateField } from "./headers.js";
-import type { Decision, LimitOutcome, Source } from "./types.js";
+import type { Decision, DegradedReason, LimitOutcome, Source } from "./types.js";
 
 /** The parts of a code: two bits for the verdict, then these, each with its first bit. */
 const VERDICT_BITS = 0b11;
@@ -12,6 +12,7 @@ const ALLOWED = 0;
 const DENIED = 1;
 const SOURCE_SHIFT = 2;
 const FORBIDDEN_BIT = 1 << 5;
+const REASON_SHIFT = 6;
 
 /** Where the core writes what: the wait, then a row for each demand. */
 const WAIT = 0;
@@ -41,6 +42,9 @@ const RARE_BITS = SHADOW_BIT | BLOCKED_BIT | EXEMPT_BIT | LOCKED_OUT_BIT;
 
 const SOURCES: readonly Source[] = [
   "store", "lease", "deny_cache", "fallback", "local", "block", "exempt",
+];
+const REASONS: readonly (DegradedReason | undefined)[] = [
+  undefined, "store_timeout", "unavailable", "overload", "refused",
 ];
 const POLICIES = [undefined, "allow", "deny", "local"] as const;
 const UNITS = ["requests", "tokens", "input_tokens", "output_tokens", "bytes"];
@@ -108,6 +112,7 @@ export class NativeDecision implements Decision {
   readonly limits: LimitOutcome[];
   readonly retryAfterMs: number | null;
   declare readonly blockStatus?: number;
+  declare readonly degradedReason?: DegradedReason;
   readonly #facts: OutcomeFacts | undefined;
   readonly #answeredAtMs: number;
 
@@ -132,6 +137,7 @@ export class NativeDecision implements Decision {
     }
     this.retryAfterMs = this.allowed ? null : longestRetry(this.limits);
     if ((code & FORBIDDEN_BIT) !== 0) this.blockStatus = 403;
+    if (this.degraded) this.degradedReason = REASONS[code >> REASON_SHIFT] ?? "unavailable";
     this.#facts = facts;
     this.#answeredAtMs = answeredAtMs;
   }

@@ -3,7 +3,7 @@ import type { Operation } from "./engine.js";
 import { TollgateError } from "./errors.js";
 import type { WireLimit } from "./limits.js";
 import { shown } from "./shown.js";
-import type { AttributeValue, Demand, Key, LimitOptions } from "./types.js";
+import type { AttributeValue, Demand, Key, LimitOptions, TokenCounts } from "./types.js";
 
 type Attributes = Record<string, string | number | boolean>;
 
@@ -18,6 +18,7 @@ export interface LimitBook {
 /** What the operations on keys share. */
 export interface KeyOptions {
   cost?: number | undefined;
+  tokens?: TokenCounts | undefined;
   attributes?: { readonly [attribute: string]: AttributeValue } | undefined;
 }
 
@@ -36,6 +37,7 @@ export function keyOperation(
   const operation: Operation = { op, limits: demands.map((d) => entry(d, attributes, book)) };
   if (Object.keys(attributes).length > 0) operation.attributes = attributes;
   if (options.cost !== undefined) operation.cost = validCost(options.cost);
+  if (options.tokens !== undefined) operation.tokens = validTokens(options.tokens);
   return operation;
 }
 
@@ -44,6 +46,37 @@ export function validCost(cost: unknown, what = "cost"): number {
   if (typeof cost === "number" && Number.isSafeInteger(cost) && cost >= 0) return cost;
   const right = "a whole number from 0 to 2^53 - 1";
   throw wrong("bad-cost", `${what} must be ${right}, but it is ${shown(cost)}`);
+}
+
+/** Members of usage objects of providers that no limit counts. */
+const NEVER_COUNTED = ["total_tokens", "service_tier", "inference_geo"];
+
+/**
+ * Numbers of tokens by their kind, or the whole usage object of a provider. Which members count is
+ * decided with the limits; here at least one of them must be a number that could.
+ */
+export function validTokens(tokens: unknown, what = "tokens"): TokenCounts {
+  const isCounted = ([name, value]: [string, unknown]): boolean =>
+    typeof value === "number" && !NEVER_COUNTED.includes(name);
+  const members = isObject(tokens) ? Object.entries(tokens) : [];
+  validCounts(members, what);
+  if (members.some(isCounted)) return tokens as TokenCounts;
+
+  const right = "an object with numbers by kind, such as { input: 10 }";
+  throw wrong("bad-cost", `${what} must be ${right}, but it is ${shown(tokens)}`);
+}
+
+/** Checks the numbers among the members, and those one level below. */
+function validCounts(members: [string, unknown][], where: string, isNested = false): void {
+  for (const [name, value] of members) {
+    const path = `${where}.${name}`;
+    if (typeof value === "number" || typeof value === "bigint") validCost(value, path);
+    else if (isObject(value) && !isNested) validCounts(Object.entries(value), path, true);
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The name of a limit, given as a name or as the limit itself. */

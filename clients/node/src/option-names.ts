@@ -84,7 +84,6 @@ export function requireKnown(options: unknown, known: object, where: string): vo
   }
   for (const option in options) {
     if (Object.hasOwn(known, option) || !Object.hasOwn(options, option)) continue;
-    if ((options as Record<string, unknown>)[option] === undefined) continue;
     throw badOption(unknownOption(where, option, Object.keys(known)));
   }
 }

@@ -1,7 +1,7 @@
 /** The client: one API over both engines. */
 import type { KeyArguments, Limit } from "./arguments.js";
 import { closedError, costMembers, costOf, demandsFrom, isDemands } from "./arguments.js";
-import { knownOptions, validToken, validTokens } from "./arguments.js";
+import { knownOptions, RESERVE, validToken } from "./arguments.js";
 import { Availability } from "./availability.js";
 import { decisionFrom, isDecision } from "./decision.js";
 import type { Answer, Engine, Operation, TryDemand } from "./engine.js";
@@ -14,6 +14,7 @@ import { durationToWire, limitList } from "./limits.js";
 import { keyOperation, type KeyOptions, limitName, validCost, validKey } from "./operations.js";
 import { configFrom, inProcessWarnings, requireHttpOptions } from "./options.js";
 import type { InProcessOptions, TollgateOptions } from "./options.js";
+import { settlementFrom, withoutReservation } from "./settlement.js";
 import type { ActualCost, CheckOptions, Decision, Demand, Key } from "./types.js";
 import type { Peek, ReserveOptions, Settlement } from "./types.js";
 import { Unavailable } from "./unavailable.js";
@@ -35,16 +36,18 @@ export class Tollgate {
 
   constructor(options: TollgateOptions | EngineOptions) {
     let unavailable = new Unavailable();
+    let warnings: Warnings;
     if (isEngineOptions(options)) {
+      warnings = options.warnings ?? new Warnings(undefined);
       this.#limits = Limits.configured(options.configured ?? []);
       this.#engine = options.engine;
     } else {
       requireHttpOptions(options);
       unavailable = new Unavailable(options.onUnavailable);
       this.#limits = Limits.broughtAlong(limitList(options.limits));
+      warnings = new Warnings(options.onWarning);
       this.#engine = new HttpEngine(options);
     }
-    const warnings = new Warnings(options.onWarning);
     this.#availability = new Availability(this.#engine, this.#limits, unavailable, warnings);
   }
 
@@ -53,13 +56,14 @@ export class Tollgate {
    * used, unless the options say `lazy`.
    */
   static async inProcess(options: InProcessOptions): Promise<Tollgate> {
-    const core = await openCore(configFrom(options), options.lazy === true ? "lazy" : "connect");
-    const { limits: configured, onWarning } = options;
+    const config = configFrom(options);
+    const warnings = new Warnings(options.onWarning);
+    for (const warning of inProcessWarnings(options)) warnings.say(warning);
+
+    const core = await openCore(config, options.lazy === true ? "lazy" : "connect");
     const engine = new NativeEngine(core);
-    const limiter = await Tollgate.overEngine({ engine, configured, onWarning });
-    const { warnings } = limiter.#availability;
-    const found = [...inProcessWarnings(options), ...core.warnings()];
-    for (const warning of found) warnings.say(warning);
+    const limiter = await Tollgate.overEngine({ engine, configured: options.limits, warnings });
+    limiter.#availability.tellWarnings();
     return limiter;
   }
 
@@ -99,8 +103,8 @@ export class Tollgate {
     third?: CheckOptions,
   ): Decision | undefined {
     if (isDemands(first)) return this.#tryDemands(...demandsFrom([first, second as CheckOptions]));
-    if (third !== undefined) knownOptions(third);
-    if (third?.attributes !== undefined) return undefined;
+    knownOptions(third);
+    if (third?.attributes !== undefined || third?.tokens !== undefined) return undefined;
     return this.#tryOne(first, second as Key, third?.cost);
   }
 
@@ -145,10 +149,9 @@ export class Tollgate {
   reserve(limit: Limit, key: Key, options?: ReserveOptions): Promise<Decision>;
   reserve(demands: readonly Demand[], options?: ReserveOptions): Promise<Decision>;
   async reserve(...args: KeyArguments<ReserveOptions>): Promise<Decision> {
-    const [demands, options] = demandsFrom(args);
+    const [demands, options] = demandsFrom(args, RESERVE);
     const members: Record<string, unknown> = {};
     if (options.ttl !== undefined) members.ttl = durationToWire(options.ttl, "ttl");
-    if (options.tokens !== undefined) members.tokens = validTokens(options.tokens);
     return this.#decide("reserve", demands, options, members);
   }
 
@@ -190,7 +193,7 @@ export class Tollgate {
   }
 
   #tryDemands(demands: readonly Demand[], options: KeyOptions): Decision | undefined {
-    if (options.attributes !== undefined) return undefined;
+    if (options.attributes !== undefined || options.tokens !== undefined) return undefined;
     const [demand] = demands;
     if (demand !== undefined && demands.length === 1) {
       return this.#tryOne(demand.limit, demand.key, costOf(demand, options.cost));
@@ -240,7 +243,7 @@ export class Tollgate {
       this.#availability.refreshPolicies(demands);
       const answer = await sent;
       if (!isDecision(answer)) throw this.#availability.rejection(answer);
-      return this.#availability.observed(decisionFrom(answer));
+      return this.#availability.answered(decisionFrom(answer));
     } catch (error) {
       if (!(error instanceof UnavailableError)) throw error;
       return this.#availability.decide(demands, error);
@@ -273,12 +276,12 @@ export class Tollgate {
       typeof reservation === "object"
         ? reservation.reservation
         : validToken(reservation, "reservation");
-    if (token === undefined) return { charged: 0, reservation: "unknown" };
-    const body = this.#accepted(await this.#send({ op, reservation: token, ...cost }));
-    return {
-      charged: body.charged as number,
-      reservation: body.reservation as Settlement["reservation"],
-    };
+    const settlement: Settlement =
+      token === undefined
+        ? withoutReservation(op)
+        : settlementFrom(this.#accepted(await this.#send({ op, reservation: token, ...cost })));
+    if (settlement.warning !== undefined) this.#availability.warnings.once(settlement.warning);
+    return settlement;
   }
 
   /** The body of an answer without a decision. */

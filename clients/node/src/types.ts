@@ -78,6 +78,12 @@ export interface Demand {
 /** Where a decision came from. */
 export type Source = "store" | "lease" | "deny_cache" | "fallback" | "local" | "block" | "exempt";
 
+/**
+ * Why failure policies decided: the store did not reply in time, it cannot be reached, this process
+ * or the service is overloaded, or the store replied with an error that needs an operator.
+ */
+export type DegradedReason = "store_timeout" | "unavailable" | "overload" | "refused";
+
 /** The outcome for one limit. */
 export interface LimitOutcome {
   name: string;
@@ -105,6 +111,8 @@ export interface Decision {
   source: Source;
   /** A failure policy decided, because the store or the service was unavailable. */
   degraded: boolean;
+  /** Why it is degraded. */
+  degradedReason?: DegradedReason;
   /** How long to hold the request before it proceeds (queue limits). */
   waitMs: number;
   limits: LimitOutcome[];
@@ -116,6 +124,8 @@ export interface Decision {
   permit?: string;
   /** For `settle` and `cancel`, if the request reserved its cost. */
   reservation?: string;
+  /** Why the request has no `permit` or `reservation`, although it was admitted. */
+  warning?: string;
   /** The rate limit header fields of a response. */
   headers(): Record<string, string>;
 }
@@ -152,14 +162,18 @@ export interface Settlement {
   charged: number;
   /**
    * `open` before this call, `settled` or `cancelled` by an earlier one, or `unknown`: then all
-   * was charged.
+   * was charged. `none` if the decision has no reservation: then nothing was.
    */
-  reservation: "open" | "settled" | "cancelled" | "unknown";
+  reservation: "open" | "settled" | "cancelled" | "unknown" | "none";
+  /** Why the call changed nothing. */
+  warning?: string;
 }
 
 export interface CheckOptions {
   /** Units to charge; defaults to 1, or to what the configuration says. */
   cost?: number;
+  /** Tokens by kind, for limits with `cost: { tokens: .. }`. */
+  tokens?: TokenCounts;
   /** Further attributes, for tiers and costs of configured limits. */
   attributes?: { readonly [attribute: string]: AttributeValue };
 }
@@ -167,9 +181,13 @@ export interface CheckOptions {
 export interface ReserveOptions extends CheckOptions {
   /** How long the reservation stays open; 60 s by default. */
   ttl?: Duration;
-  /** Estimated tokens by kind, for limits with `cost: { tokens: .. }`. */
-  tokens?: { readonly [kind: string]: number };
 }
 
+/**
+ * Numbers of tokens by their kind, such as `{ input: 900, output: 500 }`, or the whole usage object
+ * of a provider's response.
+ */
+export type TokenCounts = object;
+
 /** The actual cost of a reservation: units, or tokens by kind. */
-export type ActualCost = number | { readonly tokens: { readonly [kind: string]: number } };
+export type ActualCost = number | { readonly tokens: TokenCounts };

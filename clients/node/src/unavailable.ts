@@ -61,6 +61,7 @@ export class Unavailable {
         allowed: outcomes.every((outcome) => outcome.fallback === "allow"),
         source: "fallback",
         degraded: true,
+        degradedReason: "unavailable",
         waitMs: 0,
         limits: outcomes,
       },

@@ -134,3 +134,14 @@ function withoutTimes(decision: Decision): unknown {
   const limits = decision.limits.map((limit) => ({ ...limit, resetAfterMs: 0, retryAfterMs: 0 }));
   return { ...decision, retryAfterMs: 0, limits };
 }
+
+test("a lazy client admits no blocked key when it starts", { skip }, async (context) => {
+  const { redis, act } = await startFleet(context);
+  await act("blocks", { limit: "api", key: { user: "ann" } });
+  const options = { redis: redis.url, storeTimeout: "10s", decisionTimeout: "10s", lazy: true };
+  for (let round = 0; round < 20; round += 1) {
+    const limiter = await open(context, { ...options, limits: [{ name: "api", ...WINDOW }] });
+    const decision = await limiter.check("api", "ann");
+    assert.ok(isBlocked(decision), `${round}: ${decision.source}`);
+  }
+});

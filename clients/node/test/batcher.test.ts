@@ -53,6 +53,25 @@ test("what is asked in the same moment leaves together and is answered in order"
   assert.deepEqual((await Promise.all(answers)).map((answer) => answer.body.id), [1, 2, 3]);
 });
 
+test("operations wait for their turn if too many are under way", async () => {
+  const carrier = new Carrier();
+  const options = { inFlightMax: 8, operationsMax: 2 };
+  const batcher = new Batcher(carrier.carry, options);
+  const answers = [1, 2, 3, 4, 5, 6, 7].map((id) => batcher.ask(operation(id)));
+  await turn();
+  assert.deepEqual(carrier.ids, [[1, 2]]);
+  carrier.batches[0]?.answer();
+  await turn();
+  assert.deepEqual(carrier.ids, [[1, 2], [3, 4]]);
+  // The owner may change the bound.
+  options.operationsMax = 4;
+  carrier.batches[1]?.answer();
+  await turn();
+  assert.deepEqual(carrier.ids, [[1, 2], [3, 4], [5, 6, 7]]);
+  carrier.batches[2]?.answer();
+  await Promise.all(answers);
+});
+
 test("what is asked while batches are under way waits for the next one", async () => {
   const carrier = new Carrier();
   const batcher = new Batcher(carrier.carry, { inFlightMax: 2 });

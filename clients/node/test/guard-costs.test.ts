@@ -3,7 +3,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { admitted, fakeClient, finished, guardWith } from "./support/guards.js";
 
-const NO_NUMBERS = ["400", null, undefined, ["x"], [5], {}, { cost: 0 }, NaN, 1.5, -1, 2 ** 53, 1n];
+const NO_COUNTS = [
+  ...[{}, { total_tokens: 9e9 }, { input: null }, { input: "400" }, { input: 1.5 }, [5]],
+];
+const NO_NUMBERS = [
+  ...["400", null, undefined, ["x"], [5], {}, { cost: 0 }, NaN, 1.5, -1, 2 ** 53, 1n],
+  ...NO_COUNTS.map((tokens) => ({ tokens })),
+];
 
 test("a cost or an estimate that is not a number is an error of the application", async () => {
   const { client, calls } = fakeClient();
@@ -20,11 +26,14 @@ test("a cost or an estimate that is not a number is an error of the application"
     if (found === undefined) continue;
     const limits = { limit: "api", cost: found as never };
     assert.throws(() => guardWith({ client, limits }), /cost must be a whole number/);
-    assert.throws(() => guardWith({ client, estimate: found as never }), /must be a whole number/);
+    assert.throws(() => guardWith({ client, estimate: found as never }), /must be .*, but it is /);
   }
-  const tokens = { tokens: { input: "400" } } as never;
-  const guard = guardWith({ client, estimate: () => tokens });
-  await assert.rejects(async () => guard.admit({}), /tokens\.input must be a whole number/);
+  for (const input of [1.5, -1, 1n, 2 ** 53]) {
+    for (const tokens of [{ input, output: 5 }, { input: 5, details: { input } }] as never[]) {
+      const guard = guardWith({ client, estimate: () => ({ tokens }) });
+      await assert.rejects(async () => guard.admit({}), /tokens\..*input must be a whole number/);
+    }
+  }
   assert.deepEqual(calls, []);
 });
 
@@ -43,7 +52,7 @@ test("a reported or settled cost that is not a number charges the estimate", asy
     const settle = () => found as never;
     const onError = (error: unknown) => errors.push(error);
     const admission = await admitted({ client, estimate: 5, settle, onError });
-    assert.throws(() => { admission.report(found as never); }, /the reported cost must be/);
+    assert.throws(() => { admission.report(found as never); }, /the reported cost.* must be/);
     await admission.finish(finished);
     assert.deepEqual(calls.at(-1), ["settle", "r", 5]);
     // Without a cost, the estimate stays on purpose.

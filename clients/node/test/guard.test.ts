@@ -153,6 +153,34 @@ test("several limits are decided from memory without a promise", () => {
   assert.deepEqual(calls, []);
 });
 
+test("skip takes booleans, also of promises that are not native", async () => {
+  const later = <T>(value: T) => ({ then: (done: (value: T) => void) => { done(value); } });
+  const { client, calls } = fakeClient();
+  const admits = async (found: unknown): Promise<unknown> =>
+    (await guardWith({ client, skip: () => found as boolean }).admit({})).allowed;
+
+  for (const [found, asked] of [[true, 0], [false, 1]] as const) {
+    for (const value of [found, Promise.resolve(found), later(found)]) {
+      calls.length = 0;
+      assert.equal(await admits(value), true);
+      assert.equal(calls.length, asked, String(found));
+    }
+  }
+  calls.length = 0;
+  for (const found of [undefined, null, 0, 1, "true", {}, [], () => true]) {
+    for (const value of [found, Promise.resolve(found), later(found)]) {
+      const failed = { name: "GuardError", status: 500, message: /`skip` must return a boolean/ };
+      await assert.rejects(admits(value), failed);
+    }
+  }
+  assert.deepEqual(calls, []);
+
+  const key = () => later("ann") as unknown as Promise<string>;
+  const cost = () => later(3) as unknown as Promise<number>;
+  await guardWith({ client, limits: { limit: "api", key, cost } }).admit({});
+  assert.deepEqual(calls[0]?.[1], [{ limit: "api", key: "ann", cost: 3 }]);
+});
+
 test("no key is ever shared by accident", async () => {
   const { client, calls } = fakeClient();
   for (const key of [undefined, null, "", "  ", Number.NaN]) {

@@ -5,9 +5,8 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { test } from "node:test";
 import { loadNative, NativeEngine } from "../src/engines/native.js";
-import type { NativeChecker, NativeCore } from "../src/engines/native.js";
 import { type LimitOptions, Tollgate } from "../src/index.js";
-import { ALLOWED } from "./support/faulty-service.js";
+import { PlayedCore } from "./support/played-core.js";
 import { temporaryDirectory } from "./support/process.js";
 import { packageRoot } from "./support/service.js";
 
@@ -22,53 +21,6 @@ function flags({ policy = 0, unit = 0 }, ...members: (keyof typeof MEMBERS)[]): 
 }
 
 const MEMBERS = { shadow: 5, blocked: 6, exempt: 7, lockedOut: 8, unasked: 9 };
-
-/** A core whose checker returns a code and numbers. */
-class PlayedCore implements NativeCore {
-  code = 0;
-  numbers: number[] = [];
-  readonly lookups: string[] = [];
-  readonly tried: unknown[][] = [];
-  readonly bodies: { requests: { op: string }[] }[] = [];
-  isClosed = false;
-
-  limit(limit: string): number {
-    if (limit === "one too many") throw new Error("more than 4096 limits");
-    if (!this.lookups.includes(limit)) this.lookups.push(limit);
-    return this.lookups.indexOf(limit);
-  }
-
-  checker(): NativeChecker {
-    const numbers = new Float64Array(1 + 2 * 7);
-    const checker = (...demands: (number | string)[]): number => {
-      const isLimit = (index: number): boolean => index % 3 === 0;
-      const named = demands.map((value, at) => (isLimit(at) ? this.lookups[Number(value)] : value));
-      this.tried.push(named);
-      numbers.set(this.numbers);
-      return this.code;
-    };
-    return Object.assign(checker, { numbers });
-  }
-
-  batch(body: string): Promise<string> {
-    const parsed = JSON.parse(body) as { requests: { op: string }[] };
-    this.bodies.push(parsed);
-    const answers = parsed.requests.map(() => ({ status: 200, body: ALLOWED }));
-    return Promise.resolve(JSON.stringify({ answers }));
-  }
-
-  advance(): void {
-    throw new Error("not part of this test");
-  }
-
-  warnings = (): string[] => [];
-  storeError = (): Promise<string | null> => Promise.resolve("no route to the store");
-
-  close(): Promise<void> {
-    this.isClosed = true;
-    return Promise.resolve();
-  }
-}
 
 const API: LimitOptions = { name: "api", algorithm: "fixed_window", limit: 100, window: "60s" };
 
@@ -120,6 +72,19 @@ test("a denial from memory says when to retry, or never", () => {
   assert.equal(never.degraded, true);
   assert.equal(never.limits[0].fallback, "deny");
   assert.equal(never.headers()["retry-after"], undefined);
+});
+
+test("a degraded decision of memory has its reason", () => {
+  const { core, limiter } = play();
+  core.numbers = [0, 100, 99, 600, -1, 0, 60_000, 1];
+  const reasons = ["unavailable", "store_timeout", "unavailable", "overload", "refused"];
+  for (const [number, reason] of reasons.entries()) {
+    core.code = code(0, { source: 3 }) | (number << 6);
+    const decision = limiter.tryCheck("api", "ann");
+    assert.deepEqual([decision?.degraded, decision?.degradedReason], [true, reason]);
+  }
+  core.code = code(0, { source: 0 });
+  assert.equal(limiter.tryCheck("api", "ann")?.degradedReason, undefined);
 });
 
 test("what memory cannot decide goes through a batch", async () => {

@@ -65,12 +65,24 @@ for (const [place, [make, right]] of Object.entries(PLACES)) {
       const typo = `${name.slice(0, -1)}${name.at(-1) === "x" ? "y" : "x"}`;
       await assert.rejects(made({ ...right, [typo]: 1 }), /unknown option .* did you mean/, name);
     }
-    await assert.rejects(made({ ...right, nonsense: 1 }), /option "nonsense"; expected one of/);
+    for (const value of [1, undefined, null]) {
+      const nonsense = made({ ...right, nonsense: value });
+      await assert.rejects(nonsense, /option "nonsense"; expected one of/);
+    }
     for (const nothing of [undefined, null, "api", []]) {
       await assert.rejects(made(nothing), /must be an object with/);
     }
   });
 }
+
+test("an unknown option is an error whatever its value", async () => {
+  const redisUrl = process.env.NO_SUCH_VARIABLE;
+  const options = { redisUrl, limits: [API] } as object;
+  await assert.rejects(Tollgate.inProcess(options), /"redisUrl"; did you mean "redis"\?/);
+  const limits = [{ ...API, onStoreFailre: undefined }];
+  assert.throws(() => new Tollgate({ url: "http://127.0.0.1:1", limits }), /mean "onStoreFailure"/);
+  await assert.rejects(client.check("api", "ann", { cots: undefined } as object), /mean "cost"/);
+});
 
 test("options of other libraries get their name here", () => {
   const guard = (options: object) => () => express({ client, limits: "api", ...options });
@@ -102,6 +114,8 @@ test("limits that are not a list are an error", async () => {
   for (const limits of [null, undefined, 5]) {
     const guard = () => express({ client, limits: limits as never });
     assert.throws(guard, /an entry of `limits` must be an object/);
+    const module = () => TollgateModule.forRoot({ client, limits: limits as never });
+    assert.throws(module, /`limits` must be/);
   }
   await assert.rejects(Tollgate.inProcess({ redis: "" }), /redis must be the address of a server/);
   await assert.rejects(Tollgate.inProcess({ redis: null as never }), /redis must be the address/);

@@ -3,17 +3,20 @@ import assert from "node:assert/strict";
 import { createServer } from "node:https";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { test } from "node:test";
 import { PlainDecision } from "../src/decision.js";
 import { Tollgate } from "../src/index.js";
 import type { LimitOptions } from "../src/types.js";
 import { Warnings } from "../src/warnings.js";
 import { selfSigned } from "./support/certificate.js";
+import { run } from "./support/examples.js";
 import { ALLOWED, startFaultyService } from "./support/faulty-service.js";
 import { open, skip } from "./support/native.js";
 import { freePort } from "./support/ports.js";
 import { startRedis } from "./support/redis.js";
-import { startService } from "./support/service.js";
+import { freeze } from "./support/process.js";
+import { packageRoot, startService } from "./support/service.js";
 import { until } from "./support/wait.js";
 
 const API: LimitOptions = { name: "api", algorithm: "fixed_window", limit: 5, window: "1h" };
@@ -58,8 +61,65 @@ test("each outage tells each of its reasons once", () => {
   say("refused");
   assert.equal(told.length, 3);
 
-  const failing = new Warnings(() => { throw new Error("no log"); });
-  assert.doesNotThrow(() => { failing.degraded("refused"); });
+});
+
+test("a warning that onWarning cannot take is told on the console", async (context) => {
+  const warn = context.mock.method(console, "warn", () => undefined);
+  const fail = new Error("no log");
+  const handlers: (() => unknown)[] = [() => { throw fail; }, () => Promise.reject(fail)];
+  for (const onWarning of handlers) {
+    const failing = new Warnings(onWarning);
+    assert.doesNotThrow(() => { failing.degraded("refused"); });
+    await until("a warning", () => (warn.mock.callCount() >= 2 ? true : undefined));
+    const lines = warn.mock.calls.map((call) => call.arguments as unknown[]);
+    assert.deepEqual([lines[0]?.[0], lines[1]?.[1]], ["tollgate: refused", fail]);
+    warn.mock.resetCalls();
+  }
+});
+
+test("onWarning must be a function", { skip }, async () => {
+  for (const onWarning of [console, null, "warn"] as never[]) {
+    const message = /onWarning must be a function .*, but it is/;
+    const url = "http://127.0.0.1:1";
+    assert.throws(() => new Tollgate({ url, onWarning }), { code: "bad-option", message });
+    await assert.rejects(Tollgate.inProcess({ onWarning }), { code: "bad-option", message });
+  }
+});
+
+test("a reason that takes longer than a call is told afterwards", async (context) => {
+  const server = createServer(selfSigned(context), (_, response) => response.end());
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  context.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const { port } = server.address() as AddressInfo;
+  for (const [url, reason] of [
+    [`https://127.0.0.1:${port}`, /from an authority that this process does not know/],
+    ["http://no-such-host.invalid", /the host name is unknown/],
+  ] as const) {
+    const { told, onWarning } = listener();
+    const limiter = new Tollgate({ url, limits: [API], timeoutMs: 0.001, onWarning });
+    await Promise.all(["ann", "bob"].map((key) => limiter.check("api", key)));
+    await until("the reason", () => told.find((text) => reason.test(text)));
+    assert.ok(told.length <= 2, told.join("\n"));
+    await limiter.close();
+  }
+});
+
+test("a client may be closed while the reason of an outage is asked for", { skip }, () => {
+  const program = `
+    import { Tollgate } from ${JSON.stringify(join(packageRoot(), "dist/test/src/index.js"))};
+    const limits = [{ name: "api", algorithm: "fixed_window", limit: 5, window: "1h" }];
+    for (let round = 0; round < 20; round += 1) {
+      const limiter = await Tollgate.inProcess({ redis: "redis://127.0.0.1:1", limits, lazy: true });
+      const check = limiter.check("api", "ann");
+      const isDegraded = check.then(({ degraded }) => degraded);
+      const closed = round % 2 === 0 ? isDegraded.then(() => limiter.close()) : limiter.close();
+      await Promise.all([isDegraded, closed]);
+    }`;
+  run(["--input-type=module", "--eval", program]);
 });
 
 test("a service that cannot be reached is told in words", async (context) => {
@@ -100,6 +160,76 @@ test("a wrong token is an error that is also told", async (context) => {
     assert.match(told[0]!, /the service refuses requests: .*token/);
     await limiter.close();
   }
+});
+
+test("warnings of answers are carried and told once", async (context) => {
+  const { told, onWarning } = listener();
+  const url = await startFaultyService(context, ({ requests, answerAll }) => {
+    const settled = { settled: true, charged: 1, reservation: "open", warning: "all costs fixed" };
+    const decision = { ...ALLOWED, warning: "no `reservation`: none can be sealed" };
+    answerAll(200, requests.some(({ op }) => op === "settle") ? settled : decision);
+  });
+  const limiter = new Tollgate({ url, limits: [API], timeoutMs: TIMEOUT_MS, onWarning });
+  context.after(() => limiter.close());
+  for (let round = 0; round < 2; round += 1) {
+    const reserved = await limiter.reserve("api", "ann");
+    assert.equal(reserved.warning, "no `reservation`: none can be sealed");
+    const acquired = await limiter.acquire("api", "ann");
+    assert.equal(acquired.warning, reserved.warning);
+    const settled = await limiter.settle("r", 5);
+    assert.deepEqual(settled, { charged: 1, reservation: "open", warning: "all costs fixed" });
+    for (const nothing of [await limiter.settle(reserved, 5), await limiter.cancel(reserved)]) {
+      assert.equal(nothing.reservation, "none");
+      assert.match(nothing.warning ?? "", /without a reservation/);
+    }
+  }
+  assert.equal(told.length, 4);
+});
+
+test("each reason of a degraded decision is told", async (context) => {
+  const reasons = [
+    ["store_timeout", /did not reply in time/],
+    ["overload", /it is overloaded/],
+    ["unavailable", /its store is unavailable/],
+    ["refused", /an error that needs an operator/],
+  ] as const;
+  for (const [reason, text] of reasons) {
+    const { told, onWarning } = listener();
+    const url = await startFaultyService(context, ({ answerAll }) => {
+      answerAll(200, { ...ALLOWED, degraded: true, degraded_reason: reason, source: "fallback" });
+    });
+    const limiter = new Tollgate({ url, limits: [API], timeoutMs: TIMEOUT_MS, onWarning });
+    context.after(() => limiter.close());
+    assert.equal((await limiter.check("api", "ann")).degradedReason, reason);
+    assert.match(told.join(), text);
+  }
+});
+
+test("in process, decisions have their reason", { skip }, async (context) => {
+  const redis = await startRedis(context);
+  const { told, onWarning } = listener();
+  const options = { limits: [API], onWarning, decisionTimeout: "1m" };
+  const limiter = await open(context, { redis: redis.url, storeTimeout: 50, ...options });
+  const degraded = (): Promise<string> =>
+    until("a degraded decision", async () => (await limiter.check("api", "x")).degradedReason);
+  await freeze(redis.process);
+  assert.equal(await degraded(), "store_timeout");
+  await until("the reason", () => told.find((text) => /within `storeTimeout`/.test(text)));
+  await redis.kill();
+  await until("an outage", async () => ((await degraded()) === "unavailable" ? true : undefined));
+});
+
+test("eviction is told when a lazy client has connected", { skip }, async (context) => {
+  const args = ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"];
+  const redis = await startRedis(context, args);
+  const { told, onWarning } = listener();
+  const options = { redis: redis.url, limits: [API], lazy: true, onWarning };
+  const limiter = await open(context, options);
+  await until("a decision", async () =>
+    (await limiter.check("api", "ann")).degraded ? undefined : true,
+  );
+  const evictions = told.filter((text) => /allkeys-lru/.test(text));
+  assert.equal(evictions.length, 1, told.join("\n"));
 });
 
 test("a store that the service cannot use is told", async (context) => {

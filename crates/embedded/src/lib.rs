@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tollgate::{Decision, ManualClock};
 use tollgate_gate::api::{self, ApiContext};
 use tollgate_gate::metrics::Metrics;
@@ -32,6 +32,9 @@ const RECORDS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How often the store is asked for the actions of operators.
 const ACTIONS_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The same until it has answered once: a key that is blocked must not pass meanwhile.
+const FIRST_READ_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A gate, and the runtime that its store works on.
 #[derive(Debug)]
@@ -65,16 +68,18 @@ impl Embedded {
         Ok(Self::watching_actions(gate, runtime))
     }
 
-    /// Opens a configuration without waiting for the store, which is connected in the background:
-    /// until it can be used, the limits follow their failure policies.
+    /// Opens a configuration without a store that can be used, which is connected in the
+    /// background: until then, the limits follow their failure policies. Waits half a second at most
+    /// for the actions of operators, so that a store that is there admits no blocked key.
     pub fn open_lazy(text: &str, file: &str) -> Result<Self, OpenError> {
         let config = parse(text, file)?;
         let runtime = runtime()?;
 
-        let gate = {
-            let _context = runtime.enter();
-            Gate::open(config, Arc::new(Metrics::default()))?
-        };
+        let gate = runtime.block_on(async {
+            let gate = Gate::open(config, Arc::new(Metrics::default()))?;
+            read_records(&gate).await;
+            Ok::<_, OpenError>(gate)
+        })?;
         Ok(Self::watching_actions(gate, runtime))
     }
 
@@ -115,10 +120,13 @@ impl Embedded {
         }
         let gate = self.gate.clone();
         self.spawn(async move {
+            let mut pause = FIRST_READ_INTERVAL;
             loop {
-                tokio::time::sleep(ACTIONS_INTERVAL).await;
                 // Without the store, the known actions stay in force.
-                drop(tokio::join!(gate.sync_actions(), gate.sync_sealing_keys()));
+                if sync_records(&gate).await {
+                    pause = ACTIONS_INTERVAL;
+                }
+                sleep(pause).await;
             }
         });
     }
@@ -212,10 +220,21 @@ impl Drop for Embedded {
 /// Reads the actions that are in force before the first request, so that a restart undoes none of
 /// them, and the key of tokens, so that none is withheld.
 async fn read_records(gate: &Gate) {
-    if !gate.active().decides_in_process() {
-        let read = async { tokio::join!(gate.sync_actions(), gate.sync_sealing_keys()) };
-        drop(timeout(RECORDS_TIMEOUT, read).await);
+    if gate.active().decides_in_process() {
+        return;
     }
+    let read = async {
+        while !sync_records(gate).await {
+            sleep(FIRST_READ_INTERVAL).await;
+        }
+    };
+    drop(timeout(RECORDS_TIMEOUT, read).await);
+}
+
+/// Reads the actions and the key of tokens. Returns whether the store has answered.
+async fn sync_records(gate: &Gate) -> bool {
+    let (actions, keys) = tokio::join!(gate.sync_actions(), gate.sync_sealing_keys());
+    actions.is_ok() && keys.is_ok()
 }
 
 /// An error with everything that caused it, in one line.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, FailurePolicy, LimitOutcome, QuotaUnit, Retry, Source};
+use tollgate::{Decision, DegradedReason, FailurePolicy, LimitOutcome, QuotaUnit, Retry, Source};
 use tollgate_embedded::BlockStatus;
 
 /// The most demands that are decided without an operation.
@@ -22,9 +22,11 @@ const DENIED: u32 = 1;
 /// Nothing was charged: the request must be sent as an operation.
 pub(crate) const UNDECIDED: u32 = 2;
 
-/// Where the other parts of a code begin: the source, and whether a block has the status 403.
+/// Where the other parts of a code begin: the source, whether a block has the status 403, and why
+/// failure policies decided.
 const SOURCE_SHIFT: u32 = 2;
 const FORBIDDEN_SHIFT: u32 = 5;
+const REASON_SHIFT: u32 = 6;
 
 /// Where the parts of an outcome's flags begin. The first is its failure policy.
 const UNIT_SHIFT: u32 = 2;
@@ -57,6 +59,7 @@ pub(crate) fn write_decision(
     verdict
         | source_number(decision.source()) << SOURCE_SHIFT
         | u32::from(is_forbidden) << FORBIDDEN_SHIFT
+        | decision.degraded_reason().map_or(0, reason_number) << REASON_SHIFT
 }
 
 /// Limit, remaining, reset, retry, time until more, window and flags; times are in milliseconds.
@@ -93,6 +96,16 @@ fn source_number(source: Source) -> u32 {
         Source::Block => 5,
         Source::Exempt => 6,
         _ => 4,
+    }
+}
+
+/// 0 means that the decision is not degraded.
+fn reason_number(reason: DegradedReason) -> u32 {
+    match reason {
+        DegradedReason::StoreTimeout => 1,
+        DegradedReason::Overload => 3,
+        DegradedReason::Refused => 4,
+        _ => 2,
     }
 }
 

@@ -2,13 +2,15 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Catch, HttpException, Inject, Injectable, Module, SetMetadata } from "@nestjs/common";
 import type { ArgumentsHost, CanActivate, DynamicModule } from "@nestjs/common";
-import type { ExceptionFilter, ExecutionContext } from "@nestjs/common";
-import { APP_FILTER, APP_GUARD, Reflector } from "@nestjs/core";
+import type { ExceptionFilter, ExecutionContext, OnModuleInit } from "@nestjs/common";
+import { APP_FILTER, APP_GUARD, MetadataScanner, ModulesContainer, Reflector } from "@nestjs/core";
 import { Guard, PROBLEM_JSON, requireGuardOptions } from "../guard.js";
 import type { AdmittedRequest, Denial, GuardLimit, GuardOptions } from "../guard.js";
 import type { RequestView } from "../guard.js";
 import { valueFor } from "../guard/demands.js";
 import { admitNode, nodeView } from "../guard/node.js";
+import { badOption } from "../option-names.js";
+import { shown } from "../shown.js";
 
 export * from "../guard.js";
 
@@ -131,6 +133,47 @@ export class TollgateGuard implements CanActivate {
   }
 }
 
+/** Finds wrong limits of decorators when the application starts, not at the first request. */
+@Injectable()
+export class TollgateDecorators implements OnModuleInit {
+  constructor(
+    @Inject(TOLLGATE_OPTIONS) private readonly options: NestOptions,
+    @Inject(Reflector) private readonly reflector: Reflector,
+    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+  ) {}
+
+  onModuleInit(): void {
+    const decorated = [...this.#places()].flatMap((place) => {
+      const limits = this.reflector.get<NestLimit[] | undefined>(LIMITS, place) ?? [];
+      return limits.length === 0 ? [] : [limits];
+    });
+    for (const limits of decorated) newGuard({ ...this.options, limits });
+    if (this.options.limits === undefined && decorated.length === 0) throw noLimits("absent");
+  }
+
+  /** The classes whose methods may handle requests, and these methods. */
+  *#places(): Generator<PlaceOfDecorator> {
+    const scanner = new MetadataScanner();
+    for (const { controllers, providers } of this.modules.values()) {
+      for (const { metatype } of [...controllers.values(), ...providers.values()]) {
+        if (typeof metatype !== "function") continue;
+        yield metatype;
+        const prototype = metatype.prototype as Record<string, unknown> | undefined;
+        for (const name of scanner.getAllMethodNames(prototype ?? null)) {
+          yield prototype?.[name] as PlaceOfDecorator;
+        }
+      }
+    }
+  }
+}
+
+type PlaceOfDecorator = Parameters<Reflector["get"]>[1];
+
+function noLimits(found: string): Error {
+  const right = "limits of all routes, or be left out if limits are named by @RateLimit";
+  return badOption(`the option \`limits\` must be ${right}, but it is ${found}`);
+}
+
 function newGuard(options: GuardOptions<NestRequest, NestResponse>): NestGuard {
   const view: RequestView<NestRequest> = {
     peer: (request) => nodeView.peer(request.raw ?? request),
@@ -157,6 +200,7 @@ export class TollgateModule {
   static forRoot(options: NestOptions): DynamicModule {
     // Wrong options are found now, not by the first request.
     requireGuardOptions(options, OWN_OPTIONS);
+    if ("limits" in options && options.limits == null) throw noLimits(shown(options.limits));
     newGuard({ ...options, limits: options.limits ?? (() => []) });
     const isGlobal = options.global ?? true;
     const guard = isGlobal ? [{ provide: APP_GUARD, useClass: TollgateGuard }] : [];
@@ -167,6 +211,7 @@ export class TollgateModule {
         { provide: TOLLGATE_OPTIONS, useValue: options },
         { provide: APP_FILTER, useClass: TollgateDeniedFilter },
         TollgateGuard,
+        TollgateDecorators,
         ...guard,
       ],
       exports: [TOLLGATE_OPTIONS, TollgateGuard],

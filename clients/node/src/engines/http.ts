@@ -35,38 +35,56 @@ export interface HttpEngineOptions {
 /** Two batches under way, so that one is decided while the next one is on its way. */
 const IN_FLIGHT_MAX = 2;
 const TIMEOUT_MS = 50;
+/** How long to look for the reason why there was no answer in time. */
+const PATIENCE_MS = 5_000;
 
 export class HttpEngine implements Engine {
   readonly #post: Post;
-  readonly #newBatcher: () => Batcher;
+  readonly #timeoutMs: number;
   readonly #url: URL;
   #batcher: Batcher | undefined;
+  #isClosed = false;
 
   constructor(options: HttpEngineOptions) {
     this.#url = batchUrl(options.url);
-    const timeoutMs = validTimeout(options.timeoutMs ?? TIMEOUT_MS);
+    this.#timeoutMs = validTimeout(options.timeoutMs ?? TIMEOUT_MS);
     const headers: Record<string, string> = { "content-type": "application/json" };
     if (options.token !== undefined) headers.authorization = `Bearer ${options.token}`;
 
     // Kept connections belong to the request that opened them.
     const kept = hasRequestContexts ? undefined : nodePost(this.#url, headers, IN_FLIGHT_MAX);
     this.#post = kept ?? fetchPost(this.#url, headers);
-    const carry: Carry = (body, trip) => this.#carry(body, trip);
-    this.#newBatcher = () => new Batcher(carry, { timeoutMs, inFlightMax: IN_FLIGHT_MAX });
   }
 
   send(operation: Operation): Promise<Answer> {
     if (this.#batcher === undefined) {
-      this.#batcher = this.#newBatcher();
+      this.#batcher = this.#newBatcher(this.#timeoutMs);
       // What is asked before this runs belongs to the same request.
       if (hasRequestContexts) queueMicrotask(() => (this.#batcher = undefined));
     }
     return this.#batcher.ask(operation);
   }
 
+  async whyUnavailable(): Promise<string | undefined> {
+    // What is left of a request must not go on there after its end.
+    if (hasRequestContexts) return undefined;
+    try {
+      await this.#newBatcher(PATIENCE_MS).ask({ op: "limits" });
+    } catch (error) {
+      if (!this.#isClosed && error instanceof TollgateError) return error.detail;
+    }
+    return undefined;
+  }
+
   async close(): Promise<void> {
+    this.#isClosed = true;
     await this.#batcher?.drained();
     this.#post.close();
+  }
+
+  #newBatcher(timeoutMs: number): Batcher {
+    const carry: Carry = (body, trip) => this.#carry(body, trip);
+    return new Batcher(carry, { timeoutMs, inFlightMax: IN_FLIGHT_MAX });
   }
 
   async #carry(body: string, trip: Trip): Promise<Answer[]> {

@@ -6,7 +6,7 @@ import { TollgateError } from "../errors.js";
 import type { WireLimit } from "../limits.js";
 import { isDecided, KnownLimit, NativeDecision } from "../native-decision.js";
 import type { Config } from "../options.js";
-import type { Decision } from "../types.js";
+import type { Decision, DegradedReason } from "../types.js";
 
 /** The native module. */
 export interface NativeModule {
@@ -51,8 +51,19 @@ const OWN_COST = -1;
 /** The platforms that the native module is built and tested for. */
 const PLATFORMS = ["linux-x64-gnu"];
 
-/** The core bounds how long each operation takes; this only bounds how many batches it gets. */
+/** The most batches that the core gets at a time. */
 const IN_FLIGHT_MAX = 64;
+/**
+ * The most operations. The core bounds how long each of them takes from then on: a burst of this
+ * process waits for its turn here instead of being decided by policies for its own length.
+ */
+const OPERATIONS_MAX = 128;
+
+/** Reasons that the store cannot tell. */
+const REASONS: Readonly<Partial<Record<DegradedReason, string>>> = {
+  store_timeout: "the store did not reply within `storeTimeout`",
+  overload: "this process is overloaded: a decision took longer than `decisionTimeout`",
+};
 
 /** Finds the native module, or says why there is none. */
 type Load = () => { platform: string; module?: unknown; error?: unknown };
@@ -89,15 +100,15 @@ export class NativeEngine implements Engine {
   readonly #checker: NativeChecker;
   readonly #nowMs: () => number;
   readonly #batcher: Batcher;
+  readonly #bounds = { inFlightMax: IN_FLIGHT_MAX, operationsMax: OPERATIONS_MAX };
   readonly #limits = new Map<string, KnownLimit>();
+  #isClosed = false;
 
   constructor(core: NativeCore, nowMs: () => number = Date.now) {
     this.#core = core;
     this.#checker = core.checker();
     this.#nowMs = nowMs;
-    this.#batcher = new Batcher(async (body) => answersFrom(await core.batch(body)), {
-      inFlightMax: IN_FLIGHT_MAX,
-    });
+    this.#batcher = new Batcher((body) => this.#carry(body), this.#bounds);
   }
 
   send(operation: Operation): Promise<Answer> {
@@ -128,15 +139,30 @@ export class NativeEngine implements Engine {
     return this.#decision(limits, checker(...demanded));
   }
 
-  async whyDegraded(): Promise<string> {
-    const reason = (await this.#core.storeError()) ?? "the store was too slow for a moment";
-    return `${reason}. Limits follow their failure policies`;
+  warnings(): readonly string[] {
+    return this.#isClosed ? [] : this.#core.warnings();
+  }
+
+  async whyDegraded(reason: DegradedReason): Promise<string> {
+    const found = REASONS[reason] ?? (await this.#core.storeError());
+    const why = found ?? "the store was unavailable for a moment";
+    return `${why}. Limits follow their failure policies`;
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     // The core drops what is under way when it closes.
     await this.#batcher.drained();
     await this.#core.close();
+  }
+
+  async #carry(body: string): Promise<Answer[]> {
+    const answers = answersFrom(await this.#core.batch(body));
+    // In an outage, nothing waits long for others; a store that was late once is none.
+    const { operationsMax } = this.#bounds;
+    const isOutage = answers.every(isWithoutStore);
+    this.#bounds.operationsMax = isOutage ? operationsMax + OPERATIONS_MAX : OPERATIONS_MAX;
+    return answers;
   }
 
   #known(limit: string, inline: WireLimit | undefined): KnownLimit | undefined {
@@ -161,6 +187,11 @@ export class NativeEngine implements Engine {
       return undefined;
     }
   }
+}
+
+/** Whether the store did not answer. That this process is overloaded is another reason. */
+function isWithoutStore({ status, body }: Answer): boolean {
+  return body.degraded_reason !== "overload" && (body.degraded === true || status === 503);
 }
 
 /** The answers of the core, or the problem document that it answers to the whole batch. */

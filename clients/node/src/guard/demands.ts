@@ -112,7 +112,7 @@ export function demandsOf<R, S>(
   context: RequestContext,
 ): MaybePromise<GuardDemand<S>[] | Denial> {
   const found = plan.map((limit) => demandOf(limit, request, context));
-  return found.some((demand) => demand instanceof Promise)
+  return found.some(isThenable)
     ? Promise.all(found as Promise<Found<S>>[]).then(collect)
     : collect(found as Found<S>[]);
 }
@@ -148,7 +148,13 @@ export function then<T, U>(
   value: MaybePromise<T>,
   next: (value: T) => MaybePromise<U>,
 ): MaybePromise<U> {
-  return value instanceof Promise ? value.then(next) : next(value);
+  return isThenable(value) ? Promise.resolve(value).then(next) : next(value);
+}
+
+/** Promises of libraries and of other realms are no instances of `Promise`. */
+function isThenable<T>(value: MaybePromise<T>): value is Promise<T> {
+  if (typeof value !== "object" || value === null) return false;
+  return typeof (value as Partial<Promise<T>>).then === "function";
 }
 
 function collect<S>(found: Found<S>[]): GuardDemand<S>[] | Denial {
@@ -167,10 +173,7 @@ function demandOf<R, S>(
   context: RequestContext,
 ): MaybePromise<Found<S>> {
   const key = planned.key(request, context);
-  if (key instanceof Promise) {
-    return key.then((later) => demandWith(planned, later, request, context));
-  }
-  return demandWith(planned, key, request, context);
+  return then(key, (known) => demandWith(planned, known, request, context));
 }
 
 function demandWith<R, S>(

@@ -5,6 +5,9 @@ import { BlockLimit } from "./block.js";
 import { countedUnits, countingLimitOf, outcomeOf, requireDecided } from "./shared.js";
 import type { StoreClient } from "./shared.js";
 
+/** How long a key is blocked at most while its points are replaced. */
+const SET_MS = 5_000;
+
 /** What is known about a key. */
 export interface PointCount {
   consumed: number;
@@ -65,10 +68,11 @@ export class PointCounters {
 
   /** Replaces the points, and the block: none if `blockMs` is 0. */
   async set(key: string, points: number, ms: number, blockMs: number): Promise<void> {
+    // A key without points and without a block would be admitted.
     if (blockMs > 0) await this.#blocks.set(key, blockMs);
+    else await this.#blocks.extend(key, SET_MS);
     await this.forget(key, ms);
     if (points > 0) await this.add(key, points, ms);
-    // Only now: a key without points and without a block would be admitted.
     if (blockMs === 0) await this.#blocks.clear(key);
   }
 

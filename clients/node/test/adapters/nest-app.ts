@@ -8,12 +8,15 @@ import type { ArgumentsHost, ExceptionFilter, INestApplication, Type } from "@ne
 import { by, GuardError, RateLimit, SkipRateLimit } from "../../src/adapters/nest.js";
 import { TollgateDeniedException, TollgateModule } from "../../src/adapters/nest.js";
 import type { NestOptions, NestRequest } from "../../src/adapters/nest.js";
+import { createTestLimiter } from "../../src/testing.js";
 import { Tollgate } from "../../src/tollgate.js";
 import type { Cleanup } from "../support/process.js";
 import { startService } from "../support/service.js";
 import { testFramework } from "./behaviour.js";
 import { customDenial, LIMITS, type Framework, type Setup } from "./harness.js";
 import { testPeers } from "./peers.js";
+
+const API = { name: "api", algorithm: "fixed_window", limit: 5, window: "1h" } as const;
 
 /** The server below Nest. */
 export interface Platform {
@@ -37,9 +40,10 @@ export function testNest(platform: Platform): void {
     name: platform.name,
     releases: "at once",
     start: (cleanup, setup) => {
-      const options = { ...setup.options, onDenied: undefined };
+      const { onDenied, ...options } = setup.options;
       const controllers = [controllerOf(platform, setup)];
-      return startApp(platform, cleanup, options, controllers, filtersOf(setup));
+      const filters = filtersOf(setup, onDenied !== undefined);
+      return startApp(platform, cleanup, options, controllers, filters);
     },
   };
   testFramework(framework);
@@ -97,7 +101,7 @@ function controllerOf(platform: Platform, { hold, chunks, endless }: Setup): Typ
   return AppController;
 }
 
-function filtersOf({ onError, options }: Setup): ExceptionFilter[] {
+function filtersOf({ onError }: Setup, isCustom: boolean): ExceptionFilter[] {
   const responseOf = (host: ArgumentsHost) => host.switchToHttp().getResponse<PlatformResponse>();
 
   @Catch(GuardError)
@@ -115,10 +119,42 @@ function filtersOf({ onError, options }: Setup): ExceptionFilter[] {
       response.send(customDenial(denial));
     }
   }
-  return options.onDenied === undefined ? [new ErrorFilter()] : [new DenialFilter()];
+  return isCustom ? [new DenialFilter()] : [new ErrorFilter()];
 }
 
 function testDecorators(platform: Platform): void {
+  test(`${platform.name}: wrong limits of decorators are found at the start`, async (t) => {
+    @Controller()
+    class Misspelt {
+      @Get()
+      @RateLimit("aip")
+      hello(): string {
+        return "hello";
+      }
+    }
+    const [MisspeltClass, Right, Unlimited] = [[RateLimit("aip")], [RateLimit("api")], []].map(
+      (decorators) => {
+        class Empty {
+          readonly isEmpty = true;
+        }
+        for (const decorate of [Controller(), ...decorators]) decorate(Empty);
+        return Empty;
+      },
+    ) as [Type, Type, Type];
+
+    const { limiter: client } = await createTestLimiter({ limits: [API] });
+    t.after(() => client.close());
+    const start = (options: NestOptions, controller: Type) =>
+      startApp(platform, t, options, [controller]);
+    for (const controller of [Misspelt, MisspeltClass]) {
+      await assert.rejects(start({ client }, controller), /"aip"; did you mean "api"\?/);
+    }
+    await start({ client }, Right);
+    await start({ client, limits: "api" }, Unlimited);
+    const message = /`limits` must be limits of all routes, or be left out .*, but it is absent/;
+    await assert.rejects(start({ client }, Unlimited), message);
+  });
+
   const title = "limits of the module, the controller and the handler are asked at once";
   test(`${platform.name}: ${title}`, async (t) => {
     @Controller("reports")

@@ -10,6 +10,7 @@ import type {
 } from "../../src/stores/rate-limiter-flexible.js";
 import { open, skip } from "../support/native.js";
 import { assertWithin, denialOf, limiterOf } from "./flexible.js";
+import { uniqueName } from "./setup.js";
 
 /** On the service, and in this process, where a check needs no promise. */
 async function limitersOf(
@@ -38,6 +39,23 @@ test("blocking a blocked key again never admits a call", async (t) => {
     assertWithin((await denialOf(limiter.consume("ann"))).msBeforeNext, 1, 60_000);
     await Promise.all([30, 3600, 20, 10].map((sec) => limiter.block("ann", sec)));
     assertWithin((await denialOf(limiter.consume("ann"))).msBeforeNext, 1, 10_000);
+  }
+});
+
+test("setting points never admits a call of another process", async (t) => {
+  const clients = skip === false ? [undefined, await open(t, {})] : [undefined];
+  for (const storeClient of clients) {
+    const options = { points: 5, name: uniqueName(), ...(storeClient && { storeClient }) };
+    const [limiter, other] = [limiterOf(t, options), limiterOf(t, options)];
+    await limiter.consume("ann", 5);
+    for (let round = 0; round < 20; round += 1) {
+      const set = limiter.set("ann", 5, 60);
+      const calls = Array.from({ length: 10 }, () => other.consume("ann"));
+      const results = await Promise.allSettled(calls);
+      await set;
+      assert.ok(results.every(({ status }) => status === "rejected"), `round ${round}`);
+    }
+    assert.ok(((await limiter.get("ann"))?.msBeforeNext ?? 0) > 5_000, "it is not blocked");
   }
 });
 

@@ -27,12 +27,7 @@ export async function startService(
 ): Promise<Service> {
   const { config, address = "127.0.0.1:0" } = options;
   const args = ["serve", "--http", address, "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-  if (config !== undefined) {
-    const path = join(temporaryDirectory(cleanup), "tollgate.yaml");
-    // JSON is YAML.
-    writeFileSync(path, typeof config === "string" ? config : JSON.stringify(config));
-    args.push("--config", path);
-  }
+  if (config !== undefined) args.push("--config", temporaryConfig(cleanup, config));
 
   const child = start(cleanup, serviceBinary(), args);
   const [[, url = ""], [, adminUrl = ""]] = await Promise.all([
@@ -40,6 +35,14 @@ export async function startService(
     lineOf(child, /^\s*admin\s+(http:\/\/\S+)/),
   ]);
   return { url, adminUrl, process: child, kill: () => kill(child) };
+}
+
+/** The path of a file with this configuration. */
+export function temporaryConfig(cleanup: Cleanup, config: object | string): string {
+  const path = join(temporaryDirectory(cleanup), "tollgate.yaml");
+  // JSON is YAML.
+  writeFileSync(path, typeof config === "string" ? config : JSON.stringify(config));
+  return path;
 }
 
 /** The binary: TOLLGATE_BIN, or that of a build. */
