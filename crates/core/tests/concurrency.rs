@@ -125,6 +125,47 @@ fn overlapping_requests_consume_everything_or_nothing() {
     assert!(exhausted > 0, "no limit was scarce, so nothing was tested");
 }
 
+/// Half of the threads spend from a few keys while the others move their counters: new keys make the
+/// table grow, and removed ones leave gaps that others fill.
+#[test]
+fn known_keys_are_exact_while_their_counters_move() {
+    const LIMIT: u64 = 20_000;
+    const KEYS: u64 = 16;
+    for limit in [
+        Limit::fixed_window("a", LIMIT, DAY),
+        Limit::sliding_window("a", LIMIT, DAY),
+        Limit::token_bucket("a", LIMIT, Rate::per_day(1)),
+    ] {
+        // Few enough keys for a single shard.
+        let limiter = limiter([limit.clone()], 1_000);
+        let admitted: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+        let spend = |key: u64| limiter.check("a", key).try_now().unwrap().is_allowed();
+        (0..KEYS).for_each(|key| assert!(spend(key)));
+
+        on_threads(|thread| {
+            if thread.is_multiple_of(2) {
+                for turn in 0..LIMIT * KEYS / THREADS * 3 {
+                    let key = turn % KEYS;
+                    admitted[usize::try_from(key).unwrap()].fetch_add(spend(key).into(), Relaxed);
+                }
+                return;
+            }
+            for turn in 0..20_000_u64 {
+                let key = (thread, turn % 200);
+                assert!(limiter.check("a", key).try_now().unwrap().is_allowed());
+                if turn % 200 >= 150 {
+                    block_on(limiter.reset("a", (thread, turn % 200 - 150))).unwrap();
+                }
+            }
+        });
+
+        for (key, admitted) in (0_u64..).zip(&admitted) {
+            assert_eq!(admitted.load(Relaxed), LIMIT - 1, "{key}: {limit:?}");
+            assert!(!spend(key));
+        }
+    }
+}
+
 #[test]
 fn permits_of_many_threads_are_all_released() {
     let limiter = limiter([Limit::concurrency("jobs", 3, DAY)], 100);

@@ -10,9 +10,9 @@
 //! # Protocol
 //!
 //! Every shard has a *sequence word*. Even, it is the version of the slots; odd, one thread *holds*
-//! the shard and may change them ([`sequence`]).
+//! the shard and may change them (`sequence.rs`).
 //!
-//! 1. **One demand on a known slot** takes no lock ([`decide`]). The thread reads the version,
+//! 1. **One demand on a known slot** takes no lock (`decide.rs`). The thread reads the version,
 //!    finds the slot, reads its words and evaluates them. A denial or a peek checks that the
 //!    version is still the same, and has written nothing. A charge makes the version odd by a
 //!    compare-exchange, which fails if anything has changed since it was read, stores the words and
@@ -23,7 +23,7 @@
 //!    first access to a slot until it unlocks, which excludes the threads without the lock. Only
 //!    such a thread adds, moves or removes slots.
 //! 3. **A request over several demands** locks their shards in ascending order, evaluates all
-//!    demands while it holds the shards, and commits all of them or none ([`counters`]). So no
+//!    demands while it holds the shards, and commits all of them or none (`counters.rs`). So no
 //!    thread ever sees a charge of a request that fails.
 //!
 //! A thread without the lock that loses to others several times takes the lock. A thread that waits
@@ -33,9 +33,9 @@
 //! A reader may read a slot while it is written. Then the words are of several versions, so they
 //! are evaluated without effect and discarded: the evaluation must not panic on any words, and the
 //! search must end without a vacant slot. The words stay in memory, because a table that grows adds
-//! segments and moves its counters into them, and frees nothing ([`table`]).
+//! segments and moves its counters into them, and frees nothing (`table.rs`).
 //!
-//! The tests of the protocol compile [`sequence`] with the atomics of loom, which tries every
+//! The tests of the protocol compile `sequence.rs` with the atomics of loom, which tries every
 //! interleaving and every reordering that the memory model allows.
 //!
 //! # At the cap

@@ -18,6 +18,9 @@ use crate::algorithm::{BucketState, CLOCK_SLACK, Gcra, HitLog, PermitEntry, Perm
 use crate::key::Fingerprint;
 use crate::time::Micros;
 
+/// How many counters more than the cap of the store a table has room for.
+const SLOTS_SPARE: usize = 4_096;
+
 /// A shard: slots that any thread may read, and what only one thread at a time may use. It is on
 /// cache lines of its own, so that neighbours do not share a line (no false sharing).
 #[derive(Debug)]
@@ -55,11 +58,13 @@ pub(super) enum PermitChange {
 }
 
 impl Shard {
-    /// An empty shard for at most this many counters.
+    /// An empty shard of a store for this many counters.
     pub(super) fn new(keys_max: usize) -> Self {
+        // Threads that insert at the same moment may exceed the cap, and a table is never full.
+        let slots_max = keys_max.saturating_add(SLOTS_SPARE).saturating_mul(2);
         Self {
             sequence: Sequence::new(),
-            table: Table::new(keys_max),
+            table: Table::new(slots_max),
             locked: Mutex::default(),
         }
     }

@@ -27,7 +27,7 @@ pub(super) struct Table {
 impl Table {
     /// An empty table that can grow to at least this many slots.
     pub(super) fn new(slots_max: usize) -> Self {
-        let (last, _) = position(slots_max);
+        let (last, _) = position(slots_max.min(usize::MAX / 2));
         Self {
             segments: (0..=last).map(|_| OnceLock::new()).collect(),
             capacity: AtomicUsize::new(0),
@@ -192,4 +192,21 @@ const fn home(fingerprint: Fingerprint, capacity: usize) -> usize {
 #[inline(always)]
 const fn after(index: usize, capacity: usize) -> usize {
     if index + 1 == capacity { 0 } else { index + 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_index_has_a_place_of_its_own() {
+        let mut expected = (0, 0);
+        for index in 0..100_000 {
+            assert_eq!(position(index), expected);
+            expected.1 += 1;
+            if expected.1 == segment_size(expected.0) {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+    }
 }
