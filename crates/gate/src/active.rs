@@ -198,7 +198,7 @@ impl ActiveConfig {
             }
             TokenLimit::Inline(rule) => {
                 let (config, selector) = (&self.config.inline_limits, &self.selector);
-                let rule = self.inline.read_again(config, selector, rule)?;
+                let rule = self.inline.read_again(config, selector, &rule)?;
                 Ok(rule.with_replicas(self.config.expected_replicas))
             }
         }

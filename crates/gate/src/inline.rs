@@ -72,7 +72,7 @@ impl InlineRules {
                 limit: name.to_owned(),
             });
         }
-        let rule = self.positioned(config.parse(text, index)?);
+        let rule = self.positioned(&config.parse(text, index)?);
         if text.len() <= TEXT_MAX {
             let mut rules = self.rules.write();
             if rules.len() >= RULES_MAX {
@@ -88,7 +88,7 @@ impl InlineRules {
         &self,
         config: &InlineLimits,
         selector: &Selector,
-        rule: Rule,
+        rule: &Rule,
     ) -> Result<Rule, SelectError> {
         let name = rule.name();
         if selector.limit(name).is_ok() {
@@ -100,7 +100,7 @@ impl InlineRules {
         Ok(self.positioned(rule))
     }
 
-    fn positioned(&self, rule: Rule) -> Rule {
+    fn positioned(&self, rule: &Rule) -> Rule {
         let position = self.first_position + self.metrics.slot(rule.name());
         let position = u32::try_from(position).unwrap_or(u32::MAX);
         rule.with_position(position).without_share()

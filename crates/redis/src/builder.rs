@@ -217,15 +217,16 @@ impl RedisBuilder {
             }
         };
 
+        let is_cluster = connector.is_cluster;
         let router = CallRouter {
             topology,
             encoder: CallEncoder {
                 prefix: self.prefix,
-                is_cluster: connector.is_cluster,
+                is_cluster,
             },
             connector,
             max_retries: self.max_retries,
-            layout: LayoutClaim::new(self.layout, self.layout_kept_for),
+            layout: LayoutClaim::new(self.layout, self.layout_kept_for, is_cluster),
         };
         let leases = self.clock.map_or_else(LeaseTable::default, LeaseTable::new);
         Ok(RedisStore::new(router, leases))

@@ -73,6 +73,9 @@ pub enum LayoutError {
 pub(crate) struct LayoutClaim {
     layout: &'static str,
     kept_for: Duration,
+    /// In a cluster one server has the record and all have counters. An instance that cannot reach
+    /// that one server goes on with the others.
+    is_cluster: bool,
     is_held: AtomicBool,
     state: Mutex<ClaimState>,
 }
@@ -90,10 +93,11 @@ struct ClaimState {
 type Since = u64;
 
 impl LayoutClaim {
-    pub(crate) fn new(layout: &'static str, kept_for: Duration) -> Self {
+    pub(crate) fn new(layout: &'static str, kept_for: Duration, is_cluster: bool) -> Self {
         Self {
             layout,
             kept_for,
+            is_cluster,
             is_held: AtomicBool::new(false),
             state: Mutex::default(),
         }
@@ -165,13 +169,13 @@ impl LayoutClaim {
         self.is_held.store(true, Release);
     }
 
-    /// Takes note of a failure. An instance whose record has expired does not use the store.
+    /// Takes note of a failure. An instance whose record has expired does not use the store before it
+    /// has looked for another version.
     fn note_failure(&self, error: &LayoutError) {
         let mut state = self.state.lock();
+        let is_expired = |(_, at): (Since, Instant)| at.elapsed() >= self.kept_for;
         let is_over = matches!(error, LayoutError::Other { .. })
-            || state
-                .held
-                .is_some_and(|(_, at)| at.elapsed() >= self.kept_for);
+            || !self.is_cluster && state.held.is_some_and(is_expired);
         if is_over {
             state.held = None;
             self.is_held.store(false, Release);

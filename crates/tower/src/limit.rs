@@ -56,11 +56,11 @@ pub(crate) struct OwnedDemand {
 }
 
 impl LayerLimit {
-    pub(crate) fn new(rule: Rule, key: impl KeyExtractor) -> Self {
+    pub(crate) fn new(rule: &Rule, key: impl KeyExtractor) -> Self {
         let address = (&key as &dyn Any).downcast_ref::<ClientAddress>();
         let peer_key = address.filter(|address| address.is_peer()).cloned();
         Self {
-            rule,
+            rule: *rule,
             key: Arc::new(key),
             peer_key,
             when: None,

@@ -116,7 +116,7 @@ impl LayerPolicy {
             warning::LIMIT_APPLIED_TWICE.log(name);
         }
         let index = u32::try_from(self.limits.len()).unwrap_or(u32::MAX);
-        let limit = LayerLimit::new(rule.with_position(index), key);
+        let limit = LayerLimit::new(&rule.with_position(index), key);
         self.limits.push(limit);
     }
 

@@ -138,15 +138,13 @@ impl<'a, A: Attributes> RequestView<'a, A> {
             highest.map_err(|found| (attribute.to_string(), found))
         };
         let measured = cost.measure(highest)?;
-        match measured.filter(|units| *units > AMOUNT_MAX) {
-            Some(units) => Err(("tokens".to_owned(), units.to_string())),
-            None => {
-                // A client must not exempt itself by its cost.
-                let least = u64::from(cost.attribute.as_ref().is_some_and(Attribute::is_field));
-                let measured = measured.map(|units| units.max(least));
-                Ok(measured.or(stated).unwrap_or(cost.default))
-            }
+        if let Some(units) = measured.filter(|units| *units > AMOUNT_MAX) {
+            return Err(("tokens".to_owned(), units.to_string()));
         }
+        // A client must not exempt itself by its cost.
+        let least = u64::from(cost.attribute.as_ref().is_some_and(Attribute::is_field));
+        let measured = measured.map(|units| units.max(least));
+        Ok(measured.or(stated).unwrap_or(cost.default))
     }
 
     /// The highest of the values of an attribute, which are whole numbers. `None` if there is none.
