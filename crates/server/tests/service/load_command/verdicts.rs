@@ -222,13 +222,14 @@ fn admissions_by_a_failure_policy_are_not_judged() {
     let limit = &report["limits"][0];
     assert_eq!(
         (code, &report["requests"]["degraded"]),
-        (0, &50.into()),
+        (1, &50.into()),
         "{report}"
     );
     assert_eq!(
         (&limit["admitted_by_policy"], &limit["exceeded"]),
         (&50.into(), &false.into())
     );
+    assert_eq!(report["failures"], serde_json::json!(["degraded"]));
 }
 
 /// A configuration that differs from that of the replicas judges nothing.
