@@ -218,7 +218,6 @@ impl Limit {
         }
 
         Ok(Rule {
-            name,
             quota,
             prefix: KeyPrefix::new(name, quota.shape()).with_consistency(consistency),
             shadow: self.shadow,
@@ -285,7 +284,7 @@ fn reservation_millionths(share: f64) -> Result<u32, LimitError> {
 impl From<Rule> for Limit {
     fn from(rule: Rule) -> Self {
         Self {
-            name: rule.name.to_string(),
+            name: rule.name().to_string(),
             quota: Ok(rule.quota),
             shadow: rule.shadow,
             unit: rule.unit,

@@ -63,8 +63,8 @@ impl KeyPrefix {
     }
 
     /// The limit's name.
-    pub(crate) const fn name(&self) -> LimitName {
-        self.name
+    pub(crate) const fn name(&self) -> &LimitName {
+        &self.name
     }
 
     #[inline]

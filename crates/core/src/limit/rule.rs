@@ -16,7 +16,6 @@ const DEBT_LIMITS: u64 = 10;
 /// A validated limit: what demands refer to, and all that a store needs to know of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    pub(super) name: LimitName,
     pub(super) quota: Quota,
     pub(super) prefix: KeyPrefix,
     pub(super) shadow: bool,
@@ -36,7 +35,7 @@ pub struct Rule {
 impl Rule {
     /// The limit's name.
     pub const fn name(&self) -> &LimitName {
-        &self.name
+        self.prefix.name()
     }
 
     /// The limit's quota. A check can replace it for one caller, see
@@ -157,7 +156,7 @@ impl Rule {
     /// The limit's name as bytes, which needs no UTF-8 validation.
     #[inline]
     pub(crate) fn name_bytes(&self) -> &[u8] {
-        self.name.as_bytes()
+        self.name().as_bytes()
     }
 
     #[inline]

@@ -163,7 +163,7 @@ impl Counters {
             return LimitNumber::OTHERS;
         }
         let prefix = limit.prefix();
-        self.key_cap.limit_number(prefix.digest(), prefix.name())
+        self.key_cap.limit_number(prefix.digest(), *prefix.name())
     }
 
     /// Commits or discards the evaluation of one demand. `is_charged` is true when the request as

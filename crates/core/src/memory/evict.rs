@@ -14,7 +14,7 @@ pub(super) struct EvictionCandidates {
     limit: LimitNumber,
     /// The usage of each candidate, random bits, and its key. Among equals chance decides and not
     /// the position in the table, which would leave clusters.
-    ranks: Vec<(QuotaUsage, u32, Fingerprint)>,
+    ranks: Vec<(QuotaUsage, u64, Fingerprint)>,
     lowest_usage: QuotaUsage,
 }
 
@@ -37,18 +37,18 @@ impl EvictionCandidates {
         now: Micros,
     ) -> Self {
         let salt = shard.next_salt() | 1;
-        let usages = shard.usages(limit, now);
-        let usages = usages.filter(|(key, usage)| *usage < QuotaUsage::PINNED && *key != needy);
-        let ranks = usages.map(|(key, usage)| {
-            let random = key.low.wrapping_mul(salt) >> 32;
-            (usage, u32::try_from(random).unwrap_or_default(), key)
+        let (mut ranks, mut lowest_usage) = (Vec::new(), QuotaUsage::PINNED);
+        // Not a loop: the compiler makes better code of nested iterators this way.
+        shard.usages(limit, now).for_each(|(key, usage)| {
+            if usage < QuotaUsage::PINNED && key != needy {
+                ranks.push((usage, key.low.wrapping_mul(salt), key));
+                lowest_usage = lowest_usage.min(usage);
+            }
         });
-        let ranks: Vec<_> = ranks.collect();
-        let lowest = ranks.iter().map(|(usage, ..)| *usage).min();
         Self {
             limit,
             ranks,
-            lowest_usage: lowest.unwrap_or(QuotaUsage::PINNED),
+            lowest_usage,
         }
     }
 

@@ -83,10 +83,14 @@ impl Table {
         slot.expect("the segments up to the capacity exist")
     }
 
+    fn slots(&self) -> impl Iterator<Item = &Slot> {
+        let segments = self.segments.iter().map_while(OnceLock::get);
+        segments.flat_map(|segment| segment.iter())
+    }
+
     /// The counters.
     pub(super) fn iter(&self) -> impl Iterator<Item = SlotEntry> {
-        let capacity = self.capacity.load(Relaxed);
-        (0..capacity).filter_map(|index| self.slot(index).entry())
+        self.slots().filter_map(Slot::entry)
     }
 
     /// Replaces the state of a counter, or adds the counter.
@@ -140,8 +144,9 @@ impl Table {
     /// Adds segments until the table has room for this many counters. All of them then have a new
     /// home.
     pub(super) fn reserve(&self, keys: usize) {
-        let before = self.capacity.load(Relaxed);
-        let (mut capacity, mut segments) = (before, position(before).0);
+        let entries: Vec<SlotEntry> = self.iter().collect();
+        let mut capacity = self.capacity.load(Relaxed);
+        let mut segments = position(capacity).0;
         while is_crowded(keys, capacity) && segments < self.segments.len() {
             let size = segment_size(segments);
             self.segments[segments].get_or_init(|| (0..size).map(|_| Slot::default()).collect());
@@ -149,8 +154,7 @@ impl Table {
             segments += 1;
         }
 
-        let entries: Vec<SlotEntry> = self.iter().collect();
-        (0..before).for_each(|index| self.slot(index).set(None));
+        self.slots().for_each(|slot| slot.set(None));
         self.capacity.store(capacity, Relaxed);
         entries.into_iter().for_each(|entry| self.insert(entry));
     }
