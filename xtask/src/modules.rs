@@ -38,7 +38,7 @@ const KNOWN: &[&str] = &[
     "crates/redis/src: modules depend on each other: error, wire::reply",
     "crates/redis/src: modules depend on each other: layout, records, store, store::lease_calls, \
      store::leased, store::router, store::strict",
-    "crates/server/src: modules depend on each other: resp, resp::batch, resp::session, resp::share",
+    "crates/server/src: modules depend on each other: resp, resp::batch",
 ];
 
 /// Returns one line for every group of modules that depend on each other.

@@ -79,7 +79,7 @@ test("an unknown option is an error whatever its value", async () => {
   const redisUrl = process.env.NO_SUCH_VARIABLE;
   const options = { redisUrl, limits: [API] } as object;
   await assert.rejects(Tollgate.inProcess(options), /"redisUrl"; did you mean "redis"\?/);
-  const limits = [{ ...API, onStoreFailre: undefined }];
+  const limits = [{ ...API, onStoreFailures: undefined }];
   assert.throws(() => new Tollgate({ url: "http://127.0.0.1:1", limits }), /mean "onStoreFailure"/);
   await assert.rejects(client.check("api", "ann", { cots: undefined } as object), /mean "cost"/);
 });

@@ -14,7 +14,8 @@ use tollgate::{Decision, Demand, EncodedKey};
 use tollgate_gate::{ActiveConfig, Gate, RequestOrigin};
 
 use super::error::RespError;
-use super::{RespFront, SHARE_MAX, encode};
+use super::share::SHARE_MAX;
+use super::{RespFront, encode};
 use crate::listen::RequestSlot;
 
 type DecisionResult = Result<Decision, RespError>;

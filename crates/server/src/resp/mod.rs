@@ -47,9 +47,6 @@ use crate::listen::{
 /// Replies of this many bytes are written before further commands are answered, so that a client
 /// that does not read is not answered either.
 const REPLIES_MAX: usize = 16 << 10;
-/// The commands that are answered together, and after which the port lets all other tasks run.
-/// Those behind them wait in the buffer.
-const SHARE_MAX: usize = 64;
 /// The bytes of commands and replies that count as much as another command.
 const COMMAND_BYTES: usize = 1 << 10;
 /// The most decisions of the port that wait for the store at a time. The store is shared with other

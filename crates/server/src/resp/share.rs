@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::SHARE_MAX;
+/// The commands that are answered together, and after which the port lets all other tasks run.
+/// Those behind them wait in the buffer.
+pub(super) const SHARE_MAX: usize = 64;
 
 /// The commands of all connections since the port has last let all other tasks run. A connection
 /// cannot have a share of its own: clients that wait for their replies would renew theirs all the

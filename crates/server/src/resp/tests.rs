@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use tollgate::{Clock as _, ManualClock};
 use tollgate_rules::Config;
 
+use super::share::SHARE_MAX;
 use super::*;
 use crate::listen::ListenLimits;
 
