@@ -1,7 +1,7 @@
 // Runs a build of the package in Cloudflare's workerd, in Deno and in Bun. Not part of `npm test`,
 // because the runtimes are 300 MB: `npm run build && npm run test:runtimes`, or `cargo xtask test`.
 //
-// Installs them into node_modules/.runtimes, or takes those of TOLLGATE_RUNTIMES, a directory with
+// Installs them into target/, or takes those of TOLLGATE_RUNTIMES, a directory with
 // miniflare, deno and bun in its node_modules. TOLLGATE_BIN is the service. Without a registry that
 // has the runtimes, it says so and tests nothing, unless TOLLGATE_RUNTIMES_REQUIRED is set.
 import assert from "node:assert/strict";
@@ -111,7 +111,8 @@ function testInProcess(runtime, args) {
 }
 
 function install() {
-  const directory = join(packageRoot, "node_modules/.runtimes");
+  // Deno does not run programs inside of node_modules.
+  const directory = join(packageRoot, "../../target/node-runtimes");
   mkdirSync(directory, { recursive: true });
   const manifest = join(directory, "package.json");
   if (!existsSync(manifest)) writeFileSync(manifest, '{ "private": true }\n');
