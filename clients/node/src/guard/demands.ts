@@ -151,7 +151,7 @@ export function then<T, U>(
   return isThenable(value) ? Promise.resolve(value).then(next) : next(value);
 }
 
-/** Promises of libraries and of other realms are no instances of `Promise`. */
+/** Promises of libraries and of other realms are not instances of `Promise`. */
 function isThenable<T>(value: MaybePromise<T>): value is Promise<T> {
   if (typeof value !== "object" || value === null) return false;
   return typeof (value as Partial<Promise<T>>).then === "function";
